@@ -1,0 +1,108 @@
+"""Reads the environment: every variable, its type and the sentence a wrong value gets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE: Final = frozenset({"1", "true", "yes", "on"})
+FALSE: Final = frozenset({"0", "false", "no", "off"})
+POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
+REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
+
+SECRET_CHARACTERS: Final = 32
+DEFAULT_SECRET_WORDS: Final = ("insecure", "changeme", "change-me", "secret_key", "default")
+
+
+class SettingError(ImproperlyConfigured):
+    """A variable that is missing or wrong; the message is one sentence for the operator."""
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"headroom: {error}\n")
+        raise SystemExit(2) from None
+
+
+def text(name: str, default: str) -> str:
+    # An empty variable is what `export NAME=` and compose files leave behind: it means unset.
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str, default: bool) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value in TRUE:
+        return True
+    if value in FALSE:
+        return False
+    raise SettingError(f"{name} is {value!r}: set it to 1 or 0.")
+
+
+def integer(name: str, default: int, low: int, high: int) -> int:
+    value = text(name, str(default))
+    if value.isascii() and value.isdigit() and low <= int(value[:20]) <= high:
+        return int(value)
+    raise SettingError(f"{name} is {value!r}: set it to a whole number from {low} to {high}.")
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value in allowed:
+        return value
+    raise SettingError(f"{name} is {value!r}: set it to one of {', '.join(allowed)}.")
+
+
+def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
+    """`local` gives the key that a machine with embedded servers keeps for itself."""
+    value = text(name, "")
+    if not value and local is not None:
+        return local()
+    weak = len(value) < SECRET_CHARACTERS or any(word in value.lower() for word in DEFAULT_SECRET_WORDS)
+    if weak and not debug:
+        raise SettingError(f"{name} is missing, short or a well-known default: set it to 50 or more random characters.")
+    return value or "debug"
+
+
+def words(name: str, default: str) -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def url(name: str, default: str, schemes: frozenset[str], example: str) -> str:
+    value = text(name, default)
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018 - reading it is what checks it
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme in schemes and (parts.netloc or parts.path):
+        return value
+    raise SettingError(f"{name} is not a URL this can use: set it to something like {example}.")
+
+
+def database(value: str) -> dict[str, object]:
+    """A PostgreSQL URL as Django's connection settings; `?host=/path` names a socket folder."""
+    parts = urlsplit(value)
+    options: dict[str, object] = dict(parse_qsl(parts.query))
+    name = unquote(parts.path.lstrip("/"))
+    if not name:
+        raise SettingError("DATABASE_URL names no database: end it with /NAME.")
+    host = options.pop("host", None) or unquote(parts.hostname or "")
+    return {
+        "ENGINE": "django_prometheus.db.backends.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+    }

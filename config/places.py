@@ -1,0 +1,79 @@
+"""Where the embedded servers keep their data and their sockets."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from config import env
+
+ROOT = Path(__file__).resolve().parent.parent
+# sockaddr_un holds 108 bytes on Linux and 104 elsewhere, the final NUL included.
+SOCKET_PATH_BYTES = 103
+LONGEST_SOCKET = "postgres/.s.PGSQL.5432.lock"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Paths and URLs that follow from the home folder alone, so that every process finds the same servers."""
+
+    home: Path
+
+    @property
+    def sockets(self) -> Path:
+        if len(os.fsencode(self.home / LONGEST_SOCKET)) <= SOCKET_PATH_BYTES:
+            return self.home
+        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"headroom-{os.getuid()}-{digest}"
+
+    @property
+    def postgres(self) -> Path:
+        return self.home / "postgres"
+
+    @property
+    def valkey(self) -> Path:
+        return self.home / "valkey"
+
+    @property
+    def postgres_socket_dir(self) -> Path:
+        return self.sockets / "postgres"
+
+    @property
+    def valkey_socket(self) -> Path:
+        return self.sockets / "valkey" / "valkey.sock"
+
+    @property
+    def database_url(self) -> str:
+        return f"postgresql://headroom@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
+
+    def redis_url(self, db: int = 0) -> str:
+        return f"unix://{quote(str(self.valkey_socket))}?db={db}"
+
+    @property
+    def broker_url(self) -> str:
+        return f"redis+socket://{quote(str(self.valkey_socket))}?virtual_host=1"
+
+    def secret(self) -> str:
+        """The signing key of this machine, made on first use."""
+        path = self.home / "secret_key"
+        if path.exists():
+            return path.read_text()
+        self.home.mkdir(parents=True, exist_ok=True)
+        draft = self.home / f"secret_key.{os.getpid()}"
+        draft.touch(mode=0o600)
+        draft.write_text(secrets.token_urlsafe(48))
+        # link() refuses to replace, so that of two first starts both read the same key.
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+        return path.read_text()
+
+
+def places() -> Places:
+    return Places(Path(env.text("HEADROOM_HOME", str(ROOT / ".headroom"))).expanduser().resolve())

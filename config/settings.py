@@ -1,0 +1,83 @@
+"""All settings, from the environment only; a wrong value stops the start with one sentence."""
+
+from __future__ import annotations
+
+from config import env
+from config.places import ROOT, places
+
+_PLACES = places()
+_EMBEDDED = not env.text("DATABASE_URL", "")
+
+DEBUG = env.flag("HEADROOM_DEBUG", default=False)
+SECRET_KEY = env.secret("SECRET_KEY", _PLACES.secret if _EMBEDDED else None, debug=DEBUG)
+# Off where the servers are embedded: that is a laptop, on plain http.
+HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+PORT = env.integer("PORT", 8000, 1, 65535)
+
+DATABASE_URL = env.url(
+    "DATABASE_URL", _PLACES.database_url, env.POSTGRES_SCHEMES, "postgresql://user:password@host:5432/headroom"
+)
+REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url(), env.REDIS_SCHEMES, "redis://host:6379/0")
+BROKER_URL = env.url("BROKER_URL", _PLACES.broker_url, env.BROKER_SCHEMES, "redis://host:6379/1")
+
+HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
+HEADROOM_UNKNOWN_TENANT = env.text("HEADROOM_UNKNOWN_TENANT", "deny")
+HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
+HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
+HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_prometheus",
+    "rest_framework",
+    "tenants",
+    "quotas",
+    "api",
+    "dashboards",
+]
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+DATABASES = {"default": env.database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = ROOT / "staticfiles"
+WHITENOISE_USE_FINDERS = True
