@@ -1,0 +1,123 @@
+"""What an admin configures, as plain immutable values. The compiler's input; knows no database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from quotas.algorithms.base import Algorithm
+from quotas.policy.subject import Subject
+
+Mode = Literal["enforce", "shadow", "off"]
+OnFailure = Literal["open", "closed", "local"]
+Unit = Literal["requests", "cost"]
+Carry = Literal["keep", "proportional", "reset"]
+
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One set of parameters a limit has had, and since when (Redis time; 0: since ever)."""
+
+    algorithm: Algorithm
+    since_us: int = 0
+    carry: Carry = "keep"  # how state moved to this generation from the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    name: str
+    algorithm: Algorithm
+    subject: Subject
+    unit: Unit = "requests"
+    mode: Mode = "enforce"
+    on_failure: OnFailure = "open"
+    since_us: int = 0  # when these parameters came into force
+    carry: Carry = "keep"
+    past: tuple[Generation, ...] = ()  # newest first; the parameters it had before
+    candidate: Algorithm | None = None  # a recommendation in shadow, judged beside this limit
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits attached to tier × endpoint, tier × *, tenant × endpoint, tenant × * or everyone (global).
+
+    Exactly one of `tier`, `tenant` is set, or neither for a global policy. A global policy may name
+    a whole service: `payments:*`.
+    """
+
+    name: str
+    endpoint: str
+    limits: tuple[Limit, ...]
+    tier: str | None = None
+    tenant: str | None = None
+
+    @property
+    def source(self) -> str:
+        """Where a limit comes from, in words: `tier pro × payments:create`."""
+        owner = f"tier {self.tier}" if self.tier else f"tenant {self.tenant}"
+        if not self.tier and not self.tenant:
+            owner = "global"
+        return f"{owner} × {self.endpoint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A change for one tenant between two moments; `end_us` None: until removed.
+
+    `limits` gives parameters per limit name (the fields of a policy's limit, merged over what holds
+    without the override); `multiplier` scales every capacity and rate it applies to instead.
+    """
+
+    id: int
+    tenant: str
+    endpoint: str
+    start_us: int
+    end_us: int | None
+    limits: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    multiplier: tuple[int, int] | None = None  # numerator, denominator: 3/2 is exact, 1.5 may not be
+    carry: Carry = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    number: int  # 1 and up; 0 is every endpoint that is not registered
+    name: str
+    default_cost: int = 1
+
+    @property
+    def service(self) -> str:
+        return self.name.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    number: int
+    name: str
+    tier: str
+    suspended: bool = False
+    timezone: str = "UTC"
+    since_us: int = 0  # when it came to this tier
+    past_tier: str | None = None  # the tier before
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Everything that is enforced, at one revision."""
+
+    revision: int
+    tiers: Mapping[str, Tier]
+    endpoints: Mapping[str, Endpoint]
+    tenants: Mapping[str, Tenant]
+    policies: tuple[Policy, ...]
+    overrides: tuple[Override, ...]
+    limit_numbers: Mapping[str, int]  # limit name → number, stable for ever
+    subject_cap: int = 10_000  # new subjects per tenant and hour
+    sample_per_1024: int = 16  # share of subjects whose arrivals are kept
+    unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny

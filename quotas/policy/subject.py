@@ -1,0 +1,37 @@
+"""What a limit is counted on.
+
+`tenant` is the tenant as a whole; otherwise dimensions the caller sends: `ip`, `key`, `user+ip` (the
+combination), `key|ip` (the key, or the address if no key was sent).
+"""
+
+import re
+from dataclasses import dataclass
+
+_DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
+RESERVED = frozenset({"holder", "all", "tenant"})
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Alternatives, each a combination of dimensions; no alternative at all is the tenant itself."""
+
+    alternatives: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Subject":
+        if text == "tenant":
+            return cls()
+        alternatives = tuple(tuple(part.split("+")) for part in text.split("|"))
+        for name in (name for alternative in alternatives for name in alternative):
+            if not _DIMENSION.fullmatch(name) or name in RESERVED:
+                raise ValueError(
+                    f"{name!r} cannot be a subject; use tenant, or dimensions such as ip, key, "
+                    "user+ip or key|ip (lower case letters, digits and _)"
+                )
+        return cls(alternatives)
+
+    def __str__(self) -> str:
+        return "|".join("+".join(parts) for parts in self.alternatives) or "tenant"
+
+
+TENANT = Subject()
