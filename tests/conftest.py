@@ -1,0 +1,76 @@
+"""Real servers for every test: one PostgreSQL and one Valkey per test process, both thrown away at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+from hypothesis import settings as hypothesis_settings
+
+from config.embedded import Server, start_postgres
+from config.places import Places, places
+from tests.faults.proxy import Proxy
+from tests.valkeys import SpareValkey
+
+# The cores are shared with the servers under test, so the time of one example says nothing.
+hypothesis_settings.register_profile("headroom", deadline=None)
+hypothesis_settings.load_profile("headroom")
+
+
+@pytest.fixture(scope="session")
+def home() -> Places:
+    return places()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(home: Places) -> Iterator[Server]:
+    server = start_postgres(home, durable=False)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres_server: Server) -> None:
+    """pytest-django makes its test database once this is done; every test process has its own server."""
+
+
+@pytest.fixture(scope="session")
+def valkey_server(home: Places) -> Iterator[SpareValkey]:
+    """The server that settings.REDIS_URL names; it listens on a free TCP port as well."""
+    with SpareValkey(home.valkey, socket=home.valkey_socket) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_url(valkey_server: SpareValkey) -> str:
+    return valkey_server.url
+
+
+@pytest.fixture
+def valkey(valkey_server: SpareValkey) -> Iterator[redis.Redis]:
+    """A client that gives bytes, on a server without keys; functions that a test loaded stay for the next."""
+    with valkey_server.client() as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def spare_valkey(tmp_path: Path) -> Iterator[Callable[..., SpareValkey]]:
+    """Starts throw-away servers: `server = spare_valkey()`, `spare_valkey("--maxmemory", "10mb", durable=True)`."""
+    with ExitStack() as stack:
+
+        def start(*extra: str, durable: bool = False) -> SpareValkey:
+            folder = tmp_path / f"valkey-{len(list(tmp_path.iterdir()))}"
+            return stack.enter_context(SpareValkey(folder, durable=durable, extra=extra))
+
+        yield start
+
+
+@pytest.fixture
+def proxy(valkey_server: SpareValkey) -> Iterator[Proxy]:
+    """A faulty wire to the session's Valkey."""
+    with Proxy("127.0.0.1", valkey_server.port) as wire:
+        yield wire

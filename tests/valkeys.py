@@ -1,0 +1,90 @@
+"""A Valkey server that a test may hurt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from config.embedded import Server, ServerError, ValkeyOptions, start_valkey
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class SpareValkey:
+    """Keeps its port and its folder over kill() and start(), so clients see the same address come back.
+
+    Start it from the test's main thread: the server ends with the thread that started it.
+    """
+
+    def __init__(
+        self, folder: Path, *, socket: Path | None = None, durable: bool = False, extra: Sequence[str] = ()
+    ) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._socket = socket
+        self._durable = durable
+        self._extra = ("--enable-debug-command", "local", *extra)
+        self._server = self._launch_on_free_port()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resume()
+        self._server.stop()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        return self._server.process.pid
+
+    def client(self, socket_timeout: float = 10) -> redis.Redis:
+        return redis.Redis(port=self.port, socket_timeout=socket_timeout, retry=Retry(NoBackoff(), 0))
+
+    def start(self) -> None:
+        self._server = self._launch()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def kill(self) -> None:
+        self._server.process.kill()
+        self._server.process.wait()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._server.process.poll() is None:
+            os.kill(self.pid, number)
+
+    def _launch_on_free_port(self) -> Server:
+        for _ in range(5):
+            try:
+                return self._launch()
+            except ServerError:
+                # Another process may have taken the port between the look and the start.
+                self.port = free_port()
+        return self._launch()
+
+    def _launch(self) -> Server:
+        options = ValkeyOptions(socket=self._socket, port=self.port, durable=self._durable, extra=self._extra)
+        return start_valkey(self.folder, options)
