@@ -7,8 +7,13 @@ state as Lua keeps, with whole numbers only, so both must agree to the last micr
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+from quotas.algorithms.units import DAY_US, SECOND_US, ceil_div, format_duration, parse_duration_us
+
 # Everything Lua computes must fit a double exactly; 2^52 leaves room for one addition.
 EXACT_MAX = 2**52
+
+# Redis keeps state a little longer than it needs to become full, so that expiry never gives more than waiting.
+TTL_SLACK_MS = 1_000
 
 State = tuple[int, ...]
 
@@ -84,12 +89,17 @@ class Algorithm(Protocol):
     def with_used(self, used: float, at_us: int) -> State:
         """The state of somebody who has used so much."""
 
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        """Rate and capacity times this fraction: the rate exactly, capacities rounded down to at least 1."""
 
-def carry_over(
-    old: "Algorithm", new: "Algorithm", state: State, at_us: int, mode: str
-) -> State | None:
+
+def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: str) -> State | None:
     """The state after parameters changed from `old` to `new` at `at_us`; None is a fresh start."""
-    if mode == "reset" or old.kind != new.kind:
+    if old.kind != new.kind:
+        return None
+    if new.kind == "c":  # holders are in flight whatever the parameters say
+        return state
+    if mode == "reset":
         return None
     if new.kind == "l":  # the slots of a leaky bucket are promised: its TAT stays
         return (state[0] + (state[1] > 0), 0)
@@ -104,5 +114,36 @@ def whole(fields: dict[str, Any], name: str, default: int | None = None, minimum
     if value is None:
         raise ParameterError(name, f"{name} is missing; give a whole number of at least {minimum}")
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}")
+        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}, not {value!r}")
+    if value > EXACT_MAX:
+        raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
     return value
+
+
+def duration(fields: dict[str, Any], name: str, default: str | None = None) -> int:
+    """Whole microseconds."""
+    text = fields.pop(name, default)
+    if text is None:
+        raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
+    if not isinstance(text, str):
+        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {text!r}")
+    try:
+        span_us = parse_duration_us(text)
+    except ValueError as error:
+        raise ParameterError(name, f"{name}: {error}") from None
+    if span_us > EXACT_MAX:
+        raise ParameterError(name, f"{name} is longer than {format_duration(EXACT_MAX // DAY_US * DAY_US)}; shorten it")
+    return span_us
+
+
+def scaled_size(size: int, numerator: int, denominator: int) -> int:
+    if numerator < 1 or denominator < 1:
+        raise ParameterError("multiplier", "multiplier must be above 0; suspend the tenant to refuse everything")
+    return max(1, size * numerator // denominator)
+
+
+def window_of(limit: int, window_us: int) -> Window:
+    """Of a limit per window; under a second, what it comes to in one."""
+    if window_us >= SECOND_US:
+        return Window(limit, ceil_div(window_us, SECOND_US))
+    return Window(limit * SECOND_US // window_us, 1)

@@ -6,27 +6,23 @@ until the bucket is full again, counted in 1/Q microseconds.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, ClassVar, Self
 
-from quotas.algorithms.base import EXACT_MAX, Outcome, ParameterError, State, Verdict, Window, whole
-from quotas.algorithms.units import SECOND_US, ceil_div, format_duration, parse_duration_us
-
-# A record is kept a little longer than it needs to refill, so that expiry never gives more than waiting.
-TTL_SLACK_MS = 1_000
-
-
-def duration(fields: dict[str, Any], name: str, default: str | None = None) -> int:
-    text = fields.pop(name, default)
-    if text is None:
-        raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
-    if not isinstance(text, str):
-        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d")
-    try:
-        return parse_duration_us(text)
-    except ValueError as error:
-        raise ParameterError(name, f"{name}: {error}") from None
+from quotas.algorithms.base import (
+    EXACT_MAX,
+    TTL_SLACK_MS,
+    Outcome,
+    ParameterError,
+    State,
+    Verdict,
+    Window,
+    duration,
+    scaled_size,
+    whole,
+)
+from quotas.algorithms.units import SECOND_US, ceil_div, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +31,8 @@ class _Bucket:
     per_us: int
     size: int  # burst, or queue
     max_wait_us: int = 0
+    P: int = field(init=False, repr=False, compare=False)  # the letters of the formula
+    Q: int = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str]
     kind: ClassVar[str]
@@ -42,22 +40,24 @@ class _Bucket:
     width: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if self.size * self.P > EXACT_MAX or self.max_wait_us * self.Q > EXACT_MAX:
+        common = gcd(self.per_us, self.rate)
+        object.__setattr__(self, "P", self.per_us // common)
+        object.__setattr__(self, "Q", self.rate // common)
+        if self.size * self.P > EXACT_MAX:
             raise ParameterError(
                 self.size_field,
                 f"{self.size_field} × per is too large to count exactly; "
                 f"lower {self.size_field}, shorten per, or use fixed_window",
             )
+        if self._most > EXACT_MAX:
+            raise ParameterError("max_wait", "max_wait is too long to count exactly at this rate; shorten it")
         if self.Q >= 2**32:
             raise ParameterError("rate", "rate is too high to count exactly; lower it below 4e9")
 
     @property
-    def P(self) -> int:  # noqa: N802 - the letters of the formula
-        return self.per_us // gcd(self.per_us, self.rate)
-
-    @property
-    def Q(self) -> int:  # noqa: N802
-        return self.rate // gcd(self.per_us, self.rate)
+    def _most(self) -> int:
+        """The largest backlog an admitted request can leave."""
+        return self.size * self.P + self.max_wait_us * self.Q
 
     @property
     def capacity(self) -> int:
@@ -77,14 +77,12 @@ class _Bucket:
         return {"P": self.P, "Q": self.Q, "n": self.size, "mw": self.max_wait_us}
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
-        full = self.size * self.P
         backlog, kept = self._backlog(state, now_us)
         if cost > self.size:
             return self._denied(backlog, -1, now_us, kept)
         after = backlog + cost * self.P
-        limit = full + self.max_wait_us * self.Q
-        if after > limit:
-            return self._denied(backlog, ceil_div(after - limit, self.Q), now_us, kept)
+        if after > self._most:
+            return self._denied(backlog, ceil_div(after - self._most, self.Q), now_us, kept)
         charged = self._state(after, now_us)
         verdict = Verdict(True, *self._level(after), 0, self._wait_us(backlog, after))
         return Outcome(verdict, charged, kept)
@@ -93,11 +91,10 @@ class _Bucket:
         if state is None or state[0] < now_us:
             return 0, state
         backlog = (state[0] - now_us) * self.Q + state[1]
-        most = self.size * self.P + self.max_wait_us * self.Q
-        if backlog <= most:
+        if backlog <= self._most:
             return backlog, state
         # The clock went back: nobody waits longer than one full refill from here on.
-        return most, self._state(most, now_us)
+        return self._most, self._state(self._most, now_us)
 
     def _state(self, backlog: int, now_us: int) -> State:
         return (now_us + backlog // self.Q, backlog % self.Q)
@@ -128,6 +125,15 @@ class _Bucket:
     def with_used(self, used: float, at_us: int) -> State:
         return (at_us + math.ceil(used * self.P / self.Q), 0)
 
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        common = gcd(self.rate * numerator, denominator)
+        return replace(
+            self,
+            rate=self.rate * numerator // common,
+            per_us=self.per_us * (denominator // common),
+            size=scaled_size(self.size, numerator, denominator),
+        )
+
     def describe(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "rate": self.rate,
@@ -147,12 +153,11 @@ class TokenBucket(_Bucket):
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
         rate = whole(fields, "rate")
-        max_wait = fields.pop("max_wait", None)
         return cls(
             rate,
             duration(fields, "per", "1s"),
             whole(fields, "burst", default=2 * rate),
-            duration({"max_wait": max_wait}, "max_wait") if max_wait else 0,
+            duration(fields, "max_wait") if fields.get("max_wait") is not None else 0,
         )
 
     def words(self) -> str:

@@ -3,13 +3,14 @@
 import re
 
 SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
 
 _UNITS_US = {
     "ms": 1_000,
     "s": SECOND_US,
     "m": 60 * SECOND_US,
     "h": 3_600 * SECOND_US,
-    "d": 86_400 * SECOND_US,
+    "d": DAY_US,
 }
 _DURATION = re.compile(r"([1-9][0-9]{0,11})(ms|s|m|h|d)")
 

@@ -1,0 +1,70 @@
+"""How many may be in flight at once. A holder that never releases expires after `hold`.
+
+State here is the expiry of every holder, soonest first; who holds is the store's business. A request counts as
+one whatever its cost.
+"""
+
+import math
+from bisect import bisect_right, insort
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from quotas.algorithms.base import TTL_SLACK_MS, Outcome, State, Verdict, Window, duration, scaled_size, whole
+from quotas.algorithms.units import SECOND_US, ceil_div, format_duration
+
+# Nobody knows when a holder will release; a denied caller is told to try again after this.
+RETRY_HINT_US = SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    limit: int
+    hold_us: int
+
+    name: ClassVar[str] = "concurrency"
+    kind: ClassVar[str] = "c"
+    width: ClassVar[int] = 0
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        return cls(whole(fields, "limit"), duration(fields, "hold"))
+
+    def describe(self) -> dict[str, Any]:
+        return {"limit": self.limit, "hold": format_duration(self.hold_us)}
+
+    def words(self) -> str:
+        return f"{self.limit} in flight at once; one that never ends is given up after {format_duration(self.hold_us)}"
+
+    @property
+    def capacity(self) -> int:
+        return self.limit
+
+    @property
+    def window(self) -> Window:
+        return Window(self.limit, None)
+
+    def ttl_ms(self) -> int:
+        return ceil_div(self.hold_us, 1_000) + TTL_SLACK_MS
+
+    def compiled(self) -> dict[str, Any]:
+        return {"n": self.limit, "H": self.hold_us}
+
+    def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
+        live = self.live(state or (), now_us)
+        if len(live) >= self.limit:
+            return Outcome(Verdict(False, 0, 0, RETRY_HINT_US, 0), live, state)
+        held = list(live)
+        insort(held, now_us + self.hold_us)
+        return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), state)
+
+    def live(self, expiries: State, now_us: int) -> State:
+        return expiries[bisect_right(expiries, now_us) :]
+
+    def used(self, state: State, at_us: int) -> float:
+        return float(len(self.live(state, at_us)))
+
+    def with_used(self, used: float, at_us: int) -> State:
+        return (at_us + self.hold_us,) * math.ceil(used)
+
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        return replace(self, limit=scaled_size(self.limit, numerator, denominator))
