@@ -60,6 +60,9 @@ class Policy:
             owner = "global"
         return f"{owner} × {self.endpoint}"
 
+    def limit(self, name: str) -> Limit | None:
+        return next((limit for limit in self.limits if limit.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Override:
@@ -103,8 +106,22 @@ class Tenant:
     tier: str
     suspended: bool = False
     timezone: str = "UTC"
-    since_us: int = 0  # when it came to this tier
-    past_tier: str | None = None  # the tier before
+    handovers: tuple["Handover", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """One tenant's limit got another source: it moved to another tier, or lost a policy of its own.
+
+    State belongs to (scope, limit name, subject) whoever supplies the limit, so the tenant keeps what
+    held before; at most one per scope and limit. `resolve` turns it into the limit's past.
+    """
+
+    scope: str
+    limit: str
+    since_us: int
+    carry: Carry
+    past: tuple[Generation, ...]  # newest first: what held until `since_us`
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,39 @@
+"""What an override does to one limit: other values for some of its fields, or all of it times a fraction."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from quotas.algorithms.base import ParameterError
+from quotas.policy.fields import limit_fields, limit_parse
+from quotas.policy.spec import Limit
+
+
+class PatchError(ValueError):
+    """The change does not fit the limit; the sentence says which field and what to do."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def merged(name: str, base: Limit | None, patch: Mapping[str, Any]) -> Limit:
+    """The patch over the base's fields; another algorithm brings all of its own parameters."""
+    fields: dict[str, Any] = {}
+    if base is not None:
+        fields = limit_fields(base)
+        if patch.get("algorithm", base.algorithm.name) != base.algorithm.name:
+            fields = {key: value for key, value in fields.items() if key not in base.algorithm.describe()}
+    try:
+        limit = limit_parse(name, {**fields, **patch})
+    except ParameterError as error:
+        raise PatchError(error.field, f"{name}: {error.message}") from None
+    return replace(limit, candidate=base.candidate) if base is not None else limit
+
+
+def scaled(limit: Limit, numerator: int, denominator: int) -> Limit:
+    try:
+        return replace(limit, algorithm=limit.algorithm.scaled(numerator, denominator))
+    except ParameterError as error:
+        raise PatchError("multiplier", f"{limit.name} × {numerator}/{denominator}: {error.message}") from None
