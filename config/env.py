@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -89,14 +89,33 @@ def url(name: str, default: str, schemes: frozenset[str], example: str) -> str:
     raise SettingError(f"{name} is not a URL this can use: set it to something like {example}.")
 
 
-def database(value: str) -> dict[str, object]:
+def broker_beside(redis_url: str) -> str:
+    """The database after the one that holds the counters, on the same server."""
+    parts = urlsplit(redis_url)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "unix":
+        after = _database_number(query.get("db", "0")) + 1
+        return f"redis+socket://{parts.path}?virtual_host={after}"
+    after = _database_number(query.pop("db", parts.path.strip("/") or "0")) + 1
+    return urlunsplit(parts._replace(path=f"/{after}", query=urlencode(query)))
+
+
+def _database_number(value: str) -> int:
+    if value.isascii() and value.isdigit():
+        return int(value)
+    raise SettingError(f"REDIS_URL names the database {value!r}: end it with a number, as in redis://host:6379/0.")
+
+
+def database(value: str, *, pool: int) -> dict[str, object]:
     """A PostgreSQL URL as Django's connection settings; `?host=/path` names a socket folder."""
     parts = urlsplit(value)
-    options: dict[str, object] = dict(parse_qsl(parts.query))
+    options: dict[str, object] = {"connect_timeout": 3, **dict(parse_qsl(parts.query))}
     name = unquote(parts.path.lstrip("/"))
     if not name:
         raise SettingError("DATABASE_URL names no database: end it with /NAME.")
     host = options.pop("host", None) or unquote(parts.hostname or "")
+    if pool:
+        options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 3, "max_idle": 60}
     return {
         "ENGINE": "django_prometheus.db.backends.postgresql",
         "NAME": name,
@@ -105,4 +124,6 @@ def database(value: str) -> dict[str, object]:
         "HOST": host,
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
+        "CONN_MAX_AGE": 0 if pool else 60,
+        "CONN_HEALTH_CHECKS": True,
     }

@@ -52,12 +52,9 @@ class Places:
     def database_url(self) -> str:
         return f"postgresql://headroom@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
 
-    def redis_url(self, db: int = 0) -> str:
-        return f"unix://{quote(str(self.valkey_socket))}?db={db}"
-
     @property
-    def broker_url(self) -> str:
-        return f"redis+socket://{quote(str(self.valkey_socket))}?virtual_host=1"
+    def redis_url(self) -> str:
+        return f"unix://{quote(str(self.valkey_socket))}?db=0"
 
     def secret(self) -> str:
         """The signing key of this machine, made on first use."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from logging import LogRecord
+
 from config import env
-from config.places import ROOT, places
+from config.places import places
 
 _PLACES = places()
 _EMBEDDED = not env.text("DATABASE_URL", "")
@@ -15,11 +17,12 @@ HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 PORT = env.integer("PORT", 8000, 1, 65535)
 
+HEADROOM_HOME = _PLACES.home
 DATABASE_URL = env.url(
     "DATABASE_URL", _PLACES.database_url, env.POSTGRES_SCHEMES, "postgresql://user:password@host:5432/headroom"
 )
-REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url(), env.REDIS_SCHEMES, "redis://host:6379/0")
-BROKER_URL = env.url("BROKER_URL", _PLACES.broker_url, env.BROKER_SCHEMES, "redis://host:6379/1")
+REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url, env.REDIS_SCHEMES, "redis://host:6379/0")
+BROKER_URL = env.url("BROKER_URL", env.broker_beside(REDIS_URL), env.BROKER_SCHEMES, "redis://host:6379/1")
 
 HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
 HEADROOM_UNKNOWN_TENANT = env.text("HEADROOM_UNKNOWN_TENANT", "deny")
@@ -69,7 +72,7 @@ TEMPLATES = [
         },
     }
 ]
-DATABASES = {"default": env.database(DATABASE_URL)}
+DATABASES = {"default": env.database(DATABASE_URL, pool=env.integer("HEADROOM_DB_POOL", 0, 0, 200))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -79,5 +82,26 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = ROOT / "staticfiles"
 WHITENOISE_USE_FINDERS = True
+
+
+def _is_not_about_health(record: LogRecord) -> bool:
+    return "/healthz" not in record.getMessage()
+
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    # The supervisor and every load balancer ask each second, and its answer already says what is wrong.
+    "filters": {"but_health": {"()": "django.utils.log.CallbackFilter", "callback": _is_not_about_health}},
+    "loggers": {"django.request": {"filters": ["but_health"]}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+}
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^metrics$"]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("HEADROOM_BEHIND_PROXY", False) else None
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS

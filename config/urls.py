@@ -3,6 +3,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import path
 
+from config.health import healthz
+from config.metrics import metrics
+
 urlpatterns = [
+    path("healthz", healthz),
+    path("metrics", metrics),
     path("admin/", admin.site.urls),
 ]

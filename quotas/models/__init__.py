@@ -1,0 +1,1 @@
+from quotas.models.health import Heartbeat as Heartbeat

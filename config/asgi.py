@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+from config.env import one_line_errors
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# Only the web process serves many requests at once, and it never forks.
+os.environ.setdefault("HEADROOM_DB_POOL", "10")
+
+with one_line_errors():
+    application = get_asgi_application()

@@ -1,0 +1,73 @@
+"""The Celery application: what runs when, and how a task survives its worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from datetime import timedelta
+from typing import Any
+
+from celery import Celery
+from celery.exceptions import SecurityWarning
+from celery.signals import heartbeat_sent
+from django.conf import settings
+from django.db import Error, close_old_connections
+
+from config.env import one_line_errors
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+logger = logging.getLogger(__name__)
+# It warns root of pickled messages, which are not accepted here.
+warnings.filterwarnings("ignore", category=SecurityWarning)
+with one_line_errors():
+    settings.SECRET_KEY  # noqa: B018 - reads the settings now, so that a wrong one is one line
+
+app = Celery("headroom")
+app.config_from_object(
+    {
+        "broker_url": settings.BROKER_URL,
+        "broker_connection_retry_on_startup": True,
+        "broker_transport_options": {"visibility_timeout": 3600},
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_ignore_result": True,
+        "task_soft_time_limit": 1500,
+        "task_time_limit": 1800,
+        "worker_prefetch_multiplier": 1,
+        "worker_hijack_root_logger": False,
+        "worker_cancel_long_running_tasks_on_connection_loss": True,
+        "timezone": "UTC",
+        "beat_schedule": {
+            "heartbeat": {
+                "task": "config.heartbeat",
+                "schedule": timedelta(seconds=5),
+                "options": {"expires": 10},
+            },
+        },
+    }
+)
+app.autodiscover_tasks()
+
+
+@app.task(name="config.heartbeat")
+def heartbeat() -> None:
+    """Sent by beat, carried by the broker, run by a worker: its row is fresh only if all three work."""
+    report("beat")
+
+
+@heartbeat_sent.connect
+def report_worker(**_: Any) -> None:
+    report("worker")
+
+
+def report(name: str) -> None:
+    # The models exist only once the apps are loaded, which Celery does after importing this module.
+    from quotas.models.health import beat
+
+    close_old_connections()
+    try:
+        beat(name)
+    except Error as error:
+        # The database being away is the database's line in /healthz, not the end of the worker.
+        logger.warning("The heartbeat of %s was not stored: %s", name, str(error).splitlines()[0])

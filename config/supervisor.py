@@ -1,0 +1,246 @@
+"""Runs a few processes side by side: prefixed logs, restarts with back-off, a stop that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from config.embedded import Server, ServerError, end_with_parent
+
+TICK_SECONDS: Final = 0.2
+FIRST_DELAY_SECONDS: Final = 0.5
+LONGEST_DELAY_SECONDS: Final = 30.0
+# A process that lived this long has proved itself: its next fall starts the back-off anew.
+PROVEN_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 8.0
+COLOURS: Final = (36, 32, 33, 35, 34, 31)
+
+
+class Printer:
+    """One writer for all lines, so that they never mix; silent once nobody reads."""
+
+    def __init__(self) -> None:
+        self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._names: list[str] = []
+        self.broken = False
+
+    def line(self, name: str, text: str) -> None:
+        if self.broken:
+            return
+        try:
+            sys.stdout.write(f"{self._label(name)} {text}\n")
+            sys.stdout.flush()
+        except (BrokenPipeError, ValueError):
+            self.broken = True
+            # The interpreter flushes once more as it ends, and must not fail on it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _label(self, name: str) -> str:
+        if name not in self._names:
+            self._names.append(name)
+        label = f"{name:<9} |"
+        if not self._colour:
+            return label
+        return f"\x1b[{COLOURS[self._names.index(name) % len(COLOURS)]}m{label}\x1b[0m"
+
+
+class Child(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None: ...
+    def start(self) -> None: ...
+    def end(self) -> None: ...
+
+
+@dataclass
+class Program:
+    """A process of ours: its output is shown line by line, and its whole process group ends with it."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(self.environment),
+            start_new_session=True,
+            preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - there is one thread
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def ask_to_stop(self) -> None:
+        if self.process is not None and self.alive:
+            self.process.terminate()
+
+    def end(self) -> None:
+        if self.process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@dataclass
+class Embedded:
+    """A server out of a wheel; its log is a file."""
+
+    name: str
+    launch: Callable[[], Server]
+    server: Server | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        return self.server.process if self.server else None
+
+    def start(self) -> None:
+        self.server = self.launch()
+
+    def end(self) -> None:
+        if self.server is not None:
+            self.server.stop()
+
+
+@dataclass
+class Watched:
+    child: Child
+    started: float = 0.0
+    delay: float = FIRST_DELAY_SECONDS
+    due: float | None = None
+    rest: bytes = b""
+
+
+@dataclass
+class Supervisor:
+    printer: Printer
+    watched: list[Watched] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._signals = 0
+        self._selector = selectors.DefaultSelector()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signals += 1
+
+    def say(self, text: str) -> None:
+        self.printer.line("headroom", text)
+
+    def start(self, child: Child) -> None:
+        watched = Watched(child)
+        self.watched.append(watched)
+        self._launch(watched)
+
+    def run_once(self, program: Program) -> bool:
+        """Runs a preparation to its end, and says whether it succeeded; a stop meanwhile ends it."""
+        watched = Watched(program)
+        self._launch(watched)
+        while program.alive and not self.should_stop:
+            self._show_output()
+        self._show_output()
+        self._forget_output(watched)
+        program.end()
+        return program.process is not None and program.process.returncode == 0
+
+    def run(self, each_tick: Callable[[], None]) -> None:
+        while not self.should_stop:
+            self._show_output()
+            for watched in self.watched:
+                self._keep_alive(watched)
+            each_tick()
+
+    def stop_all(self) -> None:
+        """Our programs first and together, then the servers they talk to, in reverse order of their start."""
+        programs = [watched.child for watched in self.watched if isinstance(watched.child, Program)]
+        for program in programs:
+            program.ask_to_stop()
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(program.alive for program in programs) and not self._in_a_hurry and time.monotonic() < deadline:
+            self._show_output()
+        for watched in reversed(self.watched):
+            watched.child.end()
+        self._show_output()
+
+    @property
+    def should_stop(self) -> bool:
+        return self._signals > 0 or self.printer.broken
+
+    @property
+    def _in_a_hurry(self) -> bool:
+        return self._signals > 1
+
+    def _launch(self, watched: Watched) -> None:
+        watched.due = None
+        watched.started = time.monotonic()
+        watched.child.start()
+        process = watched.child.process
+        if process is not None and process.stdout is not None:
+            self._selector.register(process.stdout, selectors.EVENT_READ, watched)
+
+    def _keep_alive(self, watched: Watched) -> None:
+        now = time.monotonic()
+        if watched.due is not None:
+            if now >= watched.due:
+                self._relaunch(watched)
+        elif watched.child.process is None or watched.child.process.poll() is not None:
+            self._plan_restart(watched, f"{watched.child.name} ended ({_how_it_ended(watched.child.process)})")
+
+    def _relaunch(self, watched: Watched) -> None:
+        try:
+            self._launch(watched)
+        except (ServerError, OSError) as error:
+            self._plan_restart(watched, f"{watched.child.name} cannot start: {error}")
+
+    def _plan_restart(self, watched: Watched, what: str) -> None:
+        self._forget_output(watched)
+        watched.child.end()
+        if time.monotonic() - watched.started > PROVEN_SECONDS:
+            watched.delay = FIRST_DELAY_SECONDS
+        self.say(f"{what}; starting it again in {watched.delay:g} s")
+        watched.due = time.monotonic() + watched.delay
+        watched.delay = min(watched.delay * 2, LONGEST_DELAY_SECONDS)
+
+    def _show_output(self) -> None:
+        for key, _events in self._selector.select(TICK_SECONDS):
+            watched: Watched = key.data
+            data = os.read(key.fd, 65536)
+            if not data:
+                self._forget_output(watched)
+                continue
+            *lines, watched.rest = (watched.rest + data).split(b"\n")
+            for line in lines:
+                self.printer.line(watched.child.name, line.decode(errors="replace").rstrip())
+
+    def _forget_output(self, watched: Watched) -> None:
+        process = watched.child.process
+        if process is None or process.stdout is None or process.stdout.closed:
+            return
+        with suppress(KeyError):
+            self._selector.unregister(process.stdout)
+        process.stdout.close()
+        if watched.rest:
+            self.printer.line(watched.child.name, watched.rest.decode(errors="replace"))
+        watched.rest = b""
+
+
+def _how_it_ended(process: subprocess.Popen[bytes] | None) -> str:
+    code = process.poll() if process else None
+    if code is None:
+        return "not started"
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

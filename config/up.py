@@ -1,0 +1,209 @@
+"""`make up`: all of Headroom on one machine, under one supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+import redis
+from django.conf import settings
+from kombu import Connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from config import env
+from config.embedded import ServerError, end_with_parent, sole_owner, start_embedded_valkey, start_postgres
+from config.places import ROOT, Places, places
+from config.supervisor import Embedded, Printer, Program, Supervisor
+
+HOST: Final = "127.0.0.1"
+# After a kill -9 of the supervisor the old web process needs a moment to let go of its port.
+PORT_PATIENCE_SECONDS: Final = 5.0
+HEALTH_EVERY_SECONDS: Final = 1.0
+COMPLAIN_AFTER_SECONDS: Final = 60.0
+
+
+def main() -> int:
+    os.chdir(ROOT)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    home = places()
+    with env.one_line_errors():
+        os.environ["HEADROOM_HOME"] = str(home.home)
+        os.environ["SECRET_KEY"] = env.text("SECRET_KEY", "") or home.secret()
+        os.environ.setdefault("HEADROOM_HTTPS", "0")
+        settings.SECRET_KEY  # noqa: B018 - reads every variable before anything starts
+    if "--end-with-parent" in sys.argv:
+        _end_with_parent()
+    try:
+        with sole_owner(home):
+            _run(home)
+    except ServerError as error:
+        sys.stderr.write(f"headroom: {error}\n")
+        return 1
+    return 0
+
+
+def _end_with_parent() -> None:
+    # make hands on the signals it catches, but not its own kill -9.
+    parent = os.getppid()
+    end_with_parent(signal.SIGTERM, parent)()
+
+
+def _run(home: Places) -> None:
+    supervisor = Supervisor(Printer())
+    try:
+        _wait_for_port(settings.PORT)
+        _start_servers(supervisor, home)
+        _prepare(supervisor)
+        if not supervisor.should_stop:
+            _serve(supervisor)
+    finally:
+        supervisor.stop_all()
+        if supervisor.watched:
+            supervisor.say("stopped; the data is kept for the next start")
+
+
+def _wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + PORT_PATIENCE_SECONDS
+    while (trouble := _port_trouble(port)) is not None:
+        if time.monotonic() > deadline:
+            raise ServerError(f"Port {port} cannot be used ({trouble}): free it, or choose another: make up PORT=8001.")
+        time.sleep(0.1)
+
+
+def _port_trouble(port: int) -> str | None:
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None
+
+
+def _start_servers(supervisor: Supervisor, home: Places) -> None:
+    if env.text("DATABASE_URL", ""):
+        _reach_database(settings.DATABASE_URL)
+    else:
+        supervisor.say(f"PostgreSQL in {home.postgres}")
+        supervisor.start(Embedded("postgres", lambda: start_postgres(home)))
+    if env.text("REDIS_URL", ""):
+        _reach_redis(settings.REDIS_URL)
+    else:
+        supervisor.say(f"Valkey in {home.valkey}")
+        supervisor.start(Embedded("valkey", lambda: start_embedded_valkey(home)))
+    if env.text("BROKER_URL", ""):
+        _reach_broker(settings.BROKER_URL)
+
+
+def _reach_database(url: str) -> None:
+    try:
+        psycopg.connect(url, connect_timeout=3).close()
+    except (psycopg.Error, UnicodeError) as error:
+        raise ServerError(f"The database of DATABASE_URL cannot be reached: {_first_line(error)}") from None
+
+
+def _reach_redis(url: str) -> None:
+    try:
+        with redis.Redis.from_url(url, socket_timeout=3, retry=Retry(NoBackoff(), 0)) as client:
+            client.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        raise ServerError(f"The server of REDIS_URL cannot be reached: {_first_line(error)}") from None
+
+
+def _reach_broker(url: str) -> None:
+    try:
+        with Connection(url, connect_timeout=3) as broker:
+            broker.ensure_connection(max_retries=1, timeout=3)
+    except Exception as error:  # noqa: BLE001 - every transport has errors of its own
+        raise ServerError(f"The broker of BROKER_URL cannot be reached: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def preparations() -> Mapping[str, list[str]]:
+    """What has to be done before the programs start, in this order."""
+    return {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
+
+
+def programs(port: int) -> Mapping[str, list[str]]:
+    celery = ["-m", "celery", "--app", "config", "--quiet"]
+    quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
+    web = ["-m", "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(port), "--lifespan", "off"]
+    return {
+        "web": [*web, "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "3"],
+        "publisher": ["manage.py", "publisher"],
+        "worker": [*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
+        "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(settings.HEADROOM_HOME / "beat-schedule")],
+    }
+
+
+def _program(name: str, arguments: list[str]) -> Program:
+    return Program(name, [sys.executable, *arguments], {**os.environ, "PYTHONUNBUFFERED": "1"})
+
+
+def _prepare(supervisor: Supervisor) -> None:
+    for name, arguments in preparations().items():
+        if not supervisor.run_once(_program(name, arguments)) and not supervisor.should_stop:
+            raise ServerError(f"The step {name} failed; its lines above say why.")
+
+
+def _serve(supervisor: Supervisor) -> None:
+    for name, arguments in programs(settings.PORT).items():
+        supervisor.start(_program(name, arguments))
+    supervisor.run(Announcer(supervisor, settings.PORT).tick)
+
+
+@dataclass
+class Announcer:
+    """Says once that all is well, or after a while why it is not."""
+
+    supervisor: Supervisor
+    port: int
+    ready: bool = False
+
+    def __post_init__(self) -> None:
+        self._next = time.monotonic()
+        self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
+
+    def tick(self) -> None:
+        if self.ready or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + HEALTH_EVERY_SECONDS
+        trouble = self._trouble()
+        if trouble is None:
+            self.ready = True
+            self.supervisor.say(f"ready at http://{HOST}:{self.port}/ (health: /healthz); Ctrl-C stops it")
+        elif time.monotonic() > self._complain:
+            self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
+            self.supervisor.say(f"not ready yet: {trouble}")
+
+    def _trouble(self) -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{self.port}/healthz", timeout=3):
+                return None
+        except urllib.error.HTTPError as error:
+            return _reason(error)
+        except OSError as error:
+            return f"the web process does not answer ({_first_line(error)})"
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"/healthz answers {error.code}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
