@@ -1,0 +1,101 @@
+"""Stops asking a store that does not answer, and finds out with one request when it is back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class State(Enum):
+    CLOSED = "closed"  # asks
+    OPEN = "open"  # does not ask
+    HALF_OPEN = "half_open"  # one request asks, on behalf of all
+
+
+class Pass(Enum):
+    """What a request may do."""
+
+    ASK = "ask"
+    PROBE = "probe"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    failures: int = 5  # opens at this many failures ...
+    of: int = 20  # ... among this many last requests
+    forget_s: float = 10.0  # failures longer ago than this say nothing about now
+    cooldown_s: float = 0.5  # between opening and the probe
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.failures <= self.of:
+            raise ValueError("failures must be at least 1 and at most `of`, the number of requests looked at.")
+        if self.cooldown_s <= 0 or self.forget_s <= 0:
+            raise ValueError("cooldown_s and forget_s must be above 0.")
+
+
+DEFAULT: Final = BreakerSettings()
+
+
+class Breaker:
+    def __init__(self, settings: BreakerSettings = DEFAULT, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._mask = (1 << settings.of) - 1
+        self._history = 0  # one bit a request, the newest lowest; 1: failed
+        self._last_failure_s = 0.0
+        self._opened_s = 0.0
+        self.state = State.CLOSED
+        self.opened = 0  # how often it has opened
+        self.probes = 0  # how many requests went out as a probe
+
+    def enter(self) -> Pass:
+        if self.state is State.CLOSED:
+            return Pass.ASK
+        with self._lock:
+            return self._enter_slowly()
+
+    def _enter_slowly(self) -> Pass:
+        if self.state is State.CLOSED:
+            return Pass.ASK
+        if self.state is State.HALF_OPEN or self._clock() - self._opened_s < self._settings.cooldown_s:
+            return Pass.REFUSED
+        self.state = State.HALF_OPEN
+        self.probes += 1
+        return Pass.PROBE
+
+    def succeeded(self, how: Pass) -> None:
+        # Without the lock: a lost bit among successes changes nothing.
+        if how is Pass.ASK:
+            if self._history:
+                self._history = (self._history << 1) & self._mask
+            return
+        with self._lock:
+            self.state = State.CLOSED
+            self._history = 0
+
+    def failed(self, how: Pass) -> None:
+        with self._lock:
+            if how is Pass.PROBE:
+                self._open()
+            elif self.state is State.CLOSED:
+                self._count_failure()
+
+    def _count_failure(self) -> None:
+        now = self._clock()
+        if now - self._last_failure_s > self._settings.forget_s:
+            self._history = 0
+        self._last_failure_s = now
+        self._history = (self._history << 1 | 1) & self._mask
+        if self._history.bit_count() >= self._settings.failures:
+            self.opened += 1
+            self._open()
+
+    def _open(self) -> None:
+        self.state = State.OPEN
+        self._opened_s = self._clock()

@@ -1,0 +1,105 @@
+"""The only place that writes rate limit fields of an HTTP answer. docs/headers.md has the rules and a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from quotas.limiter.decision import Decision, Row
+
+SECOND_US: Final = 1_000_000
+# A refusal because the store is away has no true time; clients come back after this long.
+CLOSED_RETRY_S: Final = 1
+CONCURRENT: Final = '"concurrent-requests"'
+COST_PARAMETER: Final = "headroom-unit=cost"
+
+Draft = Literal["11"]
+Triple = Literal["RateLimit", "X-RateLimit"]
+Reset = Literal["delta", "epoch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Which fields an answer carries. `triple` adds -Limit, -Remaining and -Reset under that name."""
+
+    draft: Draft | None = "11"
+    triple: Triple | None = None
+    reset: Reset = "delta"
+    clock: Callable[[], float] = time.time
+
+
+DRAFT: Final = Profile()
+
+
+def render(decision: Decision, profile: Profile = DRAFT) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    if decision.failure is not None:
+        fields["Headroom-Degraded"] = decision.failure
+    elif decision.limit:
+        if profile.draft:
+            fields |= _draft(decision)
+        if profile.triple:
+            fields |= _triple(decision, profile)
+    retry_after_s = _retry_after_s(decision)
+    if retry_after_s is not None:
+        fields["Retry-After"] = str(retry_after_s)
+    return fields
+
+
+def _draft(decision: Decision) -> dict[str, str]:
+    rows = decision.rows
+    if not rows:
+        return {"RateLimit": _item(decision.limit, decision.quota, decision.remaining, decision.reset_us)}
+    return {
+        "RateLimit-Policy": ", ".join(_policy(row) for row in rows),
+        "RateLimit": ", ".join(_item(row.name, row.quota, row.remaining, row.reset_us) for row in rows),
+    }
+
+
+def _policy(row: Row) -> str:
+    parts = [quoted(row.name), f"q={row.quota}"]
+    if row.window_s:
+        parts.append(f"w={row.window_s}")
+    else:
+        parts.append(f"qu={CONCURRENT}")
+    if row.unit == "cost" and row.window_s:
+        parts.append(COST_PARAMETER)
+    return ";".join(parts)
+
+
+def _item(name: str, quota: int, remaining: int, reset_us: int) -> str:
+    item = f"{quoted(name)};r={remaining}"
+    if remaining < quota and reset_us > 0:
+        item += f";t={seconds_up(reset_us)}"
+    return item
+
+
+def _triple(decision: Decision, profile: Profile) -> dict[str, str]:
+    reset_s = seconds_up(decision.reset_us)
+    if profile.reset == "epoch":
+        reset_s = seconds_up(round(profile.clock() * SECOND_US) + decision.reset_us)
+    return {
+        f"{profile.triple}-Limit": str(decision.quota),
+        f"{profile.triple}-Remaining": str(decision.remaining),
+        f"{profile.triple}-Reset": str(reset_s),
+    }
+
+
+def _retry_after_s(decision: Decision) -> int | None:
+    if decision.allowed or decision.retry_us < 0:
+        return None
+    return max(1, seconds_up(decision.retry_us))
+
+
+def seconds_up(us: int) -> int:
+    """Whole seconds, never earlier than the true time."""
+    return -(-us // SECOND_US)
+
+
+def quoted(name: str) -> str:
+    """A Structured Fields string. Limits are named in ASCII; anything else would break the whole field."""
+    safe = "".join(c if " " <= c <= "~" else "?" for c in name)
+    return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'

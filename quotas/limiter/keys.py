@@ -1,0 +1,77 @@
+"""The only Python file that spells a Redis key (twin of lua/keys.lua)."""
+
+from zlib import crc32
+
+SHARDS = 64
+ALL = "hr:{all}"
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def base36(number: int, width: int = 1) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text.rjust(width, "0")
+
+
+def tenant_number(number: int) -> str:
+    return base36(number, 5)
+
+
+def endpoint_number(number: int) -> str:
+    return base36(number, 3)
+
+
+def shard_of(tenant: str, shards: int = SHARDS) -> int:
+    return crc32(tenant.encode()) % shards
+
+
+def shard_prefix(shard: int) -> str:
+    """The prefix of every key of a shard, and the key under which its token lies."""
+    return f"hr:{{{shard}}}"
+
+
+def tenant_prefix(tenant: str, shards: int = SHARDS) -> str:
+    return shard_prefix(shard_of(tenant, shards))
+
+
+def tenants(shard: int) -> str:
+    return f"{shard_prefix(shard)}:t"
+
+
+def config(shard: int) -> str:
+    return f"{shard_prefix(shard)}:c"
+
+
+def bypass(shard: int) -> str:
+    return f"{shard_prefix(shard)}:b"
+
+
+def registered(shard: int) -> str:
+    return f"{shard_prefix(shard)}:k"
+
+
+def usage(shard: int) -> str:
+    return f"{shard_prefix(shard)}:u"
+
+
+def usage_batch(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ub"
+
+
+def arrivals_batch(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ab"
+
+
+def denials(shard: int, number: str) -> str:
+    return f"{shard_prefix(shard)}:d:{number}"
+
+
+def enforcers() -> str:
+    return f"{ALL}:e"
+
+
+def enforcer_info() -> str:
+    return f"{ALL}:i"

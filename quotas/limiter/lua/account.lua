@@ -1,0 +1,59 @@
+-- Accounting inside the check: one field per tenant × endpoint × second × outcome (docs/redis.md).
+-- Count and cost travel in one number, cost × 2^24 + 1. Writes S:u, S:a and S:d:<tenant>.
+local account = { drained = {}, second = -1 }
+H.account = account
+
+local COARSE_AFTER = 60000000
+local DENIALS_KEPT, DENIALS_TTL = 100, 7 * 86400000
+local ARRIVALS_KEPT = 100000
+
+-- Seconds while the drain keeps up; minutes once it is over 60 s late, so that memory stays bounded.
+local function stamp(shard, now)
+  local second = floor(now / 1000000)
+  if second ~= account.second then
+    account.second = second
+    account.fine = format('s%08x', second)
+    account.coarse = format('m%08x', second - second % 60)
+  end
+  local since = account.drained[shard]
+  if not since then
+    account.drained[shard] = now
+  elseif now - since > COARSE_AFTER then
+    return account.coarse
+  end
+  return account.fine
+end
+
+-- Past 2^53 the sum would lose the count, past 2^63 Redis refuses it: then two steps, or a further field.
+local function add_large(key, field, cost, count)
+  local reply = redis.pcall('HINCRBY', key, field, format('%.0f', cost * 16777216))
+  while type(reply) == 'table' and reply.err do
+    field = field .. '+'
+    reply = redis.pcall('HINCRBY', key, field, format('%.0f', cost * 16777216))
+  end
+  call('HINCRBY', key, field, count)
+end
+
+function account.count(shard, usage_key, now, who, outcome, cost, count)
+  local field = stamp(shard, now) .. who .. outcome
+  if cost < 1048576 then
+    local reply = redis.pcall('HINCRBY', usage_key, field, cost * 16777216 + (count or 1))
+    if type(reply) ~= 'table' then return end
+  end
+  add_large(usage_key, field, cost, count or 1)
+end
+
+function account.arrival(shard, who, subject, now, cost, outcome)
+  local key = H.keys.arrivals(shard)
+  local item = format('%s %s %.0f %d %s', who, sub(sha1hex(subject), 1, 16), now, cost, outcome)
+  local length = call('RPUSH', key, item)
+  if length > ARRIVALS_KEPT then call('LTRIM', key, -ARRIVALS_KEPT, -1) end
+end
+
+function account.denial(shard, number, endpoint, now, id, reason, cost, retry, revision, subject)
+  local key = H.keys.denials(shard, number)
+  local item = format('%.0f %s %s %s %d %.0f %d %s', now, endpoint, id, reason, cost, retry, revision, subject)
+  local length = call('LPUSH', key, item)
+  if length > DENIALS_KEPT + 28 then call('LTRIM', key, 0, DENIALS_KEPT - 1) end
+  if length % 16 == 1 then call('PEXPIRE', key, DENIALS_TTL) end
+end

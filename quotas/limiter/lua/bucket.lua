@@ -1,0 +1,79 @@
+-- Kernel of token_bucket (t), gcra (g) and leaky_bucket (l).
+-- Parameters: P/Q = microseconds per unit in lowest terms, n = burst or queue, mw = longest wait in µs.
+-- State: TAT in whole µs, numerator 0 <= frac < Q. "Backlog" is the time until full, in 1/Q µs.
+-- decide(limit, state, offset, now, cost, out): admitted, remaining, retry_us (-1: never), wait_us.
+-- It leaves in `out` the state to keep: charged if admitted, as it was otherwise. A state that only
+-- a clock gone back can explain is mended in `state` itself, and `state.mended` set.
+-- All products stay below 2^53 (validation), so floor and ceil of quotients are exact.
+local bucket = { format = 'dI4', width = 2, zero = { 0, 0 } }
+
+function bucket.prepare(limit)
+  limit.full = limit.n * limit.P
+  limit.most = limit.full + (limit.mw or 0) * limit.Q
+  limit.shapes = limit.k == 'l'
+end
+
+local function backlog_of(limit, state, o, now)
+  local tat = state[o]
+  if tat < now then return 0 end
+  local backlog = (tat - now) * limit.Q + state[o + 1]
+  if backlog <= limit.most then return backlog end
+  local most = limit.most
+  local whole = floor(most / limit.Q)
+  state[o], state[o + 1], state.mended = now + whole, most - whole * limit.Q, true
+  return most
+end
+
+local function level(limit, backlog)
+  if backlog >= limit.full then return 0 end
+  return floor((limit.full - backlog) / limit.P)
+end
+
+function bucket.decide(limit, state, o, now, cost, out)
+  local backlog = backlog_of(limit, state, o, now)
+  local after = backlog + cost * limit.P
+  if after > limit.most or cost > limit.n then
+    out[o], out[o + 1] = state[o], state[o + 1]
+    if cost > limit.n then return false, level(limit, backlog), -1, 0 end
+    return false, level(limit, backlog), ceil((after - limit.most) / limit.Q), 0
+  end
+  local whole = floor(after / limit.Q)
+  out[o], out[o + 1] = now + whole, after - whole * limit.Q
+  local wait = 0
+  if limit.shapes then
+    wait = ceil(backlog / limit.Q)
+  elseif after > limit.full then
+    wait = ceil((after - limit.full) / limit.Q)
+  end
+  return true, level(limit, after), 0, wait
+end
+
+-- Microseconds until one more unit; 0 when full.
+function bucket.reset(limit, state, o, now)
+  local backlog = backlog_of(limit, state, o, now)
+  if backlog >= limit.full then return ceil((backlog - limit.full + limit.P) / limit.Q) end
+  local left = level(limit, backlog)
+  if left == limit.n then return 0 end
+  return ceil((backlog - (limit.full - (left + 1) * limit.P)) / limit.Q)
+end
+
+function bucket.used(limit, state, o, at)
+  if state[o] < at then return 0 end
+  return ((state[o] - at) * limit.Q + state[o + 1]) / limit.P
+end
+
+function bucket.with_used(limit, used, at, out, o)
+  out[o], out[o + 1] = at + ceil(used * limit.P / limit.Q), 0
+end
+
+-- Only while the decision's own backlog lasts: later, its units have flowed back already.
+function bucket.refund(limit, state, o, now, cost, given_us, tat)
+  if now >= tat then return false end
+  local backlog = backlog_of(limit, state, o, now)
+  local after = max(0, backlog - cost * limit.P)
+  local whole = floor(after / limit.Q)
+  state[o], state[o + 1] = now + whole, after - whole * limit.Q
+  return true
+end
+
+H.kinds.t, H.kinds.g, H.kinds.l = bucket, bucket, bucket

@@ -1,0 +1,26 @@
+-- hr_bypass: turns limits to shadow for a while, for the 3 a.m. case. Needs no Postgres.
+-- KEYS[1]  the shard's prefix
+-- ARGV     JSON list of {scope: all|tenant|endpoint|limit, name, until_us, reason}, or '' for none
+-- reply    the token now ('' if the shard is not ready; the switches hold as soon as it is)
+-- writes   S:b, and the `+n` behind the token, so that every cached header is read again
+H.define('bypass', {}, function(keys, args)
+  local shard = keys[1]
+  if args[1] == '' then
+    call('DEL', H.keys.bypass(shard))
+  else
+    local good, switches = pcall(json_decode, args[1] or '')
+    if not good or type(switches) ~= 'table' then return H.fail('HRARGS', 'give a JSON list of switches') end
+    for _, switch in ipairs(switches) do
+      if type(switch) ~= 'table' or type(switch.until_us) ~= 'number' or not switch.scope then
+        return H.fail('HRARGS', 'every switch needs scope, name and until_us')
+      end
+    end
+    call('SET', H.keys.bypass(shard), args[1])
+  end
+  local token = call('GET', shard)
+  if not token then return '' end
+  local published, count = match(token, '^([^+]*)%+?(%d*)$')
+  token = published .. '+' .. format('%d', (tonumber_(count) or 0) + 1)
+  call('SET', shard, token)
+  return token
+end)

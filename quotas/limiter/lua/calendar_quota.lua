@@ -1,0 +1,79 @@
+-- Kernel of calendar_quota (q). Parameters: n = limit, K = id of the calendar, a sorted list of period
+-- boundaries in whole UTC seconds (compiled ahead: Lua knows no time zones).
+-- State: start of the period in seconds, count. Contract of the functions: bucket.lua.
+local calendar = { format = 'dd', width = 2, zero = { 0, 0 } }
+
+-- The period holding `now`: start and end in seconds. Past the last boundary the last period goes on.
+local function period(limit, now)
+  local list, seconds = limit.calendar, now / 1000000
+  local low, high = limit.low, limit.high
+  if low and seconds >= low and seconds < high then return low, high end
+  local a, b = 1, #list
+  while b - a > 1 do
+    local middle = floor((a + b) / 2)
+    if list[middle] <= seconds then a = middle else b = middle end
+  end
+  if list[b] <= seconds then
+    limit.low, limit.high = list[b], list[b] + (list[b] - list[b - 1])
+  else
+    limit.low, limit.high = list[a], list[b]
+  end
+  return limit.low, limit.high
+end
+
+function calendar.prepare(limit, calendars)
+  limit.calendar = calendars(limit.K)
+  return limit.calendar ~= nil
+end
+
+-- Count of the current period. A stored start ahead of the clock: at most one period ahead it stays,
+-- further ahead its count moves to the current one.
+local function current(limit, state, o, now)
+  local low, high = period(limit, now)
+  local stored = state[o]
+  if stored == low then return low, high, state[o + 1] end
+  if stored < low then return low, high, 0 end
+  if stored > high then
+    state[o], state.mended = low, true
+    return low, high, state[o + 1]
+  end
+  local _, stored_high = period(limit, stored * 1000000)
+  return stored, stored_high, state[o + 1]
+end
+
+function calendar.decide(limit, state, o, now, cost, out)
+  local start, finish, count = current(limit, state, o, now)
+  if count + cost > limit.n then
+    out[o], out[o + 1] = state[o], state[o + 1]
+    if cost > limit.n then return false, max(0, limit.n - count), -1, 0 end
+    return false, max(0, limit.n - count), finish * 1000000 - now, 0
+  end
+  out[o], out[o + 1] = start, count + cost
+  return true, limit.n - count - cost, 0, 0
+end
+
+function calendar.reset(limit, state, o, now)
+  local start, finish, count = current(limit, state, o, now)
+  if count == 0 then return 0 end
+  return finish * 1000000 - now
+end
+
+function calendar.used(limit, state, o, at)
+  local start, finish, count = current(limit, state, o, at)
+  return count
+end
+
+function calendar.with_used(limit, used, at, out, o)
+  local start = period(limit, at)
+  out[o], out[o + 1] = start, ceil(used)
+end
+
+function calendar.refund(limit, state, o, now, cost, given_us)
+  local start, finish, count = current(limit, state, o, now)
+  local given = period(limit, given_us)
+  if given ~= start or state[o] ~= start then return false end
+  state[o + 1] = max(0, count - cost)
+  return true
+end
+
+H.kinds.q = calendar

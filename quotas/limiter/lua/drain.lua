@@ -1,0 +1,30 @@
+-- hr_drain: hands the accounting of a shard over in batches, each exactly once.
+-- KEYS[1]  the shard's prefix
+-- ARGV     TAKE id    sets the counters of the moment aside as batch `id`, unless one is still waiting
+--          DONE id    that batch is safe in Postgres: forget it
+-- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
+-- writes   renames S:u to S:ub and S:a to S:ab; the id is a field of S:ub
+local function waiting(batch) return call('HGET', batch, 'id') or '' end
+
+H.define('drain', { 'allow-oom' }, function(keys, args, now)
+  local shard, action, id = keys[1], args[1], args[2]
+  if action ~= 'TAKE' and action ~= 'DONE' or not id or id == '' then
+    return H.fail('HRARGS', 'give TAKE or DONE, and the id of a batch')
+  end
+  local usage, batch = H.keys.usage(shard), H.keys.usage_batch(shard)
+  if action == 'DONE' then
+    if waiting(batch) ~= id then return 0 end
+    call('UNLINK', batch, H.keys.arrivals_batch(shard))
+    return 1
+  end
+  H.account.drained[shard] = now
+  local before = waiting(batch)
+  if before ~= '' then return before end
+  if call('EXISTS', usage) == 0 then return '' end
+  call('RENAME', usage, batch)
+  call('HSET', batch, 'id', id)
+  if call('EXISTS', H.keys.arrivals(shard)) == 1 then
+    call('RENAME', H.keys.arrivals(shard), H.keys.arrivals_batch(shard))
+  end
+  return id
+end)

@@ -1,0 +1,39 @@
+-- hr_heartbeat: an enforcing process says that it is there.
+-- KEYS[1]  hr:{all}        ARGV  the process's id, JSON about it
+-- reply    how many enforcers were heard of within 15 s
+-- writes   hr:{all}:e (id → expiry), hr:{all}:i (id → JSON), both with TTL
+local ALIVE_US, KEPT_MS = 15000000, 3600000
+
+H.define('heartbeat', { 'allow-oom' }, function(keys, args, now)
+  if keys[1] ~= H.keys.ALL or not args[2] or #args[1] > 100 or #args[2] > 4096 then
+    return H.fail('HRARGS', 'the key is ' .. H.keys.ALL .. '; give an id of at most 100 bytes and JSON of at most 4096')
+  end
+  local alive, info = H.keys.enforcers(), H.keys.enforcer_info()
+  local gone = call('ZRANGEBYSCORE', alive, '-inf', format('%.0f', now), 'LIMIT', 0, 100)
+  if #gone > 0 then
+    call('ZREM', alive, unpack_(gone))
+    call('HDEL', info, unpack_(gone))
+  end
+  call('ZADD', alive, format('%.0f', now + ALIVE_US), args[1])
+  call('HSET', info, args[1], args[2])
+  call('PEXPIRE', alive, KEPT_MS)
+  call('PEXPIRE', info, KEPT_MS)
+  return call('ZCARD', alive)
+end)
+
+-- hr_report: decisions that an enforcer took without us, told once it is back.
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, g (let through) or c (refused), count, cost
+-- reply    1, or 0 if the tenant is not known
+-- writes   the accounting, in the second of the report
+H.define('report', { 'allow-oom' }, function(keys, args, now)
+  local outcome = args[3]
+  local count, cost = H.whole(args[4], 1, 16777215), H.whole(args[5], 1, 1e12)
+  if outcome ~= 'g' and outcome ~= 'c' or not count or not cost then
+    return H.fail('HRARGS', 'give tenant, endpoint, g or c, count and cost')
+  end
+  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  if problem then return problem end
+  if reason then return 0 end
+  H.account.count(place.shard, place.header.usage_key, now, place.number .. place.endpoint, outcome, cost, count)
+  return 1
+end)

@@ -1,0 +1,49 @@
+-- Kernel of fixed_window (f). Parameters: n = limit, W = window in µs, aligned to the epoch.
+-- State: window index, count. Contract of the functions: bucket.lua.
+local fixed = { format = 'dd', width = 2, zero = { 0, 0 } }
+
+-- The window and count that hold now. A stored window ahead of the clock by one is still the
+-- current one (adopting the earlier would admit twice); further ahead, its count moves here.
+local function current(limit, state, o, now)
+  local window = floor(now / limit.W)
+  local stored = state[o]
+  if stored == window then return window, state[o + 1] end
+  if stored < window then return window, 0 end
+  if stored - window > 1 then state[o], state.mended = window, true end
+  return state[o], state[o + 1]
+end
+
+function fixed.decide(limit, state, o, now, cost, out)
+  local window, count = current(limit, state, o, now)
+  if count + cost > limit.n then
+    out[o], out[o + 1] = state[o], state[o + 1]
+    if cost > limit.n then return false, max(0, limit.n - count), -1, 0 end
+    return false, max(0, limit.n - count), (window + 1) * limit.W - now, 0
+  end
+  out[o], out[o + 1] = window, count + cost
+  return true, limit.n - count - cost, 0, 0
+end
+
+function fixed.reset(limit, state, o, now)
+  local window, count = current(limit, state, o, now)
+  if count == 0 then return 0 end
+  return (window + 1) * limit.W - now
+end
+
+function fixed.used(limit, state, o, at)
+  local window, count = current(limit, state, o, at)
+  return count
+end
+
+function fixed.with_used(limit, used, at, out, o)
+  out[o], out[o + 1] = floor(at / limit.W), ceil(used)
+end
+
+function fixed.refund(limit, state, o, now, cost, given_us)
+  local window, count = current(limit, state, o, now)
+  if state[o] ~= window or floor(given_us / limit.W) ~= window then return false end
+  state[o], state[o + 1] = window, max(0, count - cost)
+  return true
+end
+
+H.kinds.f = fixed

@@ -1,0 +1,46 @@
+-- What every other file builds on. The loader puts each file into a block of its own, so `H` is the
+-- only name they share. `math`, `string` and friends cannot be reached while a library loads, only
+-- inside its functions: H.bind fetches them once, at the first call.
+local H = { kinds = {}, functions = {} }
+local call = function(...) return redis.call(...) end
+local floor, ceil, max, min, huge, sub, byte, rep, format, match, gmatch, concat, unpack_, tonumber_
+local pack, unpack_struct, sha1hex, json_decode
+
+function H.bind()
+  floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
+  sub, byte, rep, format = string.sub, string.byte, string.rep, string.format
+  match, gmatch, concat = string.match, string.gmatch, table.concat
+  unpack_, tonumber_ = unpack, tonumber
+  pack, unpack_struct = struct.pack, struct.unpack
+  call, sha1hex, json_decode = redis.call, redis.sha1hex, cjson.decode
+  H.bound = true
+end
+
+-- name: the function's name without its prefix; body(keys, args, now); flags as Redis takes them.
+function H.define(name, flags, body)
+  H.functions[#H.functions + 1] = { name, flags, body }
+end
+
+-- An argument that must be a whole number within bounds; anything else is nil.
+function H.whole(text, least, most)
+  if not text or not match(text, '^%d+$') or #text > 16 then return nil end
+  local value = tonumber_(text)
+  if value < least or value > most then return nil end
+  return value
+end
+
+local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
+
+function H.base36(number)
+  local text = ''
+  repeat
+    local digit = number % 36
+    text = sub(DIGITS, digit + 1, digit + 1) .. text
+    number = (number - digit) / 36
+  until number == 0
+  return text
+end
+
+function H.fail(code, sentence)
+  return redis.error_reply(code .. ' ' .. sentence)
+end

@@ -1,0 +1,119 @@
+-- Plans as the publisher wrote them, decoded and kept between calls.
+-- Sets, plans, endpoint lists and calendars are named by their content, so what is cached can never be
+-- stale; only the small header of a shard (S:c main) depends on the token, which every check reads.
+-- Lua memory is invisible to maxmemory: past 4,096 decoded plans everything is dropped.
+local plans = { shards = {}, count = 0 }
+H.plans = plans
+
+local MOST = 4096
+local decoded = {}
+
+local function forget()
+  decoded, plans.shards, plans.count = {}, {}, 0
+end
+
+-- A field of S:c by its content's name, decoded and prepared once; nil if it is not there.
+local function fetch(shard, name, prepare)
+  local value = decoded[name]
+  if value then return value end
+  local text = call('HGET', H.keys.config(shard), name)
+  if not text then return nil end
+  value = json_decode(text)
+  if prepare then value = prepare(value, shard) end
+  if not value then return nil end
+  if plans.count >= MOST then forget() end
+  plans.count = plans.count + 1
+  decoded[name] = value
+  return value
+end
+
+local function prepare_limit(limit, calendars)
+  limit.kernel = H.kinds[limit.k]
+  if limit.kernel.prepare and limit.kernel.prepare(limit, calendars) == false then return false end
+  limit.id = H.base36(limit.i)
+  limit.generations = {}
+  for i, past in ipairs(limit.past or {}) do
+    local generation = past[2]
+    generation.h, generation.T, generation.cm = past[1], past[3], past[4]
+    local kernel = H.kinds[generation.k]
+    generation.ready = not kernel.prepare or kernel.prepare(generation, calendars) ~= false
+    limit.generations[i] = generation
+  end
+  return true
+end
+
+local function prepare_group(group, calendars)
+  for _, limit in ipairs(group.l) do
+    if not prepare_limit(limit, calendars) then return false end
+  end
+  group.scope = ':' .. group.c
+  group.tails = {}
+  for a = 1, #(group.d or {}) do
+    group.tails[a] = ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
+  end
+  H.record.prepare(group)
+  return true
+end
+
+local function prepare_plan(plan, shard)
+  local function calendars(id) return fetch(shard, 'k:' .. id) end
+  plan.buckets = {}
+  for _, group in ipairs(plan.g) do
+    if not prepare_group(group, calendars) then return nil end
+    plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
+    for _, limit in ipairs(group.l) do
+      if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
+    end
+  end
+  return plan
+end
+
+-- The shard's header: nil while it is not ready.
+function plans.load(shard)
+  local keys = H.keys
+  -- In a half-moved slot this multi-key read is refused before anything is changed.
+  call('EXISTS', shard, keys.tenants(shard), keys.config(shard))
+  local token = call('GET', shard)
+  local main = token and call('HGET', keys.config(shard), 'main')
+  if not main then return nil end
+  local header = json_decode(main)
+  header.endpoints = fetch(shard, 'e:' .. header.endpoints)
+  if not header.endpoints then return nil end
+  local bypass = call('GET', keys.bypass(shard))
+  header.bypass = bypass and json_decode(bypass)
+  header.token = token
+  header.tenants_key, header.usage_key = keys.tenants(shard), keys.usage(shard)
+  plans.shards[shard] = header
+  return header
+end
+
+function plans.drop(shard)
+  plans.shards[shard] = nil
+end
+
+-- The set of plans that an entry names at this moment.
+local function set_of(header, ref, now)
+  local set = header.tiers[ref]
+  if set then return set end
+  if byte(ref, 1) ~= 123 then return nil end -- not '{': a tier this shard does not know
+  local entry = json_decode(ref)
+  if entry.s then return entry.s end
+  for i = #entry.x, 1, -1 do
+    if entry.x[i][1] <= now then return entry.x[i][2] end
+  end
+  return nil
+end
+
+-- Plan, endpoint number and default cost; nil if the configuration is incomplete.
+function plans.find(shard, header, ref, endpoint, now)
+  local id = set_of(header, ref, now)
+  local set = id and fetch(shard, 's:' .. id)
+  if not set then return nil end
+  local known = header.endpoints[endpoint]
+  local name = known and set[endpoint] or set['*']
+  local plan = decoded['p:' .. name] or fetch(shard, 'p:' .. name, prepare_plan)
+  if not plan then return nil end
+  plan.id = name
+  if known then return plan, known[1], known[2] end
+  return plan, '000', 1
+end

@@ -1,0 +1,9 @@
+-- hr_profile: the plan that holds for a tenant and endpoint, as JSON: what a client needs to go on without us.
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint        writes nothing
+-- reply    the JSON text, or an empty string if there is none
+H.define('profile', { 'no-writes' }, function(keys, args, now)
+  local place, reason, problem = H.locate(keys[1], args[1] or '', args[2] or '', now)
+  if problem then return problem end
+  if reason then return '' end
+  return call('HGET', H.keys.config(place.shard), 'p:' .. place.plan.id) or ''
+end)

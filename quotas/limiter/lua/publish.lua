@@ -1,0 +1,104 @@
+-- hr_publish: brings a shard to a new configuration, by compare-and-set.
+-- KEYS[1]  the shard's prefix
+-- ARGV     DELTA base token n field value... n field... n field value... n field...
+--            (sets and deletions of the tenants' hash, then of the configuration's); only on exactly `base`
+--          STAGE version t|c field value...      collects a whole shard beside the live one; reply: its length
+--          FLIP version token tenants fields     makes the staged one live if it is complete
+-- reply    {status, token now}: applied, stale (a higher revision is there), base (it is not the base), count
+-- writes   S, S:t, S:c, S:s:<version>:*; the token last, so a half-written shard is never ready
+
+local STAGE_TTL = 600000
+
+-- A token without the part that a bypass added, and that part.
+local function split(token)
+  if not token then return '', '' end
+  local published, suffix = match(token, '^([^+]*)(.*)$')
+  return published, suffix
+end
+
+local function revision_of(token) return tonumber_(match(token, '^(%d+)%.') or '') or -1 end
+
+local function finish(shard, token, suffix)
+  call('SET', shard, token .. suffix)
+  H.plans.drop(shard)
+  return { 'applied', token }
+end
+
+-- Runs `command` on `key` with the counted arguments at args[at]; the position behind them.
+local function apply(command, key, args, at, width)
+  local count = H.whole(args[at], 0, 100000)
+  if not count then return nil end
+  local last = at + count * width
+  for from = at + 1, last, 1000 do
+    call(command, key, unpack_(args, from, min(from + 999, last)))
+  end
+  return last + 1
+end
+
+local function counts_fit(args)
+  local at = 4
+  for _, width in ipairs({ 2, 1, 2, 1 }) do
+    local count = H.whole(args[at], 0, 100000)
+    if not count then return false end
+    at = at + count * width + 1
+  end
+  return at == #args + 1
+end
+
+local function delta(shard, args)
+  local current, suffix = split(call('GET', shard))
+  local base, token = args[2], args[3]
+  if not counts_fit(args) then return H.fail('HRARGS', 'DELTA takes base, token and four counted lists') end
+  if current ~= base then return { 'base', current } end
+  if revision_of(token) < revision_of(current) then return { 'stale', current } end
+  local tenants, config = H.keys.tenants(shard), H.keys.config(shard)
+  local at = apply('HSET', tenants, args, 4, 2)
+  at = apply('HDEL', tenants, args, at, 1)
+  at = apply('HSET', config, args, at, 2)
+  apply('HDEL', config, args, at, 1)
+  return finish(shard, token, suffix)
+end
+
+local function stage(shard, args)
+  local version, part = args[2], args[3]
+  if part ~= 't' and part ~= 'c' or #args < 5 or #args % 2 == 0 then
+    return H.fail('HRARGS', 'STAGE takes version, t or c, then pairs of field and value')
+  end
+  local key = H.keys.staged(shard, version, part)
+  for from = 4, #args, 1000 do
+    call('HSET', key, unpack_(args, from, min(from + 999, #args)))
+  end
+  call('PEXPIRE', key, STAGE_TTL)
+  return call('HLEN', key)
+end
+
+local function replace(staged, live)
+  call('UNLINK', live)
+  if call('EXISTS', staged) == 1 then
+    call('RENAME', staged, live)
+    call('PERSIST', live)
+  end
+end
+
+local function flip(shard, args)
+  local version, token = args[2], args[3]
+  local tenants, fields = H.whole(args[4], 0, 1e9), H.whole(args[5], 1, 1e9)
+  if not token or not tenants or not fields then
+    return H.fail('HRARGS', 'FLIP takes version, token, number of tenants and number of fields')
+  end
+  local current, suffix = split(call('GET', shard))
+  if revision_of(token) < revision_of(current) then return { 'stale', current } end
+  local staged_t, staged_c = H.keys.staged(shard, version, 't'), H.keys.staged(shard, version, 'c')
+  if call('HLEN', staged_t) ~= tenants or call('HLEN', staged_c) ~= fields then return { 'count', current } end
+  replace(staged_t, H.keys.tenants(shard))
+  replace(staged_c, H.keys.config(shard))
+  return finish(shard, token, suffix)
+end
+
+local ACTIONS = { DELTA = delta, STAGE = stage, FLIP = flip }
+
+H.define('publish', {}, function(keys, args)
+  local action = ACTIONS[args[1]]
+  if not action then return H.fail('HRARGS', 'the first argument is DELTA, STAGE or FLIP') end
+  return action(keys[1], args)
+end)

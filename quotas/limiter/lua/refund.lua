@@ -1,0 +1,57 @@
+-- hr_refund: gives back what one decision charged, while it is still charged.
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, cost, receipt, [dimension, value]...
+-- reply    how many limits were given back; 0 when it is too late, was done before, or the plan has changed
+-- writes   the records, and a mark (with TTL) that this receipt is spent
+
+-- now, plan, and the TATs in the order hr_check wrote them; nil if it is no receipt.
+local function open(receipt)
+  if #receipt < 16 or #receipt % 8 ~= 0 then return nil end
+  local tats = {}
+  for at = 17, #receipt, 8 do tats[#tats + 1] = unpack_struct('<d', receipt, at) end
+  return unpack_struct('<d', receipt), sub(receipt, 9, 16), tats
+end
+
+local function refund_limit(limit, state, given, tat, now, cost, key)
+  if limit.x or limit.m ~= 'e' or limit.kernel.holders then return false end
+  local amount = limit.u and 1 or cost
+  return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat, key)
+end
+
+local function refund_group(group, record, given, tats, used, now, cost)
+  local text = call('GET', record)
+  if not text then return 0, used end
+  local state, count = H.record.read(group, text, now, record), 0
+  for _, limit in ipairs(group.l) do
+    if limit.P and not limit.x then used = used + 1 end
+    local key = limit.kernel.ring and H.keys.ring(record, limit)
+    if refund_limit(limit, state, given, tats[used], now, cost, key) then
+      count = count + 1
+      if state.ring then call('SET', key, state.ring, 'PX', group.ttl) end
+      state.ring = nil
+    end
+  end
+  if count > 0 then H.record.write(group, record, state, sub(text, 1, 1)) end
+  return count, used
+end
+
+H.define('refund', { 'allow-oom' }, function(keys, args, now)
+  local cost, receipt = H.whole(args[3], 1, 1000000000), args[4]
+  local given, plan, tats = open(receipt or '')
+  if not cost or not given or #args % 2 == 1 then
+    return H.fail('HRARGS', 'give tenant, endpoint, cost, the receipt of the decision, then its pairs of dimension and value')
+  end
+  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  if problem then return problem end
+  if reason or sub(place.plan.id, 1, 8) ~= plan or given > now then return 0 end
+  local longest = 0
+  for _, group in ipairs(place.plan.g) do longest = max(longest, group.ttl) end
+  local mark = H.keys.refunded(place.shard, place.number, receipt .. concat(args, ' ', 5))
+  if not call('SET', mark, '1', 'NX', 'PX', longest) then return 0 end
+  local records, total, used = H.records(place, H.dimensions(args, 5)), 0, 0
+  for i, group in ipairs(place.plan.g) do
+    local count
+    count, used = refund_group(group, records[i], given, tats, used, now, cost)
+    total = total + count
+  end
+  return total
+end)

@@ -1,0 +1,9 @@
+-- Registers everything that was defined, under the prefix that the loader filled in.
+for i = 1, #H.functions do
+  local name, flags, body = H.functions[i][1], H.functions[i][2], H.functions[i][3]
+  redis.register_function({
+    function_name = '@PREFIX@' .. name,
+    flags = flags,
+    callback = function(keys, args) return H.run(body, keys, args) end,
+  })
+end

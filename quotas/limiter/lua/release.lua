@@ -1,0 +1,22 @@
+-- hr_release: gives back a concurrency slot before its hold ends.
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, holder, [dimension, value]...
+-- reply    how many slots were released (0: none was held, or it had expired)
+-- writes   removes the holder from each concurrency limit of the plan
+H.define('release', { 'allow-oom' }, function(keys, args, now)
+  local holder = args[3]
+  if not holder or #args % 2 == 0 then
+    return H.fail('HRARGS', 'give tenant, endpoint, holder, then pairs of dimension and value')
+  end
+  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  if problem then return problem end
+  if reason then return 0 end
+  local records, released = H.records(place, H.dimensions(args, 4)), 0
+  for i, group in ipairs(place.plan.g) do
+    for _, limit in ipairs(group.l) do
+      if limit.kernel.holders then
+        released = released + call('ZREM', H.keys.holders(records[i], limit), holder)
+      end
+    end
+  end
+  return released
+end)

@@ -1,0 +1,34 @@
+-- hr_reset: forgets what a subject has used of one limit, or of all.
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, limit name or *, [dimension, value]...
+-- reply    how many limits were reset (global limits are everyone's, and stay)
+-- writes   the record with that limit fresh; removes its ring or holders
+local function clear(limit, state, record)
+  for k = limit.o, limit.o + limit.kernel.width - 1 do state[k] = 0 end
+  if limit.kernel.ring then call('UNLINK', H.keys.ring(record, limit)) end
+  if limit.kernel.holders then call('UNLINK', H.keys.holders(record, limit)) end
+end
+
+H.define('reset', { 'allow-oom' }, function(keys, args, now)
+  local wanted = args[3]
+  if not wanted or #args % 2 == 0 then
+    return H.fail('HRARGS', 'give tenant, endpoint, a limit name or *, then pairs of dimension and value')
+  end
+  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  if problem then return problem end
+  if reason then return 0 end
+  local records, count = H.records(place, H.dimensions(args, 4)), 0
+  for i, group in ipairs(place.plan.g) do
+    local text = not group.a and call('GET', records[i])
+    if text then
+      local state, before = H.record.read(group, text, now, records[i]), count
+      for _, limit in ipairs(group.l) do
+        if not limit.x and (wanted == '*' or limit.name == wanted) then
+          clear(limit, state, records[i])
+          count = count + 1
+        end
+      end
+      if count > before then H.record.write(group, records[i], state, sub(text, 1, 1)) end
+    end
+  end
+  return count
+end)

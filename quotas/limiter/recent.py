@@ -1,0 +1,38 @@
+"""A bounded memory of what was used lately."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """Keeps at least the last `size` keys used and at most twice as many.
+
+    Two generations instead of an ordered list: a hit costs one look-up and no lock. When the young one
+    is full it becomes the old one, and what nobody asked for since then is gone.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._young.keys() | self._old.keys())
+
+    def get(self, key: K) -> V | None:
+        value = self._young.get(key)
+        if value is None:
+            value = self._old.get(key)
+            if value is not None:
+                self.put(key, value)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._young) >= self._size and key not in self._young:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
