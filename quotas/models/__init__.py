@@ -1,1 +1,9 @@
 from quotas.models.health import Heartbeat as Heartbeat
+from quotas.models.policy import Endpoint as Endpoint
+from quotas.models.policy import Limit as Limit
+from quotas.models.policy import LimitName as LimitName
+from quotas.models.policy import Override as Override
+from quotas.models.policy import Policy as Policy
+from quotas.models.revision import AuditEvent as AuditEvent
+from quotas.models.revision import Outbox as Outbox
+from quotas.models.revision import Revision as Revision

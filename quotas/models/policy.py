@@ -1,0 +1,203 @@
+"""What is limited, and how. Written by the service functions only."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Func, Q, Value
+from django.db.models.lookups import Exact, LessThanOrEqual
+
+from quotas.algorithms import ALGORITHMS
+from quotas.models.revision import Revision
+from quotas.policy.resolve import PAST_GENERATIONS
+from quotas.policy.spec import EVERYWHERE
+from tenants.models import Tenant, Tier, named
+
+WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
+ENDPOINT_PATTERN = f"{WORD}:{WORD}"
+# A candidate counts apart from the limit it would replace, under a number of its own.
+CANDIDATE_SUFFIX = "~candidate"
+# An endpoint's number is written in three digits of base 36 (quotas.limiter.keys).
+ENDPOINT_NUMBERS = 36**3
+COST_MAX = 1_000_000_000
+MULTIPLIER_MAX = 1_000_000
+
+CARRIES = ("keep", "proportional", "reset")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def one_of(field: str, values: tuple[str, ...], name: str) -> models.CheckConstraint:
+    return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
+
+
+def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
+    typeof = Func(F(field), function="jsonb_typeof", output_field=models.CharField())
+    return models.CheckConstraint(condition=Exact(typeof, Value(kind)), name=name)
+
+
+class Endpoint(models.Model):
+    """A named operation of a service. Its number stands in keys and rollups, so it is retired, not deleted."""
+
+    number = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=127, unique=True)
+    method = models.CharField(max_length=7, blank=True, default="")
+    path = models.CharField(max_length=500, blank=True, default="", help_text="a template: /v1/rides/{id}")
+    default_cost = models.PositiveBigIntegerField(default=1)
+    hints = models.JSONField(default=dict, blank=True)
+    retired = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            named(ENDPOINT_PATTERN, "endpoint_name"),
+            models.CheckConstraint(condition=Q(number__gt=0, number__lt=ENDPOINT_NUMBERS), name="endpoint_number"),
+            models.CheckConstraint(
+                condition=Q(default_cost__gte=1, default_cost__lte=COST_MAX), name="endpoint_default_cost"
+            ),
+            one_of("method", ("", *METHODS), "endpoint_method"),
+            models.CheckConstraint(condition=Q(path="") | Q(path__startswith="/"), name="endpoint_path"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Policy(models.Model):
+    """Limits of a tier, a tenant or everyone (neither), on an endpoint, a service (everyone only) or `*`."""
+
+    name = models.CharField(max_length=63, unique=True)
+    description = models.CharField(max_length=500, blank=True, default="")
+    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
+    service = models.CharField(max_length=63, blank=True, default="")
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "policies"
+        constraints = [
+            named(WORD, "policy_name"),
+            models.CheckConstraint(condition=Q(tier=None) | Q(tenant=None), name="policy_tier_or_tenant"),
+            models.CheckConstraint(condition=Q(endpoint=None) | Q(service=""), name="policy_endpoint_or_service"),
+            models.CheckConstraint(
+                condition=Q(service="") | Q(tier=None, tenant=None), name="policy_service_is_global"
+            ),
+            named(f"{WORD}|", "policy_service", "service"),
+            models.UniqueConstraint(
+                fields=["tier", "tenant", "endpoint", "service"], nulls_distinct=False, name="policy_attached_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def scope(self) -> str:
+        """As in a policy document: an endpoint's name, `service:*` or `*`."""
+        if self.endpoint is not None:
+            return self.endpoint.name
+        return f"{self.service}:{EVERYWHERE}" if self.service else EVERYWHERE
+
+
+class LimitName(models.Model):
+    """The number of a limit's name, which stands in records and rollups: given once, kept for ever."""
+
+    number = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=80, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [named(f"{WORD}({CANDIDATE_SUFFIX})?", "limit_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Limit(models.Model):
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="limits")
+    name = models.ForeignKey(LimitName, on_delete=models.PROTECT, related_name="limits")
+    algorithm = models.CharField(max_length=32)
+    parameters = models.JSONField(help_text="as the algorithm's describe() gives them")
+    subject = models.CharField(max_length=200, default="tenant")
+    unit = models.CharField(max_length=8, default="requests")
+    mode = models.CharField(max_length=8, default="enforce")
+    on_failure = models.CharField(max_length=8, default="open")
+    changed_revision = models.ForeignKey(
+        Revision, on_delete=models.PROTECT, related_name="+", help_text="gave it its present parameters"
+    )
+    carry = models.CharField(max_length=12, default="keep")
+    # Earlier parameters, newest first, as quotas.models.history writes them.
+    past = models.JSONField(default=list, blank=True)
+    candidate = models.JSONField(null=True, blank=True, help_text="algorithm and parameters under trial")
+
+    class Meta:
+        ordering = ["policy", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "name"], name="limit_once_per_policy"),
+            one_of("algorithm", tuple(ALGORITHMS), "limit_algorithm"),
+            one_of("unit", ("requests", "cost"), "limit_unit"),
+            one_of("mode", ("enforce", "shadow", "off"), "limit_mode"),
+            one_of("on_failure", ("open", "closed", "local"), "limit_on_failure"),
+            one_of("carry", CARRIES, "limit_carry"),
+            models.CheckConstraint(condition=~Q(subject=""), name="limit_subject"),
+            json_is("parameters", "object", "limit_parameters"),
+            json_is("past", "array", "limit_past"),
+            models.CheckConstraint(
+                condition=LessThanOrEqual(
+                    Func(F("past"), function="jsonb_array_length", output_field=models.IntegerField()),
+                    Value(PAST_GENERATIONS),
+                ),
+                name="limit_past_length",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.policy}: {self.name}"
+
+
+class Override(models.Model):
+    """A change for one tenant with a start and an end; `endpoint` null is `*`."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="overrides")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="overrides")
+    start = models.DateTimeField()
+    end = models.DateTimeField(null=True, blank=True, help_text="empty: until cancelled")
+    limits = models.JSONField(default=dict, blank=True, help_text="limit name → the fields it changes")
+    multiplier_numerator = models.PositiveIntegerField(null=True, blank=True)
+    multiplier_denominator = models.PositiveIntegerField(null=True, blank=True)
+    carry = models.CharField(max_length=12, default="keep")
+    reason = models.CharField(max_length=500)
+    author = models.CharField(max_length=150)
+    created_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, related_name="+")
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+    cancelled_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [models.Index(fields=["tenant", "end"], name="override_tenant_end")]
+        constraints = [
+            models.CheckConstraint(condition=Q(end=None) | Q(end__gt=F("start")), name="override_ends_after_start"),
+            json_is("limits", "object", "override_limits"),
+            models.CheckConstraint(
+                condition=Q(multiplier_numerator=None, multiplier_denominator=None) & ~Q(limits={})
+                | Q(
+                    multiplier_numerator__range=(1, MULTIPLIER_MAX),
+                    multiplier_denominator__range=(1, MULTIPLIER_MAX),
+                    limits={},
+                ),
+                name="override_limits_or_multiplier",
+            ),
+            one_of("carry", CARRIES, "override_carry"),
+            models.CheckConstraint(condition=~Q(reason="") & ~Q(author=""), name="override_reason_and_author"),
+            models.CheckConstraint(
+                condition=Q(cancelled_at=None, cancelled_revision=None)
+                | Q(cancelled_at__isnull=False, cancelled_revision__isnull=False),
+                name="override_cancelled_by_a_revision",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"override {self.pk}"
+
+    @property
+    def scope(self) -> str:
+        return self.endpoint.name if self.endpoint is not None else EVERYWHERE

@@ -1,0 +1,87 @@
+"""Who has quota. Written by the service functions of `quotas.services` only."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+NAME_PATTERN = "[a-z0-9][a-z0-9-]{0,62}"
+# A tenant's number is written in five digits of base 36 (quotas.limiter.keys).
+TENANT_NUMBERS = 36**5
+
+
+def named(pattern: str, name: str, field: str = "name") -> models.CheckConstraint:
+    return models.CheckConstraint(condition=Q(**{f"{field}__regex": f"^({pattern})$"}), name=name)
+
+
+class Tier(models.Model):
+    """The plan a tenant is on; its number stands in the keys of Redis and is never reused."""
+
+    number = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=63, unique=True)
+    created = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [named(NAME_PATTERN, "tier_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tenant(models.Model):
+    """A customer that owns quota; its number stands in the keys of Redis and is never reused."""
+
+    number = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=63, unique=True)
+    label = models.CharField(max_length=200, blank=True, default="", help_text="the name people use")
+    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
+    timezone = models.CharField(max_length=64, default="UTC")
+    suspended = models.BooleanField(default=False)
+    suspended_reason = models.CharField(max_length=500, blank=True, default="")
+    # Limits whose source changed for this tenant alone, as quotas.models.history writes them.
+    handovers = models.JSONField(default=list, blank=True)
+    created = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            named(NAME_PATTERN, "tenant_name"),
+            models.CheckConstraint(condition=Q(number__gt=0, number__lt=TENANT_NUMBERS), name="tenant_number"),
+            models.CheckConstraint(
+                condition=Q(suspended=True) & ~Q(suspended_reason="") | Q(suspended=False, suspended_reason=""),
+                name="tenant_suspended_with_reason",
+            ),
+            models.CheckConstraint(condition=~Q(timezone=""), name="tenant_timezone"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ApiKey(models.Model):
+    """A tenant's key: the id is public, of the secret only an HMAC is kept."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
+    key_id = models.CharField(max_length=32, unique=True)
+    secret_hash = models.CharField(max_length=64, help_text="HMAC-SHA-256, hexadecimal")
+    label = models.CharField(max_length=200, blank=True, default="")
+    scopes = ArrayField(models.CharField(max_length=32))
+    created = models.DateTimeField(db_default=Now(), editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created"]
+        constraints = [
+            named("[a-z0-9]{8,32}", "api_key_id", "key_id"),
+            named("[0-9a-f]{64}", "api_key_secret_hash", "secret_hash"),
+            models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_key_scopes"),
+            models.CheckConstraint(
+                condition=Q(revoked_at=None) | Q(revoked_at__gte=F("created")), name="api_key_revoked_after_created"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key_id
