@@ -17,9 +17,10 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
     call('UNLINK', batch, H.keys.arrivals_batch(shard))
     return 1
   end
-  H.account.drained[shard] = now
   local before = waiting(batch)
   if before ~= '' then return before end
+  -- Not while a batch waits: a drain that cannot reach Postgres asks every few seconds, and counts must turn coarse.
+  H.account.drained[shard] = now
   if call('EXISTS', usage) == 0 then return '' end
   call('RENAME', usage, batch)
   call('HSET', batch, 'id', id)
