@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
 REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
 
-SECRET_CHARACTERS: Final = 32
+SECRET_CHARACTERS: Final = 50
 DEFAULT_SECRET_WORDS: Final = ("insecure", "changeme", "change-me", "secret_key", "default")
 
 
@@ -39,27 +40,31 @@ def text(name: str, default: str) -> str:
     return os.environ.get(name, "").strip() or default
 
 
+def shown(value: str) -> str:
+    return repr(value if len(value) <= 40 else value[:40] + "…")
+
+
 def flag(name: str, default: bool) -> bool:
     value = text(name, "1" if default else "0").lower()
     if value in TRUE:
         return True
     if value in FALSE:
         return False
-    raise SettingError(f"{name} is {value!r}: set it to 1 or 0.")
+    raise SettingError(f"{name} is {shown(value)}: set it to 1 or 0.")
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
     value = text(name, str(default))
     if value.isascii() and value.isdigit() and low <= int(value[:20]) <= high:
         return int(value)
-    raise SettingError(f"{name} is {value!r}: set it to a whole number from {low} to {high}.")
+    raise SettingError(f"{name} is {shown(value)}: set it to a whole number from {low} to {high}.")
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = text(name, default)
     if value in allowed:
         return value
-    raise SettingError(f"{name} is {value!r}: set it to one of {', '.join(allowed)}.")
+    raise SettingError(f"{name} is {shown(value)}: set it to one of {', '.join(allowed)}.")
 
 
 def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
@@ -71,6 +76,13 @@ def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
     if weak and not debug:
         raise SettingError(f"{name} is missing, short or a well-known default: set it to 50 or more random characters.")
     return value or "debug"
+
+
+def matching(name: str, default: str, pattern: str, what: str) -> str:
+    value = text(name, default)
+    if re.fullmatch(pattern, value, re.ASCII):
+        return value
+    raise SettingError(f"{name} is {shown(value)}: set it to {what}.")
 
 
 def words(name: str, default: str) -> list[str]:
@@ -103,7 +115,7 @@ def broker_beside(redis_url: str) -> str:
 def _database_number(value: str) -> int:
     if value.isascii() and value.isdigit():
         return int(value)
-    raise SettingError(f"REDIS_URL names the database {value!r}: end it with a number, as in redis://host:6379/0.")
+    raise SettingError(f"REDIS_URL names the database {shown(value)}: end it with a number, as in redis://host:6379/0.")
 
 
 def database(value: str, *, pool: int) -> dict[str, object]:

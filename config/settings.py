@@ -25,7 +25,9 @@ REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url, env.REDIS_SCHEMES, "redis://
 BROKER_URL = env.url("BROKER_URL", env.broker_beside(REDIS_URL), env.BROKER_SCHEMES, "redis://host:6379/1")
 
 HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
-HEADROOM_UNKNOWN_TENANT = env.text("HEADROOM_UNKNOWN_TENANT", "deny")
+HEADROOM_UNKNOWN_TENANT = env.matching(
+    "HEADROOM_UNKNOWN_TENANT", "deny", "[a-z0-9][a-z0-9-]{0,62}", "deny, or to the name of a tenant"
+)
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)

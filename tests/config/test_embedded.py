@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+import redis
+
+from config.embedded import Server, ServerError, sole_owner, start_embedded_valkey, start_postgres
+from config.places import ROOT, Places
+
+LAUNCH_AND_DIE = """
+import os, signal
+from config.embedded import start_embedded_valkey, start_postgres
+from config.places import places
+pids = start_postgres(places()).process.pid, start_embedded_valkey(places()).process.pid
+print(*pids, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def here() -> Iterator[Places]:
+    with tempfile.TemporaryDirectory(prefix="hr-") as folder:
+        yield Places(Path(folder))
+
+
+@pytest.fixture
+def running() -> Iterator[list[Server]]:
+    servers: list[Server] = []
+    yield servers
+    for server in servers:
+        server.stop()
+
+
+def start_both(places: Places, running: list[Server]) -> None:
+    running.append(start_postgres(places))
+    running.append(start_embedded_valkey(places))
+
+
+def stop_both(running: list[Server]) -> None:
+    while running:
+        running.pop().stop()
+
+
+def write(places: Places) -> None:
+    with psycopg.connect(places.database_url) as db:
+        db.execute("CREATE TABLE kept AS SELECT 7 AS n")
+    with redis.Redis.from_url(places.redis_url) as client:
+        client.set("kept", 7)
+
+
+def read(places: Places) -> tuple[object, object]:
+    with psycopg.connect(places.database_url) as db, redis.Redis.from_url(places.redis_url) as client:
+        return db.execute("SELECT n FROM kept").fetchone(), client.get("kept")
+
+
+def test_the_data_is_there_after_a_stop_and_a_start(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    write(here)
+    pids = [server.process.pid for server in running]
+    stop_both(running)
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    start_both(here, running)
+    assert read(here) == ((7,), b"7")
+
+
+def test_the_data_is_there_after_kill_9_of_both_servers(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    write(here)
+    for server in running:
+        server.process.kill()
+        server.process.wait()
+    start_both(here, running)
+    assert read(here) == ((7,), b"7")
+
+
+def test_servers_end_with_the_process_that_started_them(here: Places, running: list[Server]) -> None:
+    environment = {**os.environ, "HEADROOM_HOME": str(here.home)}
+    command = [sys.executable, "-c", LAUNCH_AND_DIE]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == -signal.SIGKILL
+    orphans = [psutil.Process(int(pid)) for pid in result.stdout.split() if psutil.pid_exists(int(pid))]
+    _gone, alive = psutil.wait_procs(orphans, timeout=10)
+    assert not alive
+    start_both(here, running)
+
+
+def test_a_server_left_running_is_ended_and_its_data_taken_over(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    write(here)
+    start_both(here, running)
+    assert read(here) == ((7,), b"7")
+    assert running[0].process.wait(5) == 0
+    assert running[1].process.wait(5) == 0
+
+
+def test_a_pid_file_that_now_names_a_stranger_is_ignored(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    stop_both(running)
+    lines = [str(os.getpid()), str(here.postgres / "data"), "0", "5432", "", "", "1 1", "ready"]
+    (here.postgres / "data" / "postmaster.pid").write_text("\n".join(lines))
+    (here.valkey / "pid").write_text(str(os.getpid()))
+    start_both(here, running)
+
+
+def test_a_half_made_cluster_is_made_again(here: Places, running: list[Server]) -> None:
+    (here.postgres / "data.new" / "base").mkdir(parents=True)
+    running.append(start_postgres(here, durable=False))
+
+
+@pytest.mark.parametrize("name", ["d" * 150, "with space and 'quote' and ü"])
+def test_any_home_works(here: Places, running: list[Server], name: str) -> None:
+    places = Places(here.home / name)
+    start_both(places, running)
+    write(places)
+    assert read(places) == ((7,), b"7")
+
+
+def test_both_listen_on_no_network(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    for server in running:
+        assert psutil.Process(server.process.pid).net_connections(kind="inet") == []
+
+
+def test_valkey_keeps_an_append_only_file_and_never_evicts(here: Places, running: list[Server]) -> None:
+    running.append(start_embedded_valkey(here))
+    with redis.Redis.from_url(here.redis_url, decode_responses=True) as client:
+        assert client.config_get("appendonly", "maxmemory-policy") == {
+            "appendonly": "yes",
+            "maxmemory-policy": "noeviction",
+        }
+
+
+def test_a_server_that_cannot_start_gives_one_line_with_its_reason(here: Places, running: list[Server]) -> None:
+    start_both(here, running)
+    stop_both(running)
+    (here.postgres / "data" / "global" / "pg_control").unlink()
+    with pytest.raises(ServerError, match=r"^PostgreSQL stopped as it started: .*pg_control"):
+        start_postgres(here)
+    (here.valkey / "appendonlydir" / "appendonly.aof.manifest").write_text("garbage")
+    with pytest.raises(ServerError, match=r"^Valkey stopped as it started: .*"):
+        start_embedded_valkey(here)
+
+
+def test_a_home_has_one_owner(here: Places) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(sole_owner(here))
+        with pytest.raises(ServerError, match=r"already runs on .*set HEADROOM_HOME"):
+            stack.enter_context(sole_owner(here))
+    with sole_owner(here):
+        pass
+
+
+def test_a_home_that_cannot_be_made_is_one_line(here: Places) -> None:
+    (here.home / "file").write_text("")
+    with pytest.raises(ServerError, match="cannot be made"):
+        start_postgres(Places(here.home / "file" / "home"))

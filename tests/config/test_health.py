@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.models.functions import Now
+from django.test import Client
+
+from config import health
+from quotas.models.health import Heartbeat, beat
+from tests.valkeys import SpareValkey
+
+pytestmark = pytest.mark.django_db
+
+
+def ask(client: Client) -> tuple[int, dict[str, Any]]:
+    response = client.get("/healthz")
+    return response.status_code, json.loads(response.content)
+
+
+@pytest.fixture
+def all_alive(valkey_server: SpareValkey) -> None:
+    beat("publisher", "42")
+    beat("worker")
+    beat("beat")
+
+
+def age(name: str, seconds: int) -> None:
+    Heartbeat.objects.filter(name=name).update(at=Now() - timedelta(seconds=seconds))
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_all_well_is_200_with_every_part(client: Client) -> None:
+    assert ask(client) == (
+        200,
+        {
+            "status": "ok",
+            "database": "ok",
+            "redis": "ok",
+            "published_revision": 42,
+            "publisher": "ok",
+            "worker": "ok",
+            "beat": "ok",
+        },
+    )
+
+
+@pytest.mark.usefixtures("all_alive")
+@pytest.mark.parametrize("name", ["publisher", "worker", "beat"])
+def test_a_silent_process_is_503_with_its_name_and_how_long(client: Client, name: str) -> None:
+    age(name, 90)
+    status, body = ask(client)
+    assert status == 503
+    assert body["reason"] == f"{name}: silent for 90 s"
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_process_that_never_reported_is_503(client: Client) -> None:
+    Heartbeat.objects.filter(name="worker").delete()
+    status, body = ask(client)
+    assert (status, body["reason"]) == (503, "worker: has not reported yet")
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_dead_redis_is_503_with_the_reason(client: Client, settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    status, body = ask(client)
+    assert status == 503
+    assert body["reason"].startswith("redis: ")
+    assert "refused" in body["reason"]
+    assert body["database"] == "ok"
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_redis_that_hangs_is_503_within_its_time_out(
+    client: Client, settings: Any, spare_valkey: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "TIMEOUT_SECONDS", 0.1)
+    server = spare_valkey()
+    settings.REDIS_URL = server.url
+    server.pause()
+    status, body = ask(client)
+    assert status == 503
+    assert "imeout" in body["redis"]
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_dead_database_is_503_and_hides_nothing_else(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("connection refused\nIs the server running?")
+
+    monkeypatch.setattr(connection, "cursor", fail)
+    status, body = ask(client)
+    assert status == 503
+    assert body["database"] == "connection refused"
+    assert body["redis"] == "ok"
+    assert body["worker"] == "unknown while the database is away"
+    assert body["published_revision"] is None
+
+
+def test_only_reading_is_allowed(client: Client) -> None:
+    assert client.post("/healthz").status_code == 405
+
+
+def test_metrics_are_for_this_machine_only(client: Client) -> None:
+    assert b"django_http_requests" in client.get("/metrics").content
+    assert client.get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
+    assert client.get("/metrics", headers={"x-forwarded-for": "203.0.113.9"}).status_code == 403
+    assert client.get("/metrics", REMOTE_ADDR="nonsense").status_code == 403

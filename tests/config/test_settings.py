@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.env import SettingError
+from config.places import ROOT, Places
+
+SECRET = "k3Jx9vQ2mT7pLw5zRb8nYc4dHf6gSa1eUoViXtKrMqWjZyNl0BDEF"
+PRODUCTION = {
+    "DATABASE_URL": "postgresql://app:p%40ss@db.example:6432/quota?sslmode=require",
+    "REDIS_URL": "rediss://:pw@cache.example:6380/2",
+    "SECRET_KEY": SECRET,
+    "ALLOWED_HOSTS": "quota.example, www.quota.example",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("HEADROOM_") or name in {"PORT", "BROKER_URL", *PRODUCTION}:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HEADROOM_HOME", str(tmp_path))
+
+
+def load(monkeypatch: pytest.MonkeyPatch, **variables: str) -> dict[str, Any]:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return runpy.run_path(str(ROOT / "config" / "settings.py"))
+
+
+def test_nothing_set_means_the_embedded_servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = load(monkeypatch)
+    assert settings["DATABASES"]["default"]["HOST"] == str(tmp_path / "postgres")
+    assert settings["REDIS_URL"] == f"unix://{tmp_path}/valkey/valkey.sock?db=0"
+    assert settings["BROKER_URL"] == f"redis+socket://{tmp_path}/valkey/valkey.sock?virtual_host=1"
+    assert settings["DEBUG"] is False
+    assert settings["SECURE_SSL_REDIRECT"] is False
+
+
+def test_the_machine_keeps_its_own_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = load(monkeypatch)["SECRET_KEY"]
+    assert len(first) >= 50
+    assert load(monkeypatch)["SECRET_KEY"] == first
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_production_reads_its_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch, **PRODUCTION)
+    database = settings["DATABASES"]["default"]
+    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db.example", "6432", "quota")
+    assert (database["USER"], database["PASSWORD"]) == ("app", "p@ss")
+    assert database["OPTIONS"]["sslmode"] == "require"
+    assert settings["BROKER_URL"] == "rediss://:pw@cache.example:6380/3"
+    assert settings["ALLOWED_HOSTS"] == ["quota.example", "www.quota.example"]
+    assert settings["SECURE_SSL_REDIRECT"] is True
+
+
+def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, PORT="", HEADROOM_FAIL=" ")["PORT"] == 8000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "way_out"),
+    [
+        ("PORT", "eighty", "whole number from 1 to 65535"),
+        ("PORT", "70000", "whole number from 1 to 65535"),
+        ("PORT", "9" * 5000, "whole number from 1 to 65535"),
+        ("PORT", "\N{FULLWIDTH DIGIT EIGHT}", "whole number from 1 to 65535"),
+        ("HEADROOM_SHARDS", "0", "whole number from 1 to 16384"),
+        ("HEADROOM_SHARDS", "-64", "whole number from 1 to 16384"),
+        ("HEADROOM_BUDGET_MS", "1e3", "whole number from 1 to 60000"),
+        ("HEADROOM_FAIL", "ajar", "one of open, closed, local"),
+        ("HEADROOM_UNKNOWN_TENANT", "No Such!", "deny, or to the name of a tenant"),
+        ("HEADROOM_DEBUG", "maybe", "1 or 0"),
+        ("HEADROOM_DEMO", "2", "1 or 0"),
+        ("HEADROOM_DB_POOL", "many", "whole number from 0 to 200"),
+        ("DATABASE_URL", "mysql://h/x", "postgresql://user:password@host:5432/headroom"),
+        ("DATABASE_URL", "postgresql://h:port/x", "postgresql://user:password@host:5432/headroom"),
+        ("DATABASE_URL", "postgresql://h", "end it with /NAME"),
+        ("DATABASE_URL", "http://[::1", "postgresql://user:password@host:5432/headroom"),
+        ("REDIS_URL", "localhost:6379", "redis://host:6379/0"),
+        ("REDIS_URL", "redis://h/zero", "end it with a number"),
+        ("BROKER_URL", "kafka://h", "redis://host:6379/1"),
+        ("SECRET_KEY", "", "50 or more random characters"),
+        ("SECRET_KEY", "short", "50 or more random characters"),
+        ("SECRET_KEY", "django-insecure-" + SECRET, "50 or more random characters"),
+    ],
+)
+def test_a_wrong_value_gets_a_sentence_that_names_it_and_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, way_out: str
+) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(monkeypatch, **{**PRODUCTION, name: value})
+    message = str(caught.value)
+    assert name in message
+    assert way_out in message
+    assert message.endswith(".")
+    assert "\n" not in message
+
+
+def test_no_message_repeats_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingError) as caught:
+        load(monkeypatch, DATABASE_URL="postgresql://app:hunter2@h:port/x")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["manage.py", "check"], ["-c", "import config.asgi"], ["-c", "import config.celery"], ["-m", "config.up"]],
+)
+def test_every_entry_point_says_it_in_one_line(tmp_path: Path, command: list[str]) -> None:
+    environment = {**os.environ, "HEADROOM_HOME": str(tmp_path), "PORT": "x"}
+    result = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == "headroom: PORT is 'x': set it to a whole number from 1 to 65535.\n"
+
+
+def test_check_deploy_is_clean_in_production() -> None:
+    command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    result = subprocess.run(command, cwd=ROOT, env={**os.environ, **PRODUCTION}, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_long_home_gets_sockets_that_fit(tmp_path: Path) -> None:
+    deep = Places(tmp_path / ("d" * 120))
+    assert len(str(deep.postgres_socket_dir / ".s.PGSQL.5432.lock")) < 104
+    assert deep.sockets != Places(tmp_path / ("e" * 120)).sockets

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from config.supervisor import Printer, Program, Supervisor
+
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    made = Supervisor(Printer())
+    yield made
+    made.stop_all()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def python(name: str, code: str) -> Program:
+    return Program(name, [sys.executable, "-u", "-c", code], os.environ)
+
+
+def run_until(supervisor: Supervisor, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+
+    def tick() -> None:
+        if done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert time.monotonic() < deadline
+
+    supervisor.run(tick)
+
+
+def test_lines_carry_the_name_of_their_process(supervisor: Supervisor, capfd: pytest.CaptureFixture[str]) -> None:
+    assert supervisor.run_once(python("one", "print('hello'); print('no end', end='')"))
+    assert not supervisor.run_once(python("two", "raise SystemExit('sad')"))
+    assert capfd.readouterr().out.splitlines() == ["one       | hello", "one       | no end", "two       | sad"]
+
+
+def test_a_dead_process_is_started_again_more_and_more_slowly(
+    supervisor: Supervisor, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lives = tmp_path / "lives"
+    supervisor.start(python("frail", f"open({str(lives)!r}, 'a').write('x'); raise SystemExit(3)"))
+    run_until(supervisor, lambda: lives.exists() and len(lives.read_text()) >= 3)
+    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("headroom")]
+    assert said[0] == "headroom  | frail ended (exit code 3); starting it again in 0.5 s"
+    assert said[1] == "headroom  | frail ended (exit code 3); starting it again in 1 s"
+
+
+def test_a_killed_process_is_named_by_its_signal(
+    supervisor: Supervisor, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lives = tmp_path / "lives"
+    supervisor.start(python("hit", f"import os; open({str(lives)!r}, 'a').write('x'); os.kill(os.getpid(), 9)"))
+    run_until(supervisor, lambda: lives.exists() and lives.stat().st_size >= 2)
+    assert "headroom  | hit ended (signal SIGKILL); starting it again in 0.5 s" in capfd.readouterr().out
+
+
+def test_a_process_that_ignores_the_stop_is_killed_with_its_children(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.supervisor.STOP_SECONDS", 0.5)
+    pids = tmp_path / "pids"
+    code = f"""
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+open({str(pids)!r} + ".new", "w").write(f"{{os.getpid()}} {{child.pid}}")
+os.rename({str(pids)!r} + ".new", {str(pids)!r})
+time.sleep(60)
+"""
+    supervisor.start(python("deaf", code))
+    run_until(supervisor, pids.exists)
+    supervisor.stop_all()
+    for pid in map(int, pids.read_text().split()):
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
