@@ -96,17 +96,34 @@ def stop_process(process: subprocess.Popen[bytes], stop_signal: int, seconds: fl
 
 
 @contextmanager
-def sole_owner(places: Places) -> Iterator[None]:
-    """Holds the home folder; the kernel lets go of it however this process ends."""
+def sole_owner(places: Places) -> Iterator[bool]:
+    """Holds the home folder, and tells whether its last owner was cut short.
+
+    The kernel lets go of the lock however this process ends; the pid in the file stays after a kill -9.
+    """
     make_folder(places.home)
     with (places.home / "lock").open("a+") as lock:
+        lock.seek(0)
+        last_owner = lock.read().strip()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServerError(
-                f"Headroom already runs on {places.home}: stop it first, or set HEADROOM_HOME to another folder."
+                f"Headroom already runs on {places.home} (process {last_owner}): "
+                "stop it first, or set HEADROOM_HOME to another folder."
             ) from None
-        yield
+        _write_over(lock, f"{os.getpid()}\n")
+        try:
+            yield bool(last_owner)
+        finally:
+            _write_over(lock, "")
+
+
+def _write_over(file: IO[str], text: str) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(text)
+    file.flush()
 
 
 def make_folder(path: Path, mode: int = 0o755) -> None:

@@ -45,8 +45,8 @@ def main() -> int:
     if "--end-with-parent" in sys.argv:
         _end_with_parent()
     try:
-        with sole_owner(home):
-            _run(home)
+        with sole_owner(home) as cut_short:
+            _run(home, port_patience=PORT_PATIENCE_SECONDS if cut_short else 0)
     except ServerError as error:
         sys.stderr.write(f"headroom: {error}\n")
         return 1
@@ -59,10 +59,10 @@ def _end_with_parent() -> None:
     end_with_parent(signal.SIGTERM, parent)()
 
 
-def _run(home: Places) -> None:
+def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
-        _wait_for_port(settings.PORT)
+        _wait_for_port(settings.PORT, port_patience)
         _start_servers(supervisor, home)
         _prepare(supervisor)
         if not supervisor.should_stop:
@@ -73,10 +73,10 @@ def _run(home: Places) -> None:
             supervisor.say("stopped; the data is kept for the next start")
 
 
-def _wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + PORT_PATIENCE_SECONDS
+def _wait_for_port(port: int, patience: float) -> None:
+    deadline = time.monotonic() + patience
     while (trouble := _port_trouble(port)) is not None:
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             raise ServerError(f"Port {port} cannot be used ({trouble}): free it, or choose another: make up PORT=8001.")
         time.sleep(0.1)
 
@@ -85,7 +85,7 @@ def _port_trouble(port: int) -> str | None:
     try:
         socket.create_server((HOST, port)).close()
     except OSError as error:
-        return (error.strerror or str(error)).lower()
+        return os.strerror(error.errno or 0).lower()
     return None
 
 

@@ -154,10 +154,19 @@ def test_a_server_that_cannot_start_gives_one_line_with_its_reason(here: Places,
 def test_a_home_has_one_owner(here: Places) -> None:
     with ExitStack() as stack:
         stack.enter_context(sole_owner(here))
-        with pytest.raises(ServerError, match=r"already runs on .*set HEADROOM_HOME"):
+        with pytest.raises(ServerError, match=rf"already runs on .*\(process {os.getpid()}\).*set HEADROOM_HOME"):
             stack.enter_context(sole_owner(here))
-    with sole_owner(here):
-        pass
+
+
+def test_a_home_knows_whether_its_last_owner_was_cut_short(here: Places) -> None:
+    with sole_owner(here) as cut_short:
+        assert not cut_short
+        left_by_kill_9 = (here.home / "lock").read_text()
+    with sole_owner(here) as cut_short:
+        assert not cut_short
+    (here.home / "lock").write_text(left_by_kill_9)
+    with sole_owner(here) as cut_short:
+        assert cut_short
 
 
 def test_a_home_that_cannot_be_made_is_one_line(here: Places) -> None:
