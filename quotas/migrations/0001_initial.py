@@ -270,5 +270,14 @@ class Migration(migrations.Migration):
             model_name='limit',
             constraint=models.CheckConstraint(condition=django.db.models.lookups.LessThanOrEqual(models.Func(models.F('past'), function='jsonb_array_length', output_field=models.IntegerField()), models.Value(8)), name='limit_past_length'),
         ),
+        migrations.AddField(
+            model_name='limit',
+            name='adopts_candidate',
+            field=models.BooleanField(default=False, help_text="its parameters were its candidate's"),
+        ),
+        migrations.AddConstraint(
+            model_name='limitname',
+            constraint=models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 65536)), name='limit_name_number'),
+        ),
         migrations.RunSQL(IMMUTABLE_REVISION, MUTABLE_REVISION),
     ]

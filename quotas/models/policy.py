@@ -18,6 +18,8 @@ ENDPOINT_PATTERN = f"{WORD}:{WORD}"
 CANDIDATE_SUFFIX = "~candidate"
 # An endpoint's number is written in three digits of base 36 (quotas.limiter.keys).
 ENDPOINT_NUMBERS = 36**3
+# A limit's number has two bytes in a record's header.
+LIMIT_NUMBERS = 2**16
 COST_MAX = 1_000_000_000
 MULTIPLIER_MAX = 1_000_000
 
@@ -106,7 +108,10 @@ class LimitName(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [named(f"{WORD}({CANDIDATE_SUFFIX})?", "limit_name")]
+        constraints = [
+            named(f"{WORD}({CANDIDATE_SUFFIX})?", "limit_name"),
+            models.CheckConstraint(condition=Q(number__gt=0, number__lt=LIMIT_NUMBERS), name="limit_name_number"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -128,6 +133,7 @@ class Limit(models.Model):
     # Earlier parameters, newest first, as quotas.models.history writes them.
     past = models.JSONField(default=list, blank=True)
     candidate = models.JSONField(null=True, blank=True, help_text="algorithm and parameters under trial")
+    adopts_candidate = models.BooleanField(default=False, help_text="its parameters were its candidate's")
 
     class Meta:
         ordering = ["policy", "name"]

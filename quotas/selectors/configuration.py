@@ -1,0 +1,86 @@
+"""From the database to what the compiler reads.
+
+`configuration_load()` is everything. `configuration_part(tenants=…, tiers=…)` has the named tenants only,
+the policies of the named tiers and of the tiers of the named tenants, and all tiers, endpoints, limit
+numbers and global policies: a named tenant compiles to the same plans from a part as from the whole. A
+name that is not in the part is gone.
+
+Times come from `Revision.published_us`. The publisher stamps what it is about to publish for the first
+time (`revisions_stamp`) before it loads; until then a revision counts as published now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from quotas.models import Override, Policy, Revision
+from quotas.models.history import Clock, by_number
+from quotas.policy import spec
+from quotas.selectors.rows import Rows, to_us
+from tenants.models import Tenant
+
+# An override that ended this long ago has left its mark on no record: no period is longer than a year.
+OVERRIDE_MEMORY = timedelta(days=400)
+
+
+def configuration_load() -> spec.Configuration:
+    return _load(Tenant.objects.all(), Policy.objects.all(), Override.objects.all())
+
+
+def configuration_part(
+    *, tenants: Collection[str] = (), tiers: Collection[str] = (), in_revisions: bool = False
+) -> spec.Configuration:
+    """`in_revisions`: times are the numbers of revisions, which a writer can compare before they are published."""
+    named = Tenant.objects.filter(name__in=tenants)
+    policies = Policy.objects.filter(
+        Q(tier=None, tenant=None)
+        | Q(tenant__name__in=tenants)
+        | Q(tier__name__in=tiers)
+        | Q(tier__in=named.values("tier"))
+    )
+    return _load(named, policies, Override.objects.filter(tenant__name__in=tenants), in_revisions)
+
+
+def tenants_with_own_limits(*, tiers: Collection[str] | None = None) -> list[str]:
+    """Those whom the plain plan of their tier does not serve; of all tiers, or of some."""
+    own = Q(policies__isnull=False) | Q(overrides__isnull=False) | ~Q(handovers=[])
+    tenants = Tenant.objects.filter(own) if tiers is None else Tenant.objects.filter(own, tier__name__in=tiers)
+    return list(tenants.order_by("name").values_list("name", flat=True).distinct())
+
+
+def _load(
+    tenants: QuerySet[Tenant], policies: QuerySet[Policy], overrides: QuerySet[Override], in_revisions: bool = False
+) -> spec.Configuration:
+    remembered = overrides.filter(Q(end=None) | Q(end__gt=timezone.now() - OVERRIDE_MEMORY))
+    with one_moment():
+        rows = Rows.read(tenants, policies, remembered)
+        return rows.configuration(by_number if in_revisions else _published(rows.revisions()), _unknown_tenant())
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Several queries see the same revision; inside a writer's transaction its lock already sees to that."""
+    is_outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_outermost:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def _published(numbers: Collection[int]) -> Clock:
+    stamps = dict(Revision.objects.filter(number__in=numbers).values_list("number", "published_us"))
+    now_us = to_us(timezone.now())
+    return lambda number: stamps.get(number) or now_us
+
+
+def _unknown_tenant() -> str | None:
+    name: str = settings.HEADROOM_UNKNOWN_TENANT
+    return None if name == "deny" else name
