@@ -21,10 +21,11 @@ State = tuple[int, ...]
 class ParameterError(ValueError):
     """A parameter that cannot work: names the field and the way out."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: str, code: str = "parameter") -> None:
         super().__init__(message)
         self.field = field
         self.message = message
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Algorithm(Protocol):
     name: ClassVar[str]
     kind: ClassVar[str]  # one letter, stored in the record's header
     width: ClassVar[int]  # how many numbers of the record are its own; 0: it has a key of its own
+    fields: ClassVar[tuple[str, ...]]  # the parameters that `parse` knows
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
@@ -114,7 +116,7 @@ def whole(fields: dict[str, Any], name: str, default: int | None = None, minimum
     if value is None:
         raise ParameterError(name, f"{name} is missing; give a whole number of at least {minimum}")
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}, not {value!r}")
+        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}, not {shown(value)}")
     if value > EXACT_MAX:
         raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
     return value
@@ -126,7 +128,7 @@ def duration(fields: dict[str, Any], name: str, default: str | None = None) -> i
     if text is None:
         raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
     if not isinstance(text, str):
-        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {text!r}")
+        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {shown(text)}")
     try:
         span_us = parse_duration_us(text)
     except ValueError as error:
@@ -134,6 +136,11 @@ def duration(fields: dict[str, Any], name: str, default: str | None = None) -> i
     if span_us > EXACT_MAX:
         raise ParameterError(name, f"{name} is longer than {format_duration(EXACT_MAX // DAY_US * DAY_US)}; shorten it")
     return span_us
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def scaled_size(size: int, numerator: int, denominator: int) -> int:

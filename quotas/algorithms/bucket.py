@@ -149,6 +149,7 @@ class _Bucket:
 class TokenBucket(_Bucket):
     name: ClassVar[str] = "token_bucket"
     kind: ClassVar[str] = "t"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst", "max_wait")
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
@@ -168,6 +169,7 @@ class TokenBucket(_Bucket):
 class Gcra(_Bucket):
     name: ClassVar[str] = "gcra"
     kind: ClassVar[str] = "g"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst")
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
@@ -184,6 +186,7 @@ class LeakyBucket(_Bucket):
 
     name: ClassVar[str] = "leaky_bucket"
     kind: ClassVar[str] = "l"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "queue")
     size_field: ClassVar[str] = "queue"
 
     @classmethod

@@ -23,6 +23,7 @@ class Concurrency:
 
     name: ClassVar[str] = "concurrency"
     kind: ClassVar[str] = "c"
+    fields: ClassVar[tuple[str, ...]] = ("limit", "hold")
     width: ClassVar[int] = 0
 
     @classmethod

@@ -30,6 +30,7 @@ class _Sliding:
 
     name: ClassVar[str]
     kind: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]] = ("limit", "window")
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:

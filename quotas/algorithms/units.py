@@ -18,7 +18,7 @@ _DURATION = re.compile(r"([1-9][0-9]{0,11})(ms|s|m|h|d)")
 def parse_duration_us(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a duration; write one like 250ms, 1s, 5m, 1h or 1d")
+        raise ValueError(f"{text[:20]!r} is not a duration; write one like 250ms, 1s, 5m, 1h or 1d")
     return int(match[1]) * _UNITS_US[match[2]]
 
 

@@ -21,6 +21,7 @@ from quotas.algorithms.base import (
     Window,
     duration,
     scaled_size,
+    shown,
     whole,
     window_of,
 )
@@ -101,6 +102,7 @@ class FixedWindow(_Counted):
 
     name: ClassVar[str] = "fixed_window"
     kind: ClassVar[str] = "f"
+    fields: ClassVar[tuple[str, ...]] = ("limit", "window")
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
@@ -145,6 +147,7 @@ class CalendarQuota(_Counted):
 
     name: ClassVar[str] = "calendar_quota"
     kind: ClassVar[str] = "q"
+    fields: ClassVar[tuple[str, ...]] = ("limit", "period", "timezone", "anchor")
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
@@ -203,7 +206,7 @@ def _period_name(fields: dict[str, Any]) -> Period:
     for period in PERIODS:
         if value == period:
             return period
-    given = "is missing" if value is None else f"cannot be {value!r}"
+    given = "is missing" if value is None else f"cannot be {shown(value)}"
     raise ParameterError("period", f"period {given}; use day, week, month or year")
 
 
@@ -211,7 +214,9 @@ def _zone(fields: dict[str, Any]) -> str:
     value = fields.pop("timezone", TENANT_ZONE)
     if value == TENANT_ZONE or (isinstance(value, str) and value in known_zones()):
         return str(value)
-    raise ParameterError("timezone", f"timezone {value!r} is unknown; use an IANA name such as Europe/Paris, or tenant")
+    raise ParameterError(
+        "timezone", f"timezone {shown(value)} is unknown; use an IANA name such as Europe/Paris, or tenant"
+    )
 
 
 def _anchor(fields: dict[str, Any], period: Period) -> str:
@@ -229,7 +234,7 @@ def _anchor(fields: dict[str, Any], period: Period) -> str:
     if period == "year" and isinstance(value, str) and _is_month_day(value):
         return value
     choices = {"week": "one of mon … sun", "month": "a day from 1 to 31", "year": "a date written MM-DD"}
-    raise ParameterError("anchor", f"anchor cannot be {value!r}; for period {period} give {choices[period]}")
+    raise ParameterError("anchor", f"anchor cannot be {shown(value)}; for period {period} give {choices[period]}")
 
 
 def _is_month_day(text: str) -> bool:

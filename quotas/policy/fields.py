@@ -1,10 +1,11 @@
 """A limit as the fields of a policy document, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import ParameterError
+from quotas.algorithms.base import Algorithm, ParameterError, shown
 from quotas.policy.spec import Limit, Mode, OnFailure, Unit
 from quotas.policy.subject import Subject
 
@@ -14,6 +15,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "on_failure": get_args(OnFailure),
 }
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
+LIMIT_FIELDS = ("name", "algorithm", "subject", *CHOICES)
 
 
 def limit_fields(limit: Limit) -> dict[str, Any]:
@@ -30,28 +32,74 @@ def limit_fields(limit: Limit) -> dict[str, Any]:
 
 def limit_parse(name: str, fields: Mapping[str, Any]) -> Limit:
     """Raises ParameterError for the first field that cannot work."""
-    rest = dict(fields)
-    chosen: dict[str, Any] = {field: _choice(rest, field) for field in CHOICES}
-    subject = _subject(rest.pop("subject", "tenant"))
-    kind = rest.pop("algorithm", None)
-    if not isinstance(kind, str) or kind not in ALGORITHMS:
-        raise ParameterError("algorithm", f"algorithm must be one of {', '.join(ALGORITHMS)}, not {kind!r}")
-    algorithm = ALGORITHMS[kind].parse(rest)
-    if rest:
-        unknown = sorted(rest)[0]
-        raise ParameterError(unknown, f"{unknown} is not a field of {kind}; remove it or correct its name")
-    return Limit(name, algorithm, subject, **chosen)
+    limit = limit_read(name, fields)
+    if isinstance(limit, Limit):
+        return limit
+    raise limit[0]
+
+
+def limit_read(name: str, fields: Mapping[str, Any]) -> Limit | list[ParameterError]:
+    """The limit, or everything that is wrong with its fields."""
+    rest, errors = dict(fields), list[ParameterError]()
+    chosen: dict[str, Any] = {}
+    for field in CHOICES:
+        try:
+            chosen[field] = _choice(rest, field)
+        except ParameterError as error:
+            errors.append(error)
+    try:
+        chosen["subject"] = _subject(rest.pop("subject", "tenant"))
+    except ParameterError as error:
+        errors.append(error)
+    try:
+        chosen["algorithm"] = algorithm = _algorithm(rest)
+        _check_unit(algorithm, chosen.get("unit"))
+    except ParameterError as error:
+        errors.append(error)
+    return errors or Limit(name, **chosen)
+
+
+def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterError:
+    known = tuple(known)
+    close = get_close_matches(str(field), known, n=1)
+    way_out = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}"
+    shown_name = str(field)[:64]
+    return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")
 
 
 def _choice(rest: dict[str, Any], field: str) -> str:
     value = rest.pop(field, DEFAULTS[field])
-    if value not in CHOICES[field]:
-        raise ParameterError(field, f"{field} must be one of {', '.join(CHOICES[field])}, not {value!r}")
-    return str(value)
+    if not isinstance(value, str) or value not in CHOICES[field]:
+        raise ParameterError(field, f"{field} must be one of {', '.join(CHOICES[field])}, not {shown(value)}", field)
+    return value
 
 
 def _subject(text: Any) -> Subject:
+    if not isinstance(text, str):
+        raise ParameterError(
+            "subject", f"subject must be text such as tenant, ip or key|ip, not {shown(text)}", "subject"
+        )
     try:
         return Subject.parse(text)
-    except (ValueError, AttributeError) as error:
-        raise ParameterError("subject", f"subject: {error}") from None
+    except ValueError as error:
+        raise ParameterError("subject", f"subject: {error}", "subject") from None
+
+
+def _algorithm(rest: dict[str, Any]) -> Algorithm:
+    name = rest.pop("algorithm", None)
+    if not isinstance(name, str) or name not in ALGORITHMS:
+        given = "is missing" if name is None else f"cannot be {shown(name)}"
+        message = f"algorithm {given}; use one of {', '.join(ALGORITHMS)}"
+        raise ParameterError("algorithm", message, "unknown_algorithm")
+    kind = ALGORITHMS[name]
+    for field in rest:
+        if field not in kind.fields:
+            raise unknown_field(field, (*kind.fields, *LIMIT_FIELDS), name)
+    return kind.parse(rest)
+
+
+def _check_unit(algorithm: Algorithm, unit: str | None) -> None:
+    if algorithm.kind == "c" and unit == "cost":
+        raise ParameterError(
+            "unit", "unit cannot be cost for concurrency, which counts requests in flight; use requests", "unit"
+        )

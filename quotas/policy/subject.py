@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
 RESERVED = frozenset({"holder", "all", "tenant"})
+MOST_ALTERNATIVES = 4
+MOST_DIMENSIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,23 @@ class Subject:
                     f"{name!r} cannot be a subject; use tenant, or dimensions such as ip, key, "
                     "user+ip or key|ip (lower case letters, digits and _)"
                 )
+        _check_shape(alternatives, text)
         return cls(alternatives)
 
     def __str__(self) -> str:
         return "|".join("+".join(parts) for parts in self.alternatives) or "tenant"
+
+
+def _check_shape(alternatives: tuple[tuple[str, ...], ...], text: str) -> None:
+    for alternative in alternatives:
+        if len(set(alternative)) < len(alternative):
+            raise ValueError(f"{'+'.join(alternative)!r} names a dimension twice; name each once")
+    if len(set(map(frozenset, alternatives))) < len(alternatives):
+        raise ValueError(f"{text!r} has the same alternative twice; remove one")
+    if len(alternatives) > MOST_ALTERNATIVES or max(map(len, alternatives)) > MOST_DIMENSIONS:
+        raise ValueError(
+            f"a subject has at most {MOST_ALTERNATIVES} alternatives of at most {MOST_DIMENSIONS} dimensions"
+        )
 
 
 TENANT = Subject()
