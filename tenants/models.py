@@ -7,7 +7,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-NAME_PATTERN = "[a-z0-9][a-z0-9-]{0,62}"
+TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
+WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
 # A tenant's number is written in five digits of base 36 (quotas.limiter.keys).
 TENANT_NUMBERS = 36**5
 
@@ -25,7 +26,7 @@ class Tier(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [named(NAME_PATTERN, "tier_name")]
+        constraints = [named(WORD, "tier_name")]
 
     def __str__(self) -> str:
         return self.name
@@ -48,7 +49,7 @@ class Tenant(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [
-            named(NAME_PATTERN, "tenant_name"),
+            named(TENANT_NAME, "tenant_name"),
             models.CheckConstraint(condition=Q(number__gt=0, number__lt=TENANT_NUMBERS), name="tenant_number"),
             models.CheckConstraint(
                 condition=Q(suspended=True) & ~Q(suspended_reason="") | Q(suspended=False, suspended_reason=""),

@@ -58,28 +58,28 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Endpoint',
             fields=[
-                ('number', models.BigAutoField(primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=127, unique=True)),
-                ('method', models.CharField(blank=True, default='', max_length=7)),
-                ('path', models.CharField(blank=True, default='', help_text='a template: /v1/rides/{id}', max_length=500)),
+                ('number', models.PositiveIntegerField(primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=128, unique=True)),
+                ('method', models.CharField(default='*', max_length=7)),
+                ('path', models.CharField(blank=True, default='', help_text='a template: /v1/rides/{id}', max_length=512)),
                 ('default_cost', models.PositiveBigIntegerField(default=1)),
                 ('hints', models.JSONField(blank=True, default=dict)),
                 ('retired', models.BooleanField(default=False)),
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]{0,62}:[a-z0-9][a-z0-9_.-]{0,62})$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('', 'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'))), name='endpoint_method'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'))), name='endpoint_method'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path')],
             },
         ),
         migrations.CreateModel(
             name='LimitName',
             fields=[
-                ('number', models.BigAutoField(primary_key=True, serialize=False)),
+                ('number', models.PositiveIntegerField(primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=80, unique=True)),
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]{0,62}(~candidate)?)$')), name='limit_name')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]{0,62}(~candidate)?)$')), name='limit_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 65536)), name='limit_name_number')],
             },
         ),
         migrations.CreateModel(
@@ -87,8 +87,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=63, unique=True)),
-                ('description', models.CharField(blank=True, default='', max_length=500)),
-                ('service', models.CharField(blank=True, default='', max_length=63)),
+                ('service', models.CharField(blank=True, default='', max_length=126)),
                 ('endpoint', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='policies', to='quotas.endpoint')),
                 ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='policies', to='tenants.tenant')),
                 ('tier', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='policies', to='tenants.tier')),
@@ -166,6 +165,7 @@ class Migration(migrations.Migration):
                 ('carry', models.CharField(default='keep', max_length=12)),
                 ('past', models.JSONField(blank=True, default=list)),
                 ('candidate', models.JSONField(blank=True, help_text='algorithm and parameters under trial', null=True)),
+                ('adopts_candidate', models.BooleanField(default=False, help_text="its parameters were its candidate's")),
                 ('name', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='limits', to='quotas.limitname')),
                 ('policy', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='limits', to='quotas.policy')),
                 ('changed_revision', models.ForeignKey(help_text='gave it its present parameters', on_delete=django.db.models.deletion.PROTECT, related_name='+', to='quotas.revision')),
@@ -192,7 +192,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='policy',
-            constraint=models.CheckConstraint(condition=models.Q(('service__regex', '^([a-z0-9][a-z0-9_.-]{0,62}|)$')), name='policy_service'),
+            constraint=models.CheckConstraint(condition=models.Q(('service__regex', '^([a-z0-9][a-z0-9_.-]*|)$')), name='policy_service'),
         ),
         migrations.AddConstraint(
             model_name='policy',
@@ -269,15 +269,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='limit',
             constraint=models.CheckConstraint(condition=django.db.models.lookups.LessThanOrEqual(models.Func(models.F('past'), function='jsonb_array_length', output_field=models.IntegerField()), models.Value(8)), name='limit_past_length'),
-        ),
-        migrations.AddField(
-            model_name='limit',
-            name='adopts_candidate',
-            field=models.BooleanField(default=False, help_text="its parameters were its candidate's"),
-        ),
-        migrations.AddConstraint(
-            model_name='limitname',
-            constraint=models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 65536)), name='limit_name_number'),
         ),
         migrations.RunSQL(IMMUTABLE_REVISION, MUTABLE_REVISION),
     ]

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.lookups import Exact, LessThanOrEqual
 
 from quotas.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
+from quotas.policy.endpoints import METHODS, MOST_COST
 from quotas.policy.resolve import PAST_GENERATIONS
-from quotas.policy.spec import EVERYWHERE
-from tenants.models import Tenant, Tier, named
+from quotas.policy.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
+from tenants.models import WORD, Tenant, Tier, named
 
-WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
-ENDPOINT_PATTERN = f"{WORD}:{WORD}"
+PART = "[a-z0-9][a-z0-9_.-]*"
 # A candidate counts apart from the limit it would replace, under a number of its own.
 CANDIDATE_SUFFIX = "~candidate"
 # An endpoint's number is written in three digits of base 36 (quotas.limiter.keys).
 ENDPOINT_NUMBERS = 36**3
 # A limit's number has two bytes in a record's header.
 LIMIT_NUMBERS = 2**16
-COST_MAX = 1_000_000_000
 MULTIPLIER_MAX = 1_000_000
 
-CARRIES = ("keep", "proportional", "reset")
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+CARRIES = get_args(Carry)
 
 
 def one_of(field: str, values: tuple[str, ...], name: str) -> models.CheckConstraint:
@@ -39,10 +39,10 @@ def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
 class Endpoint(models.Model):
     """A named operation of a service. Its number stands in keys and rollups, so it is retired, not deleted."""
 
-    number = models.BigAutoField(primary_key=True)
-    name = models.CharField(max_length=127, unique=True)
-    method = models.CharField(max_length=7, blank=True, default="")
-    path = models.CharField(max_length=500, blank=True, default="", help_text="a template: /v1/rides/{id}")
+    number = models.PositiveIntegerField(primary_key=True)
+    name = models.CharField(max_length=128, unique=True)
+    method = models.CharField(max_length=7, default="*")
+    path = models.CharField(max_length=512, blank=True, default="", help_text="a template: /v1/rides/{id}")
     default_cost = models.PositiveBigIntegerField(default=1)
     hints = models.JSONField(default=dict, blank=True)
     retired = models.BooleanField(default=False)
@@ -50,12 +50,12 @@ class Endpoint(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [
-            named(ENDPOINT_PATTERN, "endpoint_name"),
+            named(f"{PART}:{PART}", "endpoint_name"),
             models.CheckConstraint(condition=Q(number__gt=0, number__lt=ENDPOINT_NUMBERS), name="endpoint_number"),
             models.CheckConstraint(
-                condition=Q(default_cost__gte=1, default_cost__lte=COST_MAX), name="endpoint_default_cost"
+                condition=Q(default_cost__gte=1, default_cost__lte=MOST_COST), name="endpoint_default_cost"
             ),
-            one_of("method", ("", *METHODS), "endpoint_method"),
+            one_of("method", METHODS, "endpoint_method"),
             models.CheckConstraint(condition=Q(path="") | Q(path__startswith="/"), name="endpoint_path"),
         ]
 
@@ -67,11 +67,10 @@ class Policy(models.Model):
     """Limits of a tier, a tenant or everyone (neither), on an endpoint, a service (everyone only) or `*`."""
 
     name = models.CharField(max_length=63, unique=True)
-    description = models.CharField(max_length=500, blank=True, default="")
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="policies")
-    service = models.CharField(max_length=63, blank=True, default="")
+    service = models.CharField(max_length=126, blank=True, default="")
 
     class Meta:
         ordering = ["name"]
@@ -83,7 +82,7 @@ class Policy(models.Model):
             models.CheckConstraint(
                 condition=Q(service="") | Q(tier=None, tenant=None), name="policy_service_is_global"
             ),
-            named(f"{WORD}|", "policy_service", "service"),
+            named(f"{PART}|", "policy_service", "service"),
             models.UniqueConstraint(
                 fields=["tier", "tenant", "endpoint", "service"], nulls_distinct=False, name="policy_attached_once"
             ),
@@ -103,7 +102,7 @@ class Policy(models.Model):
 class LimitName(models.Model):
     """The number of a limit's name, which stands in records and rollups: given once, kept for ever."""
 
-    number = models.BigAutoField(primary_key=True)
+    number = models.PositiveIntegerField(primary_key=True)
     name = models.CharField(max_length=80, unique=True)
 
     class Meta:
@@ -140,9 +139,9 @@ class Limit(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["policy", "name"], name="limit_once_per_policy"),
             one_of("algorithm", tuple(ALGORITHMS), "limit_algorithm"),
-            one_of("unit", ("requests", "cost"), "limit_unit"),
-            one_of("mode", ("enforce", "shadow", "off"), "limit_mode"),
-            one_of("on_failure", ("open", "closed", "local"), "limit_on_failure"),
+            one_of("unit", get_args(Unit), "limit_unit"),
+            one_of("mode", get_args(Mode), "limit_mode"),
+            one_of("on_failure", get_args(OnFailure), "limit_on_failure"),
             one_of("carry", CARRIES, "limit_carry"),
             models.CheckConstraint(condition=~Q(subject=""), name="limit_subject"),
             json_is("parameters", "object", "limit_parameters"),

@@ -46,7 +46,8 @@ class Outbox(models.Model):
     """What the publisher has yet to do; it removes the rows it has published.
 
     `revision`: recompile `touched`, any of `tenant:NAME`, `tier:NAME` (its plain plan, and its tenants
-    with limits of their own), `all` (endpoints or global limits changed). `api_keys`: `touched` has key ids.
+    with limits of their own), `common` (endpoints or global limits changed) and `everything` (too much to
+    list). `api_keys`: `touched` has the ids of keys that were issued or revoked.
     """
 
     class Kind(models.TextChoices):
@@ -85,3 +86,11 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return self.kind
+
+
+def revisions_stamp(now_us: int) -> int:
+    """Gives those that are published now for the first time their time; how many there were.
+
+    The publisher calls it inside `one_moment()`, before it loads what it publishes.
+    """
+    return Revision.objects.filter(published_us=None).update(published_us=now_us)

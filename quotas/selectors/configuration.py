@@ -5,8 +5,12 @@ the policies of the named tiers and of the tiers of the named tenants, and all t
 numbers and global policies: a named tenant compiles to the same plans from a part as from the whole. A
 name that is not in the part is gone.
 
-Times come from `Revision.published_us`. The publisher stamps what it is about to publish for the first
-time (`revisions_stamp`) before it loads; until then a revision counts as published now.
+Times come from `Revision.published_us`; a revision without one counts as published now. The publisher
+stamps what it publishes for the first time, and loads, in one transaction:
+
+    with one_moment():
+        revisions_stamp(now_us)
+        configuration = configuration_load()
 """
 
 from __future__ import annotations
@@ -71,7 +75,7 @@ def one_moment() -> Iterator[None]:
     with transaction.atomic():
         if is_outermost:
             with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
 
 

@@ -74,7 +74,7 @@ class TenantRow(NamedTuple):
 class Rows:
     revision: int
     tiers: dict[int, str]
-    endpoints: dict[int, spec.Endpoint]  # the retired ones too, whose overrides may still be remembered
+    endpoints: dict[int, spec.Endpoint]  # the retired ones too: overrides of the past name them
     retired: frozenset[int]
     limit_names: dict[int, str]
     tenants: list[TenantRow]
@@ -155,7 +155,10 @@ class Rows:
         )
 
     def _override(self, row: OverrideRow, clock: Clock) -> spec.Override | None:
-        """None: cancelled before it began. It begins and is cancelled when that is published, not earlier."""
+        """It begins and is cancelled when that is published, not earlier. None: cancelled before it began, or
+        over before its endpoint was retired."""
+        if row.endpoint_id in self.retired:
+            return None
         start_us = max(to_us(row.start), clock(row.created_revision))
         end_us = to_us(row.end) if row.end else None
         if row.cancelled_revision is not None:

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9-]{0,62})$')), name='tier_name')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]{0,62})$')), name='tier_name')],
             },
         ),
         migrations.CreateModel(
