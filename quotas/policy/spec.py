@@ -36,6 +36,7 @@ class Limit:
     carry: Carry = "keep"
     past: tuple[Generation, ...] = ()  # newest first; the parameters it had before
     candidate: Algorithm | None = None  # a recommendation in shadow, judged beside this limit
+    adopts_candidate: bool = False  # these parameters were promoted from its candidate, whose state they take over
 
 
 @dataclass(frozen=True, slots=True)

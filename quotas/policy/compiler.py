@@ -1,0 +1,263 @@
+"""Configuration → the image that Redis must hold. Pure; follows a configuration edit by edit.
+
+A plain tenant's entry only names its tier, whose set of plans every shard holds once: an edit of a tier
+costs the shards and the tenants with limits of their own, never all of its tenants.
+
+What does not compile stays as it was and is reported; everything else goes on.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from quotas.policy.book import UTC, Book, Touched
+from quotas.policy.image import Delta, Image, ShardImage, canonical
+from quotas.policy.plans import (
+    ENDPOINT_NUMBER_MAX,
+    CompileError,
+    PlanWriter,
+    Terms,
+    base36,
+    content_name,
+    month_start_us,
+    uses_tenant_zone,
+)
+from quotas.policy.resolve import Layers, Resolved, moments, resolve
+from quotas.policy.spec import Configuration, Endpoint, Policy, Tenant
+
+TENANT_NUMBER_MAX = 36**5 - 1
+COST_MAX = 1_000_000_000  # the most that a check takes
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the image goes."""
+
+    shards: int
+    shard_of: Callable[[str], int]
+    prefix_of: Callable[[int], str]
+    clustered: bool = False
+
+
+class Owner(NamedTuple):
+    """What a problem is about: it alone keeps its last good state."""
+
+    kind: Literal["tenant", "tier", "endpoint", "global"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one tier in one time zone, or one tenant with limits of its own, needs in a shard."""
+
+    ref: str  # of a tier: the set's name; of a tenant: what stands in its entry
+    fields: Mapping[str, str]
+
+
+class Compiler:
+    """Its `image` is what Redis must hold; `update` says how that differs from before."""
+
+    def __init__(self, target: Target, now_us: int) -> None:
+        self.month_us = month_start_us(now_us)
+        self.image = Image(0, [ShardImage() for _ in range(target.shards)])
+        self.problems: dict[Owner, str] = {}
+        self._target = target
+        self._book = Book(self.month_us)
+        self._terms = Terms({}, {}, {}, self.month_us)
+        self._endpoints = Piece("", {})
+        self._tiers: dict[str, dict[str, Piece]] = {}  # tier → what an entry says (`t2`, `t2@Asia/Kolkata`) → piece
+        self._own: dict[str, Piece] = {}  # tenant → piece
+
+    def load(self, configuration: Configuration) -> dict[int, Delta]:
+        """A whole configuration: what is not in it is dropped."""
+        tenants = frozenset({*self._book.tenants, *configuration.tenants})
+        return self.update(configuration, Touched(tenants, frozenset({*self._tiers, *configuration.tiers}), True))
+
+    def update(self, parts: Configuration, touched: Touched) -> dict[int, Delta]:
+        """Takes over what was touched; `parts` needs to hold no more. The deltas, by shard."""
+        book = self._book
+        left = {tenant.tier for tenant in book.known(touched.tenants)}
+        zoned = set(book.zoned_tiers)
+        book.absorb(parts, touched)
+        if touched.common:
+            self._compile_common()
+        edited = set(touched.tiers) | (book.tiers.keys() if touched.common else set())
+        tenants = touched.tenants.union(*(book.customised(tier) for tier in edited))
+        tenants = tenants.union(*(book.zoned(tier) for tier in zoned ^ book.zoned_tiers))
+        joined = {tenant.tier for tenant in book.known(touched.tenants)}
+        for tier in edited | left | joined:
+            self._compile_tier(tier, is_edited=tier in edited)
+        for name in tenants:
+            self._compile_tenant(name)
+        return self.seal()
+
+    def seal(self) -> dict[int, Delta]:
+        main = canonical(self._main())
+        self.image.revision = self._book.revision
+        sealed = ((number, shard.seal(self._book.revision, main)) for number, shard in enumerate(self.image.shards))
+        return {number: delta for number, delta in sealed if delta}
+
+    def _main(self) -> dict[str, object]:
+        main: dict[str, object] = {
+            "endpoints": self._endpoints.ref,
+            "tiers": {ref: piece.ref for pieces in self._tiers.values() for ref, piece in pieces.items()},
+            "cap": self._book.subject_cap,
+            "sample": self._book.sample_per_1024,
+            "shards": self._target.shards,
+        }
+        stand_in = self._book.unknown_tenant
+        if stand_in in self._book.tenants:
+            main["unknown"] = [self._target.prefix_of(self._target.shard_of(stand_in)), stand_in]
+        return main
+
+    def _compile_common(self) -> None:
+        """What is in every plan: endpoints and global policies."""
+        for owner in [owner for owner in self.problems if owner.kind in ("endpoint", "global")]:
+            del self.problems[owner]
+        endpoints = {name: e for name, e in self._book.endpoints.items() if self._check(Owner("endpoint", name), e)}
+        last_good, numbers = self._terms.globals, self._book.limit_numbers
+        self._terms = Terms(endpoints, numbers, {}, self.month_us)
+        self._terms = Terms(endpoints, numbers, self._good_globals(last_good), self.month_us)
+        text = canonical({name: [base36(e.number, 3), e.default_cost] for name, e in endpoints.items()})
+        before, self._endpoints = self._endpoints, Piece(content_name(text), {f"e:{content_name(text)}": text})
+        self._share(before.fields, self._endpoints.fields)
+
+    def _check(self, owner: Owner, endpoint: Endpoint) -> bool:
+        if not 0 < endpoint.number <= ENDPOINT_NUMBER_MAX:
+            self.problems[owner] = f"number {endpoint.number} is not from 1 to {ENDPOINT_NUMBER_MAX:,}; remove some"
+        elif not 0 < endpoint.default_cost <= COST_MAX:
+            self.problems[owner] = f"default_cost {endpoint.default_cost} is not from 1 to {COST_MAX:,}; change it"
+        return owner not in self.problems
+
+    def _good_globals(self, last_good: Mapping[str, Policy]) -> dict[str, Policy]:
+        good: dict[str, Policy] = {}
+        for scope, policy in self._book.globals.items():
+            try:
+                self._try_global(policy)
+                good[scope] = policy
+            except CompileError as error:
+                self.problems[Owner("global", scope)] = str(error)
+                if scope in last_good:
+                    good[scope] = last_good[scope]
+        return good
+
+    def _try_global(self, policy: Policy) -> None:
+        if self._target.clustered:
+            raise CompileError("global limits cannot be counted across a cluster; remove the policy, or use one server")
+        if uses_tenant_zone([policy]):
+            raise CompileError("timezone of a global calendar_quota cannot be tenant; name one, such as UTC")
+        alone = replace(self._terms, globals={policy.endpoint: policy})
+        PlanWriter(alone, UTC).write_set(Resolved((), {}))
+
+    def _compile_tier(self, name: str, *, is_edited: bool) -> None:
+        """An unedited tier is only completed: a tenant may have come from a new time zone."""
+        is_bad = self.problems.pop(Owner("tier", name), None)
+        before = self._tiers.get(name, {})
+        try:
+            after = self._tier_pieces(name, {} if is_edited or is_bad else before)
+        except CompileError as error:
+            self.problems[Owner("tier", name)] = str(error)
+            return
+        for ref in after.keys() | before.keys():
+            self._share(_fields(before.get(ref)), _fields(after.get(ref)))
+        self._tiers[name] = after
+        if not after:
+            del self._tiers[name]
+
+    def _tier_pieces(self, name: str, known: Mapping[str, Piece]) -> dict[str, Piece]:
+        tier = self._book.tiers.get(name)
+        if tier is None:
+            return {}
+        zones = [UTC, *sorted(self._book.zones(name))] if name in self._book.zoned_tiers else [UTC]
+        refs = {_tier_ref(tier.number, zone): zone for zone in zones}
+        return {ref: known.get(ref) or self._tier_piece(name, zone) for ref, zone in refs.items()}
+
+    def _tier_piece(self, name: str, zone: str) -> Piece:
+        writer = PlanWriter(self._terms, zone)
+        layers = Layers(self._book.tier_policies(name))
+        return Piece(writer.write_set(resolve(layers, moments(layers)[-1].at_us)), writer.fields)
+
+    def _share(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        if before.keys() != after.keys():
+            for shard in self.image.shards:
+                shard.use(after)
+                shard.leave(before)
+
+    def _compile_tenant(self, name: str) -> None:
+        self.problems.pop(Owner("tenant", name), None)
+        tenant = self._book.tenants.get(name)
+        shard = self.image.shards[self._target.shard_of(name)]
+        if tenant is None:
+            shard.drop_entry(name)
+            self._keep_own(name, shard, None)
+            return
+        try:
+            piece = self._own_piece(tenant) if self._book.is_customised(tenant) and not tenant.suspended else None
+            entry = self._entry(tenant, piece)
+        except CompileError as error:
+            self.problems[Owner("tenant", name)] = str(error)
+            return
+        shard.put_entry(name, entry)
+        self._keep_own(name, shard, piece)
+
+    def _entry(self, tenant: Tenant, piece: Piece | None) -> str:
+        if not 0 < tenant.number <= TENANT_NUMBER_MAX:
+            raise CompileError(f"number {tenant.number} is not from 1 to {TENANT_NUMBER_MAX:,}; give it another")
+        number = base36(tenant.number, 5)
+        if tenant.suspended:
+            return f"{number}!"
+        if piece:
+            return number + piece.ref
+        tier = self._book.tiers.get(tenant.tier)
+        if tier is None:
+            raise CompileError(f"tier {tenant.tier!r} does not exist; move the tenant to another")
+        return number + _tier_ref(tier.number, tenant.timezone if tenant.tier in self._book.zoned_tiers else UTC)
+
+    def _own_piece(self, tenant: Tenant) -> Piece:
+        """A timeline of sets, if overrides start or end; Lua's clock picks the one that holds."""
+        writer = PlanWriter(self._terms, tenant.timezone)
+        layers = self._book.layers(tenant)
+        timeline: list[tuple[int, str]] = []
+        for moment in moments(layers):
+            if moment.at_us < self.month_us:
+                continue
+            name = writer.write_set(resolve(layers, moment.at_us))
+            if not timeline or timeline[-1][1] != name:
+                timeline.append((moment.from_us if timeline else 0, name))
+        ref = {"s": timeline[0][1]} if len(timeline) == 1 else {"x": timeline}
+        return Piece(canonical(ref), writer.fields)
+
+    def _keep_own(self, name: str, shard: ShardImage, piece: Piece | None) -> None:
+        before = self._own.pop(name, None)
+        if piece:
+            self._own[name] = piece
+            shard.use(piece.fields)
+        if before:
+            shard.leave(before.fields)
+
+
+def check_compiles(configuration: Configuration, touched: Touched, now_us: int, clustered: bool) -> dict[Owner, str]:
+    """What an edit would break; `configuration` is what it leads to, at least as far as it is touched."""
+    custom = {*(p.tenant for p in configuration.policies), *(o.tenant for o in configuration.overrides)}
+    concerned = {
+        name: tenant
+        for name, tenant in configuration.tenants.items()
+        if name in touched.tenants
+        or ((touched.common or tenant.tier in touched.tiers) and (name in custom or tenant.handovers))
+    }
+    tiers = {name for name in configuration.tiers if touched.common or name in touched.tiers}
+    tiers |= {tenant.tier for tenant in concerned.values()}
+    compiler = Compiler(Target(1, lambda _: 0, str, clustered), now_us)
+    compiler.update(configuration, Touched(frozenset(concerned), frozenset(tiers), common=True))
+    return compiler.problems
+
+
+def _fields(piece: Piece | None) -> Mapping[str, str]:
+    return piece.fields if piece else {}
+
+
+def _tier_ref(number: int, zone: str) -> str:
+    return f"t{number}" if zone == UTC else f"t{number}@{zone}"
