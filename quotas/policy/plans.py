@@ -128,7 +128,7 @@ class PlanWriter:
         limit = member.effective.limit
         number = self._number(limit.name)
         row = self._row(limit, limit.algorithm, number)
-        row |= {"m": _MODES[limit.mode], "nm": limit.name, "T": limit.since_us, "cm": limit.carry}
+        row |= {"m": _MODES[limit.mode], "name": limit.name, "T": limit.since_us, "cm": limit.carry}
         if limit.past:
             row["past"] = [self._past(generation) for generation in limit.past]
         if member.is_replaced:
@@ -139,7 +139,7 @@ class PlanWriter:
         if limit.candidate is None:
             return
         candidate = self._row(limit, limit.candidate, self._number(limit.name + CANDIDATE))
-        candidate |= {"m": "c", "nm": limit.name, "T": 0, "cm": "reset", "r": number}
+        candidate |= {"m": "c", "name": limit.name, "T": 0, "cm": "reset", "r": number}
         if member.is_replaced:
             candidate["x"] = 1
         yield candidate
