@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed: install Python 3.11 or newer, or set PYTHON=/path/to/it." >&2; exit 1; }; $(PYTHON) config/install.py
 
 .PHONY: help install up test faults lint format bench clean
 .DEFAULT_GOAL := help
@@ -15,17 +16,11 @@ help:
 	@echo "make bench   measures, side by side with peers"
 	@echo "make clean   removes .venv and the caches; the data in .headroom stays"
 
-install: $(VENV)/.installed
+install:
+	@$(INSTALL) requirements-dev.txt
 
-$(VENV)/.installed: requirements.txt requirements-dev.txt
-	@command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed: install Python 3.11 or newer, or set PYTHON=/path/to/it." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "headroom: Python 3.11 or newer is needed, and $(PYTHON) is %d.%d: set PYTHON=/path/to/a/newer/one." % sys.version_info[:2])'
-	@$(PYTHON) -m venv $(VENV) > /dev/null || { echo "headroom: $(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)." >&2; exit 1; }
-	@echo "headroom: installing the packages into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	@touch $@
-
-up: install
+up:
+	@$(INSTALL) requirements.txt
 	@$(BIN)/python -m config.up --end-with-parent
 
 test: install

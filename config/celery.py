@@ -41,7 +41,7 @@ app.config_from_object(
         "beat_schedule": {
             "heartbeat": {
                 "task": "config.heartbeat",
-                "schedule": timedelta(seconds=5),
+                "schedule": timedelta(seconds=3),
                 "options": {"expires": 10},
             },
         },

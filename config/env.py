@@ -127,7 +127,7 @@ def database(value: str, *, pool: int) -> dict[str, object]:
         raise SettingError("DATABASE_URL names no database: end it with /NAME.")
     host = options.pop("host", None) or unquote(parts.hostname or "")
     if pool:
-        options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 3, "max_idle": 60}
+        options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 2, "max_idle": 60}
     return {
         "ENGINE": "django_prometheus.db.backends.postgresql",
         "NAME": name,

@@ -190,7 +190,7 @@ class Announcer:
 
     def _trouble(self) -> str | None:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{self.port}/healthz", timeout=3):
+            with urllib.request.urlopen(f"http://{HOST}:{self.port}/healthz", timeout=5):
                 return None
         except urllib.error.HTTPError as error:
             return _reason(error)
