@@ -11,9 +11,7 @@ SCHEMES: Final = ("redis", "rediss", "unix")
 EXAMPLE: Final = "write it like redis://user:password@host:6379/0, rediss://host:6380/0 or unix:///run/valkey.sock?db=0"
 DEFAULT_PORT: Final = 6379
 _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-_QUERY: Final = frozenset(
-    {"db", "ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
-)
+_QUERY: Final = frozenset({"db", "ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from hiredis import pack_command
+import hiredis
 
-from quotas.limiter.keys import shard_prefix
+from quotas.limiter.keys import tenant_prefix
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 DIMENSION: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 RESERVED: Final = frozenset({"holder", "all", "tenant"})
-COST_MAX: Final = 2**52
+COST_MAX: Final = 1_000_000_000
+DIMENSIONS_MAX: Final = 31  # the store takes 32 pairs, and the holder is one
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's own
 
-prefix_of = lru_cache(maxsize=65_536)(shard_prefix)
+# The stubs of hiredis allow one word only.
+_pack: Callable[[Any], bytes] = hiredis.pack_command
+prefix_of = lru_cache(maxsize=65_536)(tenant_prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,9 @@ class Check:
             raise ValueError(f"endpoint must be a name of 1 to {ENDPOINT_CHARACTERS} characters.")
         cost = self.cost
         if cost is not None and (type(cost) is not int or not 1 <= cost <= COST_MAX):
-            raise ValueError(f"cost {cost!r} must be a whole number from 1 to 2^52, or None for the endpoint's own.")
+            raise ValueError(
+                f"cost {cost!r} must be a whole number from 1 to {COST_MAX}, or None for the endpoint's own."
+            )
         for dimension, value in self.subject.items():
             if not is_dimension(dimension):
                 raise ValueError(f"{dimension!r} cannot be a dimension of a subject; use names such as ip, key, user.")
@@ -53,8 +58,8 @@ def is_dimension(name: object) -> bool:
 
 
 def encode_check(function: str, check: Check, shards: int, *, rows: bool) -> bytes:
-    cost = DEFAULT_COST if check.cost is None else str(check.cost)
-    words = ["FCALL", function, "1", prefix_of(check.tenant, shards), check.tenant, check.endpoint, cost]
+    words = _about(function, check, shards)
+    words.append(DEFAULT_COST if check.cost is None else str(check.cost))
     if rows:
         words.append("ALL")
     _add_subject(words, check)
@@ -65,13 +70,17 @@ def encode_check(function: str, check: Check, shards: int, *, rows: bool) -> byt
 
 def encode_call(function: str, check: Check, shards: int, *arguments: str | bytes) -> bytes:
     """A function about the same tenant, endpoint and subject, with arguments of its own."""
-    words: list[str | bytes] = ["FCALL", function, "1", prefix_of(check.tenant, shards), check.tenant, check.endpoint]
+    words = _about(function, check, shards)
     words += arguments
     _add_subject(words, check)
     return pack(words)
 
 
-def _add_subject(words: list[str] | list[str | bytes], check: Check) -> None:
+def _about(function: str, check: Check, shards: int) -> list[str | bytes]:
+    return ["FCALL", function, "1", prefix_of(check.tenant, shards), check.tenant, check.endpoint]
+
+
+def _add_subject(words: list[str | bytes], check: Check) -> None:
     for dimension, value in check.subject.items():
         if value is not None:
             words += (dimension, value)
@@ -79,10 +88,10 @@ def _add_subject(words: list[str] | list[str | bytes], check: Check) -> None:
 
 def pack(words: Iterable[str | bytes]) -> bytes:
     try:
-        return pack_command(tuple(words))
+        return _pack(tuple(words))
     except UnicodeEncodeError:
         # Subjects come from the internet: half a surrogate pair is a value like any other.
-        return pack_command(tuple(_bytes(word) for word in words))
+        return _pack(tuple(_bytes(word) for word in words))
 
 
 def _bytes(word: str | bytes) -> bytes:

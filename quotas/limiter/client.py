@@ -1,0 +1,178 @@
+"""The limiter for threads."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from quotas.limiter.address import Address, parse_url
+from quotas.limiter.attendant import Attendant
+from quotas.limiter.breaker import Breaker
+from quotas.limiter.check import Check
+from quotas.limiter.core import CHECK, PEEK, Conversation
+from quotas.limiter.decision import Decision
+from quotas.limiter.errors import StoreError
+from quotas.limiter.lanes import Lanes
+from quotas.limiter.settings import Settings, seconds
+from quotas.limiter.wire import Wire
+
+T = TypeVar("T")
+Subject = Mapping[str, str | None]
+
+
+class Limiter:
+    """Thread-safe; make one per process and keep it.
+
+    A check never raises because of the store: it answers within its budget, by the plan's failure mode if need be
+    (`decision.degraded`). ValueError is for mistakes in the call.
+    """
+
+    def __init__(self, address: Address, settings: Settings) -> None:
+        self._address = address
+        self._settings = settings
+        self._budget_s = settings.budget_ms / 1_000
+        self._start_over()
+        _living.add(self)
+
+    @classmethod
+    def from_url(cls, url: str, **settings: Any) -> Self:
+        """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
+        return cls(parse_url(url), Settings(**settings))
+
+    def _start_over(self) -> None:
+        self._core = self._settings.core(self._address)
+        patience_s = self._settings.connect_timeout_ms / 1_000
+        dial = partial(Wire, self._address, patience_s)
+        self._lanes = Lanes(dial, self._settings.connections)
+        self._attendant = Attendant(self._core, dial, patience_s)
+        # A limiter that nobody holds any more takes its thread with it.
+        weakref.finalize(self, self._attendant.stop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._attendant.stop()
+        self._lanes.close()
+
+    @property
+    def degraded(self) -> int:
+        """How many decisions were taken without the store since the start."""
+        return self._core.failures.degraded
+
+    @property
+    def breaker(self) -> Breaker:
+        return self._core.breaker
+
+    def check(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        return self._decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms)[0]
+
+    def check_many(
+        self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
+    ) -> list[Decision]:
+        """All in one round trip, each for itself: one that is denied does not undo the others."""
+        return self._decide(CHECK, list(checks), rows, budget_ms)
+
+    def peek(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        """What a check would answer now; charges nothing."""
+        return self._decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms)[0]
+
+    @contextmanager
+    def hold(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        holder: str = "",
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Iterator[Decision]:
+        """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
+        check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
+        decision = self._decide(CHECK, [check], rows, budget_ms)[0]
+        try:
+            yield decision
+        finally:
+            self._run(self._core.release(decision), budget_ms)
+
+    def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back what an allowed request was charged, while that still counts; how many limits got it."""
+        return self._run(self._core.refund(decision), budget_ms)
+
+    def reset(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        limit: str = "*",
+        budget_ms: float | None = None,
+    ) -> int:
+        """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
+        return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
+
+    def _decide(self, function: str, checks: list[Check], rows: bool | None, budget_ms: float | None) -> list[Decision]:
+        if not checks:
+            return []
+        wanted = self._settings.rows if rows is None else rows
+        return self._run(self._core.decide(function, checks, rows=wanted), budget_ms)
+
+    def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))
+        self._attendant.ensure()
+        exchange = self._lanes.exchange
+        try:
+            commands = next(talk)
+            while True:
+                try:
+                    replies = exchange(commands, deadline)
+                except StoreError as error:
+                    commands = talk.throw(error)
+                else:
+                    commands = talk.send(replies)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        finally:
+            talk.close()
+
+
+_living: weakref.WeakSet[Limiter] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A child has its parent's connections, but not its threads, and locks in whatever state they were.
+    for limiter in list(_living):
+        limiter._start_over()
+
+
+os.register_at_fork(after_in_child=_after_fork)

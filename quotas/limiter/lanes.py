@@ -1,0 +1,206 @@
+"""A bounded pool of connections for threads. Who finds no free one travels with the others who wait.
+
+The first of the waiting takes over the connection that becomes free, sends everybody's commands in one write
+and hands out the replies. So many threads cost few round trips, and one thread alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from quotas.limiter.errors import StoreError, StoreLostError, StoreTimeoutError
+
+
+class Connection(Protocol):
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]: ...
+    def is_silent(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class _Passenger:
+    """Commands that wait for a connection; `done` is released when there is news."""
+
+    __slots__ = ("batch", "commands", "connection", "deadline", "done", "error", "gone", "replies")
+
+    def __init__(self, commands: Sequence[bytes], deadline: float) -> None:
+        self.commands = commands
+        self.deadline = deadline
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.connection: Connection | None = None  # set: lead the batch over it
+        self.batch: list[_Passenger] = []
+        self.replies: list[Any] = []
+        self.error: StoreError | None = None
+        self.gone = False  # its thread waits no longer: it must never lead
+
+    def arrive(self, replies: list[Any]) -> None:
+        self.replies = replies
+        self.done.release()
+
+    def fail(self, error: StoreError) -> None:
+        self.error = error
+        self.done.release()
+
+
+class Lanes:
+    def __init__(self, dial: Callable[[], Connection], size: int) -> None:
+        self._dial = dial
+        self._size = size
+        self._lock = threading.Lock()
+        self._free: list[Connection] = []
+        self._open = 0  # free or in use
+        self._dialling = 0
+        self._waiting: list[_Passenger] = []
+        self._closed = False
+
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        with self._lock:
+            connection = self._take()
+            if connection is None:
+                passenger = self._join(commands, deadline)
+        if connection is None:
+            return self._ride(passenger)
+        return self._use(connection, commands, deadline)
+
+    def _join(self, commands: Sequence[bytes], deadline: float) -> _Passenger:
+        if self._closed:
+            raise StoreLostError("the limiter is closed")
+        passenger = _Passenger(commands, deadline)
+        self._waiting.append(passenger)
+        self._grow()
+        return passenger
+
+    def _take(self) -> Connection | None:
+        while self._free:
+            connection = self._free.pop()
+            if connection.is_silent():
+                return connection
+            connection.close()
+            self._open -= 1
+        return None
+
+    def _grow(self) -> None:
+        if self._closed or self._open + self._dialling >= self._size:
+            return
+        # Apart from the caller, whose budget is shorter than a handshake over TLS may take.
+        with suppress(RuntimeError):  # no more threads: then without this connection
+            threading.Thread(target=self._connect, name="headroom-dial", daemon=True).start()
+            self._dialling += 1
+
+    def _connect(self) -> None:
+        try:
+            connection = self._dial()
+        except (StoreError, OSError, ValueError) as error:
+            self._nobody_there(StoreLostError(str(error)))
+            return
+        with self._lock:
+            self._dialling -= 1
+            self._open += 1
+        self._give(connection)
+
+    def _nobody_there(self, error: StoreError) -> None:
+        with self._lock:
+            self._dialling -= 1
+            if self._open or self._dialling:
+                return
+            stranded, self._waiting = self._waiting, []
+        for passenger in stranded:
+            passenger.fail(error)
+
+    def _use(self, connection: Connection, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        try:
+            replies = connection.exchange(commands, deadline)
+        except BaseException:
+            self._drop(connection)
+            raise
+        self._give(connection)
+        return replies
+
+    def _give(self, connection: Connection) -> None:
+        with self._lock:
+            if self._closed:
+                self._open -= 1
+                connection.close()
+            elif self._waiting:
+                batch, self._waiting = self._waiting, []
+                self._appoint(connection, batch)
+            else:
+                self._free.append(connection)
+
+    @staticmethod
+    def _appoint(connection: Connection, batch: list[_Passenger]) -> None:
+        leader = batch[0]
+        leader.batch, leader.connection = batch, connection
+        leader.done.release()
+
+    def _drop(self, connection: Connection) -> None:
+        """After an error replies may still come: nobody else may read them."""
+        connection.close()
+        with self._lock:
+            self._open -= 1
+            if self._waiting:
+                self._grow()
+
+    def _ride(self, passenger: _Passenger) -> list[Any]:
+        try:
+            arrived = passenger.done.acquire(timeout=max(0.0, passenger.deadline - time.monotonic()))
+        except BaseException:
+            if not self._gives_up(passenger) and passenger.connection is not None:
+                self._pass_on(passenger.connection, passenger.batch[1:])
+            raise
+        if not arrived and self._gives_up(passenger):
+            raise StoreTimeoutError("no answer within the budget")
+        if passenger.connection is not None:
+            return self._lead(passenger.connection, passenger)
+        if passenger.error is not None:
+            raise passenger.error
+        return passenger.replies
+
+    def _gives_up(self, passenger: _Passenger) -> bool:
+        """False if the news came at the last moment. Replies that come later are thrown away."""
+        with self._lock:
+            if passenger in self._waiting:
+                self._waiting.remove(passenger)
+                return True
+            passenger.gone = passenger.connection is None and passenger.error is None and not passenger.replies
+            return passenger.gone
+
+    def _lead(self, connection: Connection, leader: _Passenger) -> list[Any]:
+        followers = leader.batch[1:]
+        if leader.deadline <= time.monotonic():
+            self._pass_on(connection, followers)
+            raise StoreTimeoutError("no connection was free within the budget")
+        commands = [command for passenger in leader.batch for command in passenger.commands]
+        try:
+            replies = self._use(connection, commands, leader.deadline)
+        except StoreError as error:
+            for passenger in followers:
+                passenger.fail(error)
+            raise
+        except BaseException:
+            for passenger in followers:
+                passenger.fail(StoreLostError("the thread that asked for all was interrupted"))
+            raise
+        start = len(leader.commands)
+        for passenger in followers:
+            end = start + len(passenger.commands)
+            passenger.arrive(replies[start:end])
+            start = end
+        return replies[: len(leader.commands)]
+
+    def _pass_on(self, connection: Connection, followers: list[_Passenger]) -> None:
+        with self._lock:
+            self._waiting = [passenger for passenger in followers if not passenger.gone] + self._waiting
+        self._give(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            free, self._free = self._free, []
+            self._open -= len(free)
+        for connection in free:
+            connection.close()

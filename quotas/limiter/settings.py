@@ -1,0 +1,55 @@
+"""How a limiter is set up; the same for threads and for an event loop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from quotas.limiter.address import Address
+from quotas.limiter.breaker import DEFAULT as DEFAULT_BREAKER
+from quotas.limiter.breaker import Breaker, BreakerSettings
+from quotas.limiter.chores import HEARTBEAT_S, Chores
+from quotas.limiter.core import Core
+from quotas.limiter.decision import FAILURES, Failure
+from quotas.limiter.failure import FailureModes
+from quotas.limiter.keys import SHARDS
+
+BUDGET_MS: Final = 20.0
+FAIL_VARIABLE: Final = "HEADROOM_FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    budget_ms: float = BUDGET_MS  # for one check, from the call to the decision
+    fail: Failure | None = None  # before a plan has told its own; None: $HEADROOM_FAIL, or open
+    shards: int = SHARDS
+    rows: bool = True  # whether checks ask for the rows that RateLimit-Policy needs
+    connections: int = 2
+    connect_timeout_ms: float = 1_000.0  # dialling goes on in the background past a check's budget
+    breaker: BreakerSettings = DEFAULT_BREAKER
+    heartbeat_s: float = HEARTBEAT_S
+
+    def __post_init__(self) -> None:
+        for name in ("budget_ms", "connect_timeout_ms", "heartbeat_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0.")
+        for name in ("shards", "connections"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1.")
+        if self.failure not in FAILURES:
+            raise ValueError(f"fail (or ${FAIL_VARIABLE}) must be open, closed or local, not {self.failure!r}.")
+
+    @property
+    def failure(self) -> Failure:
+        return self.fail or os.environ.get(FAIL_VARIABLE) or "open"  # type: ignore[return-value] # checked above
+
+    def core(self, address: Address) -> Core:
+        failures = FailureModes(self.failure, where=str(address))
+        return Core(self.shards, Breaker(self.breaker), failures, Chores(failures, self.shards, self.heartbeat_s))
+
+
+def seconds(budget_ms: float) -> float:
+    if not budget_ms > 0:
+        raise ValueError("budget_ms must be above 0.")
+    return budget_ms / 1_000

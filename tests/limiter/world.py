@@ -1,0 +1,66 @@
+"""A small configuration, compiled and put into a store, for tests of those who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+
+from quotas.algorithms import ALGORITHMS
+from quotas.limiter import keys
+from quotas.limiter.library import ensure_loaded
+from quotas.policy.compiler import Compiler, Target
+from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policy.subject import Subject
+
+TENANT = "acme"
+OTHER_TENANT = "zenith"
+SUSPENDED_TENANT = "bankrupt"
+ENDPOINT = "search"
+COSTLY_ENDPOINT = "export"  # costs 5 unless the caller says otherwise
+NOW_US = 1_800_000_000_000_000
+TARGET = Target(keys.SHARDS, keys.shard_of, keys.shard_prefix)
+
+
+def limit(name: str, algorithm: str, subject: str = "tenant", **fields: Any) -> Limit:
+    """`fields`: the parameters of the algorithm, and unit, mode or on_failure."""
+    about = {key: fields.pop(key) for key in ("unit", "mode", "on_failure") if key in fields}
+    return Limit(name, ALGORITHMS[algorithm].parse(fields), Subject.parse(subject), **about)
+
+
+def configuration(
+    *limits: Limit, endpoints: Mapping[str, tuple[Limit, ...]] | None = None, revision: int = 1
+) -> Configuration:
+    """`limits` hold for every endpoint, `endpoints` for one each; all for the tier of every tenant here."""
+    policies = [Policy("everywhere", EVERYWHERE, limits, tier="pro")]
+    policies += [Policy(name, name, own, tier="pro") for name, own in (endpoints or {}).items()]
+    names = [one.name for policy in policies for one in policy.limits]
+    tenants = [
+        Tenant(1, TENANT, "pro"),
+        Tenant(2, OTHER_TENANT, "pro"),
+        Tenant(3, SUSPENDED_TENANT, "pro", suspended=True),
+    ]
+    return Configuration(
+        revision=revision,
+        tiers={"pro": Tier(1, "pro")},
+        endpoints={ENDPOINT: Endpoint(1, ENDPOINT), COSTLY_ENDPOINT: Endpoint(2, COSTLY_ENDPOINT, 5)},
+        tenants={tenant.name: tenant for tenant in tenants},
+        policies=tuple(policies),
+        overrides=(),
+        limit_numbers={name: number for number, name in enumerate(dict.fromkeys(names), 1)},
+    )
+
+
+def publish(store: redis.Redis, published: Configuration) -> None:
+    ensure_loaded(store)
+    compiler = Compiler(TARGET, NOW_US)
+    compiler.load(published)
+    assert not compiler.problems
+    with store.pipeline(transaction=False) as pipe:
+        for shard, image in enumerate(compiler.image.shards):
+            if image.entries:
+                pipe.hset(keys.tenants(shard), mapping=image.entries)
+            pipe.hset(keys.config(shard), mapping=image.config)
+            pipe.set(keys.shard_prefix(shard), image.token)
+        pipe.execute()
