@@ -31,6 +31,14 @@ HEADROOM_UNKNOWN_TENANT = env.matching(
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
+HEADROOM_KEEP_DAYS = {
+    "usage_10s": env.integer("HEADROOM_KEEP_10S_DAYS", 2, 1, 3650),
+    "usage_1m": env.integer("HEADROOM_KEEP_1M_DAYS", 30, 1, 3650),
+    "usage_1h": env.integer("HEADROOM_KEEP_1H_DAYS", 366, 1, 3650),
+    "usage_1d": env.integer("HEADROOM_KEEP_1D_DAYS", 1830, 1, 36500),
+    "denials": env.integer("HEADROOM_KEEP_DENIALS_DAYS", 7, 1, 3650),
+    "arrivals": env.integer("HEADROOM_KEEP_ARRIVALS_DAYS", 28, 1, 3650),
+}
 
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"

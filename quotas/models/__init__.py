@@ -7,3 +7,12 @@ from quotas.models.policy import Policy as Policy
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
+from quotas.models.usage import Arrival as Arrival
+from quotas.models.usage import Denial as Denial
+from quotas.models.usage import DrainBatch as DrainBatch
+from quotas.models.usage import DrainState as DrainState
+from quotas.models.usage import GapRecord as GapRecord
+from quotas.models.usage import UsageDay as UsageDay
+from quotas.models.usage import UsageHour as UsageHour
+from quotas.models.usage import UsageMinute as UsageMinute
+from quotas.models.usage import UsageStep as UsageStep

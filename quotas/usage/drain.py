@@ -1,0 +1,155 @@
+"""Moves what Redis counted into Postgres, each count exactly once.
+
+The counters are set aside as a batch with an id. One transaction inserts the id, which is unique, and
+adds to the rollups; only then is the batch deleted. Whoever dies on the way leaves either a batch that
+nobody added (the next drain adds it) or one whose id is known (the next drain only deletes it).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+
+import redis
+from django.conf import settings
+from django.db import connection, transaction
+
+from quotas.models.usage import DrainBatch, DrainState, GapRecord
+from quotas.usage import rollups
+from quotas.usage.batches import Batch, Taken, forget, read, take
+from quotas.usage.fields import FUTURE, Cell
+from quotas.usage.partitions import EPOCH
+
+log = logging.getLogger(__name__)
+
+# Fields read and added at once; bounds memory and the length of a transaction after a long absence.
+FIELDS_AT_ONCE = 250_000
+# A drain that began before another one's may commit after it; beyond this the server's clock went back.
+OVERTAKEN = timedelta(minutes=1)
+# A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
+REMEMBERED = timedelta(hours=2)
+
+Observer = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Summary:
+    at: datetime
+    batches: int = 0
+    fields: int = 0
+    cells: int = 0
+    arrivals: int = 0
+    denials: int = 0
+    unreadable: int = 0
+
+    def __str__(self) -> str:
+        parts = f"{self.batches} batches, {self.fields} counters into {self.cells} cells"
+        return f"{parts}, {self.arrivals} arrivals, {self.denials} denials, {self.unreadable} unreadable"
+
+
+def connect() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=10, socket_connect_timeout=2)
+
+
+def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summary:
+    """Any number may run at once; `on_step` hears of taken, read, registered, added, committed and done."""
+    taken = take(server, settings.HEADROOM_SHARDS)
+    on_step("taken")
+    summary = Summary(taken.at)
+    for shards in groups(taken.sizes):
+        batches = read(server, taken, shards)
+        on_step("read")
+        _store(taken, batches, summary, on_step)
+        on_step("committed")
+        forget(server, batches)
+        on_step("done")
+    _note_drained(taken)
+    return summary
+
+
+def groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Shards whose batches are added together."""
+    group: list[int] = []
+    total = 0
+    for shard, size in sizes.items():
+        if group and total + size > FIELDS_AT_ONCE:
+            yield group
+            group, total = [], 0
+        group.append(shard)
+        total += size
+    if group:
+        yield group
+
+
+def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Observer) -> None:
+    with transaction.atomic():
+        _lock()
+        new = _register(taken, batches)
+        on_step("registered")
+        cells = _plausible(new, taken.at)
+        rollups.add_cells(cells, taken.at)
+        summary.arrivals += rollups.add_arrivals(chain.from_iterable(batch.arrivals for batch in new), taken.at)
+        summary.denials += rollups.add_denials(chain.from_iterable(batch.denials for batch in new), taken.at)
+        on_step("added")
+    summary.batches += len(new)
+    summary.fields += sum(batch.fields for batch in new)
+    summary.cells += len(cells)
+    summary.unreadable += sum(_report(batch) for batch in new)
+
+
+def _lock() -> None:
+    """One drain adds at a time: rows are locked in one order, and gaps are noticed once."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
+
+
+def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
+    """Those that no drain has added yet."""
+    known = set(DrainBatch.objects.filter(id__in=[batch.id for batch in batches]).values_list("id", flat=True))
+    new = [batch for batch in batches if batch.id not in known]
+    DrainBatch.objects.bulk_create(
+        DrainBatch(id=batch.id, shard=batch.shard, drained_at=taken.at, run_id=taken.run_id, rows=batch.fields)
+        for batch in new
+    )
+    return new
+
+
+def _plausible(batches: Sequence[Batch], now: datetime) -> list[Cell]:
+    """Without what lies far in the future: it would have slices made for it."""
+    latest = (now + FUTURE - EPOCH) // rollups.SECOND
+    for batch in batches:
+        for cell in batch.cells:
+            if cell.start > latest:
+                batch.unreadable.add(repr(cell).encode())
+    return [cell for batch in batches for cell in batch.cells if cell.start <= latest]
+
+
+def _report(batch: Batch) -> int:
+    if batch.unreadable.count:
+        log.warning(
+            "batch %s of shard %d: %d items could not be read, for example %s",
+            *(batch.id, batch.shard, batch.unreadable.count, batch.unreadable.examples),
+        )
+    return batch.unreadable.count
+
+
+def _note_drained(taken: Taken) -> None:
+    with transaction.atomic():
+        _lock()
+        state = DrainState.objects.filter(id=1).first()
+        if state and timedelta(0) < state.drained_at - taken.at < OVERTAKEN:
+            return
+        if state and state.run_id != taken.run_id:
+            _note_gap(state, taken)
+        DrainState(id=1, drained_at=taken.at, run_id=taken.run_id).save()
+
+
+def _note_gap(state: DrainState, taken: Taken) -> None:
+    """A restarted server lost at most what came before its start; a promoted one, up to now."""
+    end = taken.started_at if taken.started_at > state.drained_at else taken.at
+    reason = "Redis restarted or another server took over: counts of this time may be missing."
+    GapRecord.objects.create(start=min(state.drained_at, end), end=end, reason=reason)
+    log.warning("gap in usage from %s to %s: %s", state.drained_at, end, reason)

@@ -1,0 +1,112 @@
+"""The slices of tables that are divided by time: made ahead, dropped when their time is over."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
+from psycopg.sql import SQL, Identifier, Literal
+
+from quotas.models.usage import PARTITIONED, Partitioned
+
+log = logging.getLogger(__name__)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+AHEAD = 2  # slices beyond the present one
+# Rows of a rollup are added to many times: room on the page keeps those updates out of the index.
+FILL_PERCENT = 70
+# Dropping waits for readers and makes later ones wait: rather try again in an hour.
+LOCK_TIMEOUT = "2s"
+_STAMP = re.compile(r"_(\d{8}t\d{2})$")
+_STAMP_FORMAT = "%Y%m%dt%H"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    model: type[Partitioned]
+    start: datetime
+
+    @property
+    def end(self) -> datetime:
+        return self.start + self.model.slice
+
+    @property
+    def name(self) -> str:
+        return f"{self.model._meta.db_table}_{self.start:{_STAMP_FORMAT}}"
+
+
+def slice_of(model: type[Partitioned], moment: datetime) -> Slice:
+    return Slice(model, moment - (moment - EPOCH) % model.slice)
+
+
+def oldest_kept(model: type[Partitioned], now: datetime) -> datetime:
+    return now - timedelta(days=settings.HEADROOM_KEEP_DAYS[model.keep])
+
+
+def ensure(slices: Iterable[Slice]) -> int:
+    """Makes those that are missing, within the caller's transaction."""
+    missing = _missing(set(slices))
+    if missing:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.partitions'))")
+        # Another process may have made them while this one waited.
+        missing = _missing(missing)
+    for part in sorted(missing, key=lambda part: part.name):
+        _make(part)
+    return len(missing)
+
+
+def _missing(slices: set[Slice]) -> set[Slice]:
+    names = [part.name for part in slices]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL", [names])
+        missing = {name for (name,) in cursor}
+    return {part for part in slices if part.name in missing}
+
+
+def _make(part: Slice) -> None:
+    """Attached rather than created in place: that lets readers and writers of the table go on."""
+    table, name = Identifier(part.model._meta.db_table), Identifier(part.name)
+    bounds = (Literal(part.start), Literal(part.end))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            SQL("CREATE TABLE {} (LIKE {}) WITH (fillfactor = {})").format(name, table, Literal(FILL_PERCENT))
+        )
+        cursor.execute(
+            SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(table, name, *bounds)
+        )
+
+
+def make_ahead(now: datetime) -> int:
+    with transaction.atomic():
+        return ensure(slice_of(model, now + i * model.slice) for model in PARTITIONED for i in range(AHEAD + 1))
+
+
+def drop_old(now: datetime) -> int:
+    old = [part for model in PARTITIONED for part in _existing(model) if part.end <= oldest_kept(model, now)]
+    return sum(_drop(part) for part in old)
+
+
+def _existing(model: type[Partitioned]) -> list[Slice]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass", [model._meta.db_table]
+        )
+        stamps = [_STAMP.search(name) for (name,) in cursor]
+    return [Slice(model, datetime.strptime(m[1], _STAMP_FORMAT).replace(tzinfo=UTC)) for m in stamps if m]
+
+
+def _drop(part: Slice) -> bool:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
+            cursor.execute(SQL("DROP TABLE {}").format(Identifier(part.name)))
+    except OperationalError as error:
+        log.warning("%s is not dropped yet: %s", part.name, error)
+        return False
+    return True
