@@ -47,7 +47,7 @@ def _read(name: str) -> str:
 
 
 def _assemble(name: str, prefix: str, clock: str) -> str:
-    parts = ["keys", "record", "plans", "account", "locate", clock, *_KERNELS, *_FUNCTIONS]
+    parts = ["keys", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_FUNCTIONS]
     blocks = "\n".join(f"do\n{_read(part)}end" for part in parts)
     register = _read("register").replace("@PREFIX@", prefix)
     version = f"H.version = {VERSION}"

@@ -13,39 +13,48 @@ function bucket.prepare(limit)
   limit.shapes = limit.k == 'l'
 end
 
+local function mend(limit, state, o, now)
+  local most, Q = limit.most, limit.Q
+  local rest = most % Q
+  state[o], state[o + 1], state.mended = now + (most - rest) / Q, rest, true
+  return most
+end
+
 local function backlog_of(limit, state, o, now)
   local tat = state[o]
   if tat < now then return 0 end
   local backlog = (tat - now) * limit.Q + state[o + 1]
-  if backlog <= limit.most then return backlog end
-  local most = limit.most
-  local whole = floor(most / limit.Q)
-  state[o], state[o + 1], state.mended = now + whole, most - whole * limit.Q, true
-  return most
+  if backlog > limit.most then return mend(limit, state, o, now) end
+  return backlog
 end
 
+-- Units left at this backlog. x - x % 1 is floor without a call.
 local function level(limit, backlog)
-  if backlog >= limit.full then return 0 end
-  return floor((limit.full - backlog) / limit.P)
+  local left = limit.full - backlog
+  if left <= 0 then return 0 end
+  local P = limit.P
+  return (left - left % P) / P
 end
 
 function bucket.decide(limit, state, o, now, cost, out)
-  local backlog = backlog_of(limit, state, o, now)
-  local after = backlog + cost * limit.P
+  local P, Q, tat = limit.P, limit.Q, state[o]
+  local backlog = 0
+  if tat >= now then
+    backlog = (tat - now) * Q + state[o + 1]
+    if backlog > limit.most then backlog = mend(limit, state, o, now) end
+  end
+  local after = backlog + cost * P
   if after > limit.most or cost > limit.n then
     out[o], out[o + 1] = state[o], state[o + 1]
     if cost > limit.n then return false, level(limit, backlog), -1, 0 end
-    return false, level(limit, backlog), ceil((after - limit.most) / limit.Q), 0
+    return false, level(limit, backlog), ceil((after - limit.most) / Q), 0
   end
-  local whole = floor(after / limit.Q)
-  out[o], out[o + 1] = now + whole, after - whole * limit.Q
-  local wait = 0
-  if limit.shapes then
-    wait = ceil(backlog / limit.Q)
-  elseif after > limit.full then
-    wait = ceil((after - limit.full) / limit.Q)
-  end
-  return true, level(limit, after), 0, wait
+  local rest = after % Q
+  out[o], out[o + 1] = now + (after - rest) / Q, rest
+  local left = limit.full - after
+  if limit.shapes then return true, (left - left % P) / P, 0, ceil(backlog / Q) end
+  if left < 0 then return true, 0, 0, ceil(-left / Q) end
+  return true, (left - left % P) / P, 0, 0
 end
 
 -- Microseconds until one more unit; 0 when full.

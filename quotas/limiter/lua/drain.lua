@@ -3,7 +3,7 @@
 -- ARGV     TAKE id    sets the counters of the moment aside as batch `id`, unless one is still waiting
 --          DONE id    that batch is safe in Postgres: forget it
 -- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
--- writes   renames S:u to S:ub and S:a to S:ab; the id is a field of S:ub
+-- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u begins anew
 local function waiting(batch) return call('HGET', batch, 'id') or '' end
 
 H.define('drain', { 'allow-oom' }, function(keys, args, now)
@@ -21,8 +21,9 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
   if before ~= '' then return before end
   -- Not while a batch waits: a drain that cannot reach Postgres asks every few seconds, and counts must turn coarse.
   H.account.drained[shard] = now
-  if call('EXISTS', usage) == 0 then return '' end
+  if call('HLEN', usage) <= 1 then return '' end
   call('RENAME', usage, batch)
+  H.account.open(shard)
   call('HSET', batch, 'id', id)
   if call('EXISTS', H.keys.arrivals(shard)) == 1 then
     call('RENAME', H.keys.arrivals(shard), H.keys.arrivals_batch(shard))

@@ -31,9 +31,9 @@ H.define('report', { 'allow-oom' }, function(keys, args, now)
   if outcome ~= 'g' and outcome ~= 'c' or not count or not cost then
     return H.fail('HRARGS', 'give tenant, endpoint, g or c, count and cost')
   end
-  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
-  H.account.count(place.shard, place.header.usage_key, now, place.number .. place.endpoint, outcome, cost, count)
+  H.account.count(shard, header.usage_key, now, number .. endpoint, outcome, cost, count)
   return 1
 end)

@@ -2,7 +2,7 @@
 -- only name they share. `math`, `string` and friends cannot be reached while a library loads, only
 -- inside its functions: H.bind fetches them once, at the first call.
 local H = { kinds = {}, functions = {} }
-local call = function(...) return redis.call(...) end
+local call, protected_call
 local floor, ceil, max, min, huge, sub, byte, rep, format, match, gmatch, concat, unpack_, tonumber_
 local pack, unpack_struct, sha1hex, json_decode
 
@@ -12,7 +12,7 @@ function H.bind()
   match, gmatch, concat = string.match, string.gmatch, table.concat
   unpack_, tonumber_ = unpack, tonumber
   pack, unpack_struct = struct.pack, struct.unpack
-  call, sha1hex, json_decode = redis.call, redis.sha1hex, cjson.decode
+  call, protected_call, sha1hex, json_decode = redis.call, redis.pcall, redis.sha1hex, cjson.decode
   H.bound = true
 end
 

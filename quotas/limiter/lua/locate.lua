@@ -10,7 +10,20 @@ function H.dimensions(args, first)
   return found
 end
 
--- Reads [cost] [ALL] and pairs: cost (nil: the endpoint's own), first pair, ALL or not; or an error.
+local parsed, parsed_count = {}, 0
+
+-- Costs repeat: remember what a text means instead of matching it again.
+local function whole_cost(text)
+  local cost = parsed[text]
+  if cost or not text then return cost end
+  cost = H.whole(text, 1, MAX_COST)
+  if not cost then return nil end
+  if parsed_count >= 1000 then parsed, parsed_count = {}, 0 end
+  parsed[text], parsed_count = cost, parsed_count + 1
+  return cost
+end
+
+-- Reads cost, [ALL] and pairs from args[first] on: cost (or '*'), nil, first pair, ALL or not; or nil, error.
 function H.arguments(args, first)
   local count = #args - first
   if count < 0 or count > MAX_ARGUMENTS then
@@ -22,7 +35,7 @@ function H.arguments(args, first)
   end
   local cost = args[first]
   if cost ~= '*' then
-    cost = H.whole(cost, 1, MAX_COST)
+    cost = whole_cost(cost)
     if not cost then return nil, H.fail('HRCOST', 'cost must be a whole number from 1 to 1000000000') end
   end
   return cost, nil, first + (rows and 2 or 1), rows
@@ -56,39 +69,48 @@ local function misplaced(shard, header, tenant)
   return H.fail('HRSHARD', 'this tenant belongs to ' .. right .. ', not to ' .. sub(shard, 1, 40))
 end
 
--- Where a tenant's limits are: {shard, header, number, plan, endpoint, default}; or nil and a reason,
--- or nil, nil and an error. `fresh` makes the cached header be read again.
+-- Where a tenant's limits are: shard, header, tenant number, plan, endpoint number, its default cost;
+-- behind them a reason why there is no plan, or an error. The shard may be another than the caller's:
+-- that of the tenant which stands for all unknown ones.
 function H.locate(shard, tenant, endpoint, now)
   local header = H.plans.shards[shard] or H.plans.load(shard)
-  if not header then return nil, 'not_ready' end
+  if not header then return shard, nil, nil, nil, nil, nil, 'not_ready' end
   local entry = call('HGET', header.tenants_key, tenant)
-  if not entry then
-    if call('GET', shard) ~= header.token then
-      H.plans.drop(shard)
-      header = H.plans.load(shard)
-      if not header then return nil, 'not_ready' end
-    end
-    local stands_in = header.unknown
-    if stands_in and stands_in[2] ~= tenant then return H.locate(stands_in[1], stands_in[2], endpoint, now) end
-    return nil, 'unknown_tenant', misplaced(shard, header, tenant)
-  end
-  local ref = sub(entry, 6)
-  if ref == '!' then return { header = header, shard = shard, number = sub(entry, 1, 5) }, 'suspended' end
-  local plan, number, default = H.plans.find(shard, header, ref, endpoint, now)
-  if not plan then
-    if call('GET', shard) == header.token then return nil, 'not_ready' end
+  if not entry then return H.stranger(shard, header, tenant, endpoint, now) end
+  local number, ref = sub(entry, 1, 5), sub(entry, 6)
+  if ref == '!' then return shard, header, number, nil, nil, nil, 'suspended' end
+  local plan, endpoint_number, default = H.plans.find(shard, header, ref, endpoint, now)
+  if plan then return shard, header, number, plan, endpoint_number, default end
+  -- An old header may name what is gone; with the newest one, the configuration is not whole yet.
+  if call('GET', shard) == header.token then return shard, nil, nil, nil, nil, nil, 'not_ready' end
+  H.plans.drop(shard)
+  return H.locate(shard, tenant, endpoint, now)
+end
+
+function H.stranger(shard, header, tenant, endpoint, now)
+  if call('GET', shard) ~= header.token then
     H.plans.drop(shard)
-    return H.locate(shard, tenant, endpoint, now)
+    header = H.plans.load(shard)
+    if not header then return shard, nil, nil, nil, nil, nil, 'not_ready' end
   end
-  return { shard = shard, header = header, number = sub(entry, 1, 5), plan = plan, endpoint = number, default = default }
+  local problem = misplaced(shard, header, tenant)
+  if problem then return shard, header, nil, nil, nil, nil, nil, problem end
+  local stands_in = header.unknown
+  if stands_in and stands_in[2] ~= tenant then return H.locate(stands_in[1], stands_in[2], endpoint, now) end
+  return shard, header, nil, nil, nil, nil, 'unknown_tenant'
 end
 
 -- The record's key of each group of a plan.
-function H.records(place, dimensions)
-  local found = {}
-  for i, group in ipairs(place.plan.g) do
-    local owner = group.a and H.keys.EVERYONE or H.keys.owner(place.shard, place.number)
-    found[i] = H.keys.record(owner, group.scope, group.d and H.keys.subject(group, dimensions) or '')
+function H.records(shard, number, plan, dimensions)
+  local groups, found = plan.g, {}
+  for i = 1, #groups do
+    local group = groups[i]
+    if not group.d and not group.a then
+      found[i] = shard .. ':' .. number .. group.scope -- as keys.record makes it, without the calls
+    else
+      local owner = group.a and H.keys.EVERYONE or H.keys.owner(shard, number)
+      found[i] = H.keys.record(owner, group.scope, group.d and H.keys.subject(group, dimensions) or '')
+    end
   end
   return found
 end

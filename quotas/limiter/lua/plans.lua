@@ -29,6 +29,8 @@ end
 
 local function prepare_limit(limit, calendars)
   limit.kernel = H.kinds[limit.k]
+  limit.decide = limit.kernel.decide
+  limit.enforced = limit.m == 'e'
   if limit.kernel.prepare and limit.kernel.prepare(limit, calendars) == false then return false end
   limit.id = H.base36(limit.i)
   limit.generations = {}
@@ -47,6 +49,7 @@ local function prepare_group(group, calendars)
     if not prepare_limit(limit, calendars) then return false end
   end
   group.scope = ':' .. group.c
+  group.ttl = format('%d', group.ttl)
   group.tails = {}
   for a = 1, #(group.d or {}) do
     group.tails[a] = ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
@@ -57,14 +60,20 @@ end
 
 local function prepare_plan(plan, shard)
   local function calendars(id) return fetch(shard, 'k:' .. id) end
-  plan.buckets = {}
-  for _, group in ipairs(plan.g) do
+  plan.tats = 0
+  for i, group in ipairs(plan.g) do
     if not prepare_group(group, calendars) then return nil end
     plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
+    if group.d and not plan.sampled then plan.sampled = i end
     for _, limit in ipairs(group.l) do
+      limit.group, limit.i = group, i
+      if limit.P and not limit.x then plan.tats = plan.tats + 1 end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
+      plan.observers = plan.observers or not limit.enforced
+      plan.beside = plan.beside or limit.kernel.ring or limit.kernel.holders
     end
   end
+  plan.receipt = '<dc8' .. rep('d', plan.tats)
   return plan
 end
 
@@ -81,7 +90,7 @@ function plans.load(shard)
   if not header.endpoints then return nil end
   local bypass = call('GET', keys.bypass(shard))
   header.bypass = bypass and json_decode(bypass)
-  header.token = token
+  header.token, header.found = token, {}
   header.tenants_key, header.usage_key = keys.tenants(shard), keys.usage(shard)
   plans.shards[shard] = header
   return header
@@ -91,10 +100,10 @@ function plans.drop(shard)
   plans.shards[shard] = nil
 end
 
--- The set of plans that an entry names at this moment.
-local function set_of(header, ref, now)
-  local set = header.tiers[ref]
-  if set then return set end
+-- The id of the set that an entry names at this moment.
+local function set_id(header, ref, now)
+  local id = header.tiers[ref]
+  if id then return id end
   if byte(ref, 1) ~= 123 then return nil end -- not '{': a tier this shard does not know
   local entry = json_decode(ref)
   if entry.s then return entry.s end
@@ -104,16 +113,28 @@ local function set_of(header, ref, now)
   return nil
 end
 
+local function find_plan(shard, header, ref, name, now)
+  local id = set_id(header, ref, now)
+  local set = id and fetch(shard, 's:' .. id)
+  local plan_id = set and (set[name] or set['*'])
+  local plan = plan_id and fetch(shard, 'p:' .. plan_id, prepare_plan)
+  if not plan then return nil end
+  plan.id, plan.mark = plan_id, sub(plan_id, 1, 8)
+  -- Only a plain ref names the same plans for as long as the header holds.
+  if header.tiers[ref] then
+    header.found[ref] = header.found[ref] or {}
+    header.found[ref][name] = plan
+  end
+  return plan
+end
+
+local UNREGISTERED = { '000', 1 }
+
 -- Plan, endpoint number and default cost; nil if the configuration is incomplete.
 function plans.find(shard, header, ref, endpoint, now)
-  local id = set_of(header, ref, now)
-  local set = id and fetch(shard, 's:' .. id)
-  if not set then return nil end
   local known = header.endpoints[endpoint]
-  local name = known and set[endpoint] or set['*']
-  local plan = decoded['p:' .. name] or fetch(shard, 'p:' .. name, prepare_plan)
-  if not plan then return nil end
-  plan.id = name
-  if known then return plan, known[1], known[2] end
-  return plan, '000', 1
+  if not known then endpoint, known = '*', UNREGISTERED end
+  local found = header.found[ref]
+  local plan = found and found[endpoint] or find_plan(shard, header, ref, endpoint, now)
+  return plan, known[1], known[2]
 end

@@ -2,8 +2,8 @@
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint        writes nothing
 -- reply    the JSON text, or an empty string if there is none
 H.define('profile', { 'no-writes' }, function(keys, args, now)
-  local place, reason, problem = H.locate(keys[1], args[1] or '', args[2] or '', now)
+  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1] or '', args[2] or '', now)
   if problem then return problem end
   if reason then return '' end
-  return call('HGET', H.keys.config(place.shard), 'p:' .. place.plan.id) or ''
+  return call('HGET', H.keys.config(shard), 'p:' .. plan.id) or ''
 end)

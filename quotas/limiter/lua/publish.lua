@@ -19,6 +19,7 @@ end
 local function revision_of(token) return tonumber_(match(token, '^(%d+)%.') or '') or -1 end
 
 local function finish(shard, token, suffix)
+  H.account.open(shard)
   call('SET', shard, token .. suffix)
   H.plans.drop(shard)
   return { 'applied', token }

@@ -19,6 +19,7 @@ function record.prepare(group)
   end
   group.header, group.format = header, formats
   group.start, group.numbers = #header + 2, o - 1
+  group.zeros = record.fresh(group)
 end
 
 function record.fresh(group)
@@ -109,5 +110,11 @@ end
 function record.is_sampled(text) return byte(text, 1) == 2 end
 
 function record.write(group, key, state, mark)
-  call('SET', key, mark .. group.header .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
+  local body
+  if group.numbers == 2 then
+    body = pack(group.format, state[1], state[2])
+  else
+    body = pack(group.format, unpack_(state, 1, group.numbers))
+  end
+  call('SET', key, mark .. group.header .. body, 'PX', group.ttl)
 end

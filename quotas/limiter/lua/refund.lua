@@ -36,19 +36,19 @@ end
 
 H.define('refund', { 'allow-oom' }, function(keys, args, now)
   local cost, receipt = H.whole(args[3], 1, 1000000000), args[4]
-  local given, plan, tats = open(receipt or '')
+  local given, mark, tats = open(receipt or '')
   if not cost or not given or #args % 2 == 1 then
     return H.fail('HRARGS', 'give tenant, endpoint, cost, the receipt of the decision, then its pairs of dimension and value')
   end
-  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
-  if reason or sub(place.plan.id, 1, 8) ~= plan or given > now then return 0 end
+  if reason or plan.mark ~= mark or given > now then return 0 end
   local longest = 0
-  for _, group in ipairs(place.plan.g) do longest = max(longest, group.ttl) end
-  local mark = H.keys.refunded(place.shard, place.number, receipt .. concat(args, ' ', 5))
-  if not call('SET', mark, '1', 'NX', 'PX', longest) then return 0 end
-  local records, total, used = H.records(place, H.dimensions(args, 5)), 0, 0
-  for i, group in ipairs(place.plan.g) do
+  for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
+  local spent = H.keys.refunded(shard, number, receipt .. concat(args, ' ', 5))
+  if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
+  local records, total, used = H.records(shard, number, plan, H.dimensions(args, 5)), 0, 0
+  for i, group in ipairs(plan.g) do
     local count
     count, used = refund_group(group, records[i], given, tats, used, now, cost)
     total = total + count

@@ -7,11 +7,11 @@ H.define('release', { 'allow-oom' }, function(keys, args, now)
   if not holder or #args % 2 == 0 then
     return H.fail('HRARGS', 'give tenant, endpoint, holder, then pairs of dimension and value')
   end
-  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
-  local records, released = H.records(place, H.dimensions(args, 4)), 0
-  for i, group in ipairs(place.plan.g) do
+  local records, released = H.records(shard, number, plan, H.dimensions(args, 4)), 0
+  for i, group in ipairs(plan.g) do
     for _, limit in ipairs(group.l) do
       if limit.kernel.holders then
         released = released + call('ZREM', H.keys.holders(records[i], limit), holder)

@@ -13,11 +13,11 @@ H.define('reset', { 'allow-oom' }, function(keys, args, now)
   if not wanted or #args % 2 == 0 then
     return H.fail('HRARGS', 'give tenant, endpoint, a limit name or *, then pairs of dimension and value')
   end
-  local place, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
-  local records, count = H.records(place, H.dimensions(args, 4)), 0
-  for i, group in ipairs(place.plan.g) do
+  local records, count = H.records(shard, number, plan, H.dimensions(args, 4)), 0
+  for i, group in ipairs(plan.g) do
     local text = not group.a and call('GET', records[i])
     if text then
       local state, before = H.record.read(group, text, now, records[i]), count

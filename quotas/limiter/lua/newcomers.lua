@@ -1,0 +1,52 @@
+-- The cap on new subjects: making a record is paid for from a bucket of `cap` an hour per tenant.
+-- Subjects that come when it is empty share one overflow record; known ones, and registered API keys,
+-- never do. Existing records cost nothing here. State: TAT in µs under S:n:<tenant>.
+local newcomers = {}
+H.newcomers = newcomers
+
+local HOUR = 3600000000
+
+-- Points the records of surplus subjects at the overflow record. nil: nobody is new.
+function newcomers.admit(shard, header, number, plan, records, values, dimensions, now)
+  local groups = plan.g
+  local found
+  for i = 1, #groups do
+    local group = groups[i]
+    if group.d and not values[i + 2] then
+      found = found or newcomers.open(shard, header, number, now)
+      if group.t == 'key' and newcomers.registered(shard, number, dimensions.key) then
+        found.price[i] = 0
+      elseif found.tat + found.interval - now <= HOUR then
+        found.tat = found.tat + found.interval
+        found.price[i] = found.interval
+      else
+        local owner = group.a and H.keys.EVERYONE or H.keys.owner(shard, number)
+        records[i] = H.keys.record(owner, group.scope, H.keys.overflow(group))
+        values[i + 2] = call('GET', records[i])
+        found.overflow = true
+      end
+    end
+  end
+  return found
+end
+
+function newcomers.open(shard, header, number, now)
+  local key = H.keys.newcomers(shard, number)
+  local tat = tonumber_(call('GET', key) or 0)
+  return { key = key, tat = min(max(tat, now), now + HOUR), interval = HOUR / header.cap, price = {} }
+end
+
+function newcomers.registered(shard, number, key)
+  return key and call('HGET', H.keys.registered(shard), key) == number
+end
+
+-- Pays for the records that were really made: all of them, or after a denial only the touched ones.
+function newcomers.charge(found, touched, now)
+  local total = 0
+  for i, price in pairs(found.price) do
+    if not touched or touched[i] then total = total + price end
+  end
+  if total == 0 then return end
+  local tat = min(max(tonumber_(call('GET', found.key) or 0), now), now + HOUR) + total
+  call('SET', found.key, format('%.0f', tat), 'PX', ceil((tat - now) / 1000) + 1000)
+end
