@@ -21,7 +21,7 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
   if before ~= '' then return before end
   -- Not while a batch waits: a drain that cannot reach Postgres asks every few seconds, and counts must turn coarse.
   H.account.drained[shard] = now
-  if call('HLEN', usage) <= 1 then return '' end
+  if call('HLEN', usage) <= call('HEXISTS', usage, '_') then return '' end
   call('RENAME', usage, batch)
   H.account.open(shard)
   call('HSET', batch, 'id', id)
