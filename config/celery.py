@@ -44,6 +44,16 @@ app.config_from_object(
                 "schedule": timedelta(seconds=3),
                 "options": {"expires": 10},
             },
+            "drain": {
+                "task": "quotas.drain",
+                "schedule": timedelta(seconds=settings.HEADROOM_DRAIN_SECONDS),
+                "options": {"expires": settings.HEADROOM_DRAIN_SECONDS},
+            },
+            "keep-usage-up": {
+                "task": "quotas.keep_up",
+                "schedule": timedelta(hours=1),
+                "options": {"expires": 3600},
+            },
         },
     }
 )

@@ -31,6 +31,7 @@ HEADROOM_UNKNOWN_TENANT = env.matching(
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
+HEADROOM_DRAIN_SECONDS = env.integer("HEADROOM_DRAIN_SECONDS", 3, 1, 60)
 HEADROOM_KEEP_DAYS = {
     "usage_10s": env.integer("HEADROOM_KEEP_10S_DAYS", 2, 1, 3650),
     "usage_1m": env.integer("HEADROOM_KEEP_1M_DAYS", 30, 1, 3650),

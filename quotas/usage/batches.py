@@ -16,7 +16,7 @@ import redis
 
 from quotas.limiter import keys, library
 from quotas.models.usage import Outcome
-from quotas.usage.fields import Arrival, Cell, Denied, Quotes, Tally, parse_arrivals, parse_denials
+from quotas.usage.fields import BESIDE, Arrival, Cell, Denied, Quotes, Tally, parse_arrivals, parse_denials
 
 SCAN_COUNT = 1_000  # fields; about a third of a millisecond of the server's time
 RANGE_COUNT = 5_000  # list items
@@ -43,7 +43,7 @@ class Taken:
 class Batch:
     id: uuid.UUID
     shard: int
-    fields: int
+    rows: int  # counters, readable or not
     cells: Sequence[Cell]
     arrivals: Sequence[Arrival]
     denials: Sequence[Denied] = ()
@@ -112,7 +112,8 @@ def _parse(batch_id: uuid.UUID, shard: int, counters: Mapping[bytes, bytes], arr
     tally = Tally()
     tally.add(counters)
     kept = list(parse_arrivals(arrivals, tally.unreadable))
-    return Batch(batch_id, shard, len(counters), list(tally.cells()), kept, unreadable=tally.unreadable)
+    rows = len(counters.keys() - BESIDE)
+    return Batch(batch_id, shard, rows, list(tally.cells()), kept, unreadable=tally.unreadable)
 
 
 def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:

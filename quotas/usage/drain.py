@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 FIELDS_AT_ONCE = 250_000
 # A drain that began before another one's may commit after it; beyond this the server's clock went back.
 OVERTAKEN = timedelta(minutes=1)
-# A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
-REMEMBERED = timedelta(hours=2)
 
 Observer = Callable[[str], None]
 
@@ -39,14 +37,14 @@ Observer = Callable[[str], None]
 class Summary:
     at: datetime
     batches: int = 0
-    fields: int = 0
+    rows: int = 0
     cells: int = 0
     arrivals: int = 0
     denials: int = 0
     unreadable: int = 0
 
     def __str__(self) -> str:
-        parts = f"{self.batches} batches, {self.fields} counters into {self.cells} cells"
+        parts = f"{self.batches} batches, {self.rows} counters into {self.cells} cells"
         return f"{parts}, {self.arrivals} arrivals, {self.denials} denials, {self.unreadable} unreadable"
 
 
@@ -95,7 +93,7 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
         summary.denials += rollups.add_denials(chain.from_iterable(batch.denials for batch in new), taken.at)
         on_step("added")
     summary.batches += len(new)
-    summary.fields += sum(batch.fields for batch in new)
+    summary.rows += sum(batch.rows for batch in new)
     summary.cells += len(cells)
     summary.unreadable += sum(_report(batch) for batch in new)
 
@@ -111,7 +109,7 @@ def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
     known = set(DrainBatch.objects.filter(id__in=[batch.id for batch in batches]).values_list("id", flat=True))
     new = [batch for batch in batches if batch.id not in known]
     DrainBatch.objects.bulk_create(
-        DrainBatch(id=batch.id, shard=batch.shard, drained_at=taken.at, run_id=taken.run_id, rows=batch.fields)
+        DrainBatch(id=batch.id, shard=batch.shard, drained_at=taken.at, run_id=taken.run_id, rows=batch.rows)
         for batch in new
     )
     return new
@@ -144,7 +142,7 @@ def _note_drained(taken: Taken) -> None:
             return
         if state and state.run_id != taken.run_id:
             _note_gap(state, taken)
-        DrainState(id=1, drained_at=taken.at, run_id=taken.run_id).save()
+        DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
 
 
 def _note_gap(state: DrainState, taken: Taken) -> None:

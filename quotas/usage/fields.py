@@ -17,7 +17,7 @@ VALUE_MAX = 2**63
 HEAD = 9  # bytes
 MINUTE = 60
 STEP = 10  # seconds; the finest rollup
-BATCH_ID = b"id"  # a batch keeps its own id beside the counters
+BESIDE = frozenset({b"id", b"_"})  # no counters: the batch's own id, and padding that makes a hash a table
 FUTURE = timedelta(days=1)  # later than this is no clock's mistake but garbage
 QUOTED = 5  # how many unreadable items the log gets to see
 
@@ -113,7 +113,7 @@ class Tally:
                 else:
                     sums[number] = sums.get(number, 0) + parse_amount(text)
             except ValueError:
-                if name != BATCH_ID:
+                if name not in BESIDE:
                     self.unreadable.add(name + b"=" + text)
 
     def cells(self) -> Iterator[Cell]:

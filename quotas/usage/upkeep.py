@@ -1,0 +1,34 @@
+"""Keeps the usage tables in shape: slices for the time ahead, none beyond what is kept."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import connection
+from django.utils import timezone
+
+from quotas.models.usage import GapRecord, UsageDay
+from quotas.usage import partitions
+
+# A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
+REMEMBERED = timedelta(hours=2)
+
+
+def keep_up(now: datetime | None = None) -> str:
+    now = now or timezone.now()
+    made, dropped = partitions.make_ahead(now), partitions.drop_old(now)
+    GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
+    return f"{made} slices made, {dropped} dropped, {forget_batches()} batch ids forgotten"
+
+
+def forget_batches() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            DELETE FROM quotas_drainbatch AS batch
+            USING (SELECT shard, max(drained_at) AS last FROM quotas_drainbatch GROUP BY shard) AS newest
+            WHERE batch.shard = newest.shard AND batch.drained_at < newest.last - %s * interval '1 second'
+            """,
+            [REMEMBERED.total_seconds()],
+        )
+        return int(cursor.rowcount)

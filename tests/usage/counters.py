@@ -1,0 +1,68 @@
+"""Writes counters to Redis as the Lua layer does, and adds up what is where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import redis
+from django.db.models import Sum
+
+from quotas.limiter import keys
+from quotas.models.usage import ROLLUPS, Rollup
+from quotas.usage.fields import Tally
+
+SHARDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    tenant: int
+    endpoint: int = 1
+    outcome: str = "a"
+    limit: int = 0
+    cost: int = 1
+    second: int | None = None  # None: now, by the server's clock
+    shard: int | None = None
+
+    @property
+    def usage_key(self) -> str:
+        return keys.usage(self.tenant % SHARDS if self.shard is None else self.shard)
+
+    def field(self, now: int) -> str:
+        limit = keys.base36(self.limit) if self.limit else ""
+        who = keys.tenant_number(self.tenant) + keys.endpoint_number(self.endpoint)
+        return f"s{self.second or now:08x}{who}{self.outcome}{limit}"
+
+
+def count(server: redis.Redis, hits: Iterable[Hit]) -> None:
+    now = server.time()[0]
+    pipe = server.pipeline(transaction=False)
+    for hit in hits:
+        pipe.hincrby(hit.usage_key, hit.field(now), (hit.cost << 24) + 1)
+    pipe.execute()
+
+
+Totals = Counter[tuple[int, int, str, int]]  # tenant, endpoint, outcome, limit → requests
+
+
+def in_redis(server: redis.Redis) -> Totals:
+    tally = Tally()
+    for shard in range(SHARDS):
+        tally.add(server.hgetall(keys.usage(shard)))
+        tally.add(server.hgetall(keys.usage_batch(shard)))
+    totals: Totals = Counter()
+    for cell in tally.cells():
+        totals[tuple(cell.series)] += cell.requests
+    return totals
+
+
+def in_postgres(model: type[Rollup] = ROLLUPS[0]) -> Totals:
+    names = ("tenant_number", "endpoint_number", "outcome", "limit_number")
+    rows = model._default_manager.values_list(*names).annotate(total=Sum("count")).order_by()
+    return Counter({row[:4]: row[4] for row in rows})
+
+
+def expected(hits: Iterable[Hit]) -> Totals:
+    return Counter((hit.tenant, hit.endpoint, hit.outcome, hit.limit) for hit in hits)
