@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import hiredis
 
@@ -20,6 +20,8 @@ DIMENSIONS_MAX: Final = 31  # the store takes 32 pairs, and the holder is one
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's own
 
+Subject: TypeAlias = Mapping[str, str | None]  # None: not known for this request
+
 # The stubs of hiredis allow one word only.
 _pack: Callable[[Any], bytes] = hiredis.pack_command
 prefix_of = lru_cache(maxsize=65_536)(tenant_prefix)
@@ -31,7 +33,7 @@ class Check:
 
     tenant: str
     endpoint: str
-    subject: Mapping[str, str | None] = field(default_factory=dict)  # None: not known for this request
+    subject: Subject = field(default_factory=dict)
     cost: int | None = None  # None: the endpoint's default cost
     holder: str = ""  # the caller's name for this request, where concurrency is limited
 

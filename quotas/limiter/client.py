@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from quotas.limiter.address import Address, parse_url
 from quotas.limiter.attendant import Attendant
 from quotas.limiter.breaker import Breaker
-from quotas.limiter.check import Check
+from quotas.limiter.check import Check, Subject
 from quotas.limiter.core import CHECK, PEEK, Conversation
 from quotas.limiter.decision import Decision
 from quotas.limiter.errors import StoreError
@@ -23,7 +23,6 @@ from quotas.limiter.settings import Settings, seconds
 from quotas.limiter.wire import Wire
 
 T = TypeVar("T")
-Subject = Mapping[str, str | None]
 
 
 class Limiter:

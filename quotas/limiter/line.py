@@ -28,39 +28,44 @@ class Line:
         self._unsent: list[Question] = []
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
         self._closed = False
 
     def ask(self, commands: Sequence[bytes], budget_s: float) -> asyncio.Future[list[Any]]:
-        answer: asyncio.Future[list[Any]] = self.loop.create_future()
-        question = Question(commands, answer, budget_s)
-        question.deadline = time.monotonic() + budget_s
+        question = Question(commands, self.loop.create_future(), budget_s, time.monotonic() + budget_s)
         if self._closed or len(self._unsent) >= UNDER_WAY_AT_MOST:
             question.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
-            return answer
+            return question.answer
         self._unsent.append(question)
-        if self._stream is not None:
-            if not self._flushing:
-                self._flushing = True
-                self.loop.call_soon(self._flush)
-        elif self._dialling is None:
-            self._dialling = self.loop.create_task(self._dial())
-        self._watch(budget_s)
-        return answer
+        if self._timer is None or question.deadline < self._timer_s:
+            self._watch(question.deadline)
+        if self._stream is None:
+            self._ensure_dialling()
+        elif not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self._flush)
+        return question.answer
 
     def _flush(self) -> None:
         self._flushing = False
-        stream = self._stream
-        if stream is None or not self._unsent:
-            return
-        if len(stream.asked) + len(self._unsent) > UNDER_WAY_AT_MOST:
-            stream.drop(StoreTimeoutError("the store has stopped answering"))
-            return
-        questions, self._unsent = self._unsent, []
-        # What a busy loop took before this moment is not the store's time.
+        # What a busy loop took up to this moment is not the store's time.
         now = time.monotonic()
-        for question in questions:
+        for question in self._unsent:
             question.deadline = now + question.budget_s
-        stream.send(questions)
+        self._send()
+
+    def _send(self) -> None:
+        questions = [question for question in self._unsent if not question.answer.done()]
+        if self._stream is None or not questions:
+            return
+        self._unsent = []
+        self._stream.send(questions)
+        if len(self._stream.asked) > UNDER_WAY_AT_MOST:
+            self._stream.drop(StoreTimeoutError("the store has stopped answering"))
+
+    def _ensure_dialling(self) -> None:
+        if self._dialling is None and not self._closed:
+            self._dialling = self.loop.create_task(self._dial())
 
     async def _dial(self) -> None:
         try:
@@ -71,4 +76,49 @@ class Line:
                 question.fail(error)
         finally:
             self._dialling = None
-        self._flush()
+        self._send()
+
+    def _lost(self, stream: Stream) -> None:
+        if stream is self._stream:
+            self._stream = None
+            if self._unsent:
+                self._ensure_dialling()
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = deadline
+        # Two more turns of the loop: one that was busy may first read what has arrived meanwhile.
+        later = max(0.0, deadline - time.monotonic())
+        self._timer = self.loop.call_later(later, self.loop.call_soon, self.loop.call_soon, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        asked = self._stream.asked if self._stream is not None else ()
+        late = [question for question in asked if question.deadline <= now]
+        for question in (*late, *self._unsent):
+            if question.deadline <= now:
+                question.fail(StoreTimeoutError("no answer within the budget"))
+        self._unsent = [question for question in self._unsent if question.deadline > now]
+        if self._stream is not None and any(question.budget_s >= self._patience_s for question in late):
+            self._stream.drop(StoreTimeoutError("no answer within the budget"))
+        self._watch_next()
+
+    def _watch_next(self) -> None:
+        asked = self._stream.asked if self._stream is not None else ()
+        deadlines = [question.deadline for question in (*asked, *self._unsent) if not question.answer.done()]
+        if deadlines:
+            self._watch(min(deadlines))
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dialling is not None:
+            self._dialling.cancel()
+        closed = StoreLostError("the limiter is closed")
+        for question in self._unsent:
+            question.fail(closed)
+        if self._stream is not None:
+            self._stream.drop(closed)

@@ -19,7 +19,7 @@ from quotas.algorithms import KINDS
 from quotas.algorithms.base import Algorithm, Outcome, State, Verdict
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import FixedWindow
-from quotas.limiter.check import Check
+from quotas.limiter.check import Check, Subject
 from quotas.limiter.recent import Recent
 
 STATES_KEPT: Final = 100_000
@@ -94,7 +94,7 @@ def _algorithm(limit: Mapping[str, Any]) -> Algorithm:
     return algorithm
 
 
-def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: Mapping[str, str | None]) -> tuple[str, ...]:
+def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: Subject) -> tuple[str, ...]:
     """The first alternative that the caller sent whole, by its dimensions and values; none: one absent subject."""
     for names in alternatives:
         values = [subject.get(name) for name in names]

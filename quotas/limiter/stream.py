@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import hiredis
 
@@ -19,11 +19,13 @@ class Question:
 
     __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
 
-    def __init__(self, commands: Sequence[bytes], answer: asyncio.Future[list[Any]], budget_s: float) -> None:
+    def __init__(
+        self, commands: Sequence[bytes], answer: asyncio.Future[list[Any]], budget_s: float, deadline: float
+    ) -> None:
         self.commands = commands
         self.answer = answer
         self.budget_s = budget_s
-        self.deadline: float = 0.0
+        self.deadline = deadline
         self.replies: list[Any] = []
 
     def fail(self, error: StoreError) -> None:
@@ -86,7 +88,7 @@ async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], N
     try:
         async with asyncio.timeout(timeout_s):
             await _connect(address, stream)
-            hello = Question(greeting(address), asyncio.get_running_loop().create_future(), timeout_s)
+            hello = Question(greeting(address), asyncio.get_running_loop().create_future(), timeout_s, float("inf"))
             stream.send([hello])
             check_greeting(await hello.answer)
     except (OSError, TimeoutError, ValueError, StoreError) as error:

@@ -60,7 +60,7 @@ def publish(store: redis.Redis, published: Configuration) -> None:
     with store.pipeline(transaction=False) as pipe:
         for shard, image in enumerate(compiler.image.shards):
             if image.entries:
-                pipe.hset(keys.tenants(shard), mapping=image.entries)
-            pipe.hset(keys.config(shard), mapping=image.config)
+                pipe.hset(keys.tenants(shard), mapping={**image.entries})
+            pipe.hset(keys.config(shard), mapping={**image.config})
             pipe.set(keys.shard_prefix(shard), image.token)
         pipe.execute()
