@@ -24,13 +24,17 @@ def main(requirements: str) -> None:
     os.makedirs(VENV, exist_ok=True)
     with open(os.path.join(VENV, ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp = os.path.join(VENV, "." + os.path.basename(requirements))
         wanted = fingerprint()
-        if works() and read(stamp) == wanted:
+        # The developer's requirements include the others.
+        if works() and wanted in (read(stamp(requirements)), read(stamp("requirements-dev.txt"))):
             return
         install(requirements)
-        with open(stamp, "w") as file:
+        with open(stamp(requirements), "w") as file:
             file.write(wanted)
+
+
+def stamp(requirements: str) -> str:
+    return os.path.join(VENV, "." + requirements)
 
 
 def install(requirements: str) -> None:

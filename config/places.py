@@ -59,8 +59,16 @@ class Places:
     def secret(self) -> str:
         """The signing key of this machine, made on first use."""
         path = self.home / "secret_key"
-        if path.exists():
+        try:
+            if not path.exists():
+                self._make_secret(path)
             return path.read_text()
+        except OSError as error:
+            raise env.SettingError(
+                f"{path} cannot be used ({error.strerror}): set HEADROOM_HOME to a folder that can be written."
+            ) from None
+
+    def _make_secret(self, path: Path) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         draft = self.home / f"secret_key.{os.getpid()}"
         draft.touch(mode=0o600)
@@ -69,7 +77,6 @@ class Places:
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()
-        return path.read_text()
 
 
 def places() -> Places:

@@ -14,7 +14,8 @@ DEBUG = env.flag("HEADROOM_DEBUG", default=False)
 SECRET_KEY = env.secret("SECRET_KEY", _PLACES.secret if _EMBEDDED else None, debug=DEBUG)
 # Off where the servers are embedded: that is a laptop, on plain http.
 HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# The machine itself may always ask, for its health.
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOWED_HOSTS", "")]
 PORT = env.integer("PORT", 8000, 1, 65535)
 
 HEADROOM_HOME = _PLACES.home

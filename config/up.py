@@ -35,7 +35,7 @@ COMPLAIN_AFTER_SECONDS: Final = 60.0
 
 def main() -> int:
     os.chdir(ROOT)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     home = places()
     with env.one_line_errors():
         os.environ["HEADROOM_HOME"] = str(home.home)
@@ -90,18 +90,19 @@ def _port_trouble(port: int) -> str | None:
 
 
 def _start_servers(supervisor: Supervisor, home: Places) -> None:
-    if env.text("DATABASE_URL", ""):
+    given = {name for name in ("DATABASE_URL", "REDIS_URL", "BROKER_URL") if env.text(name, "")}
+    if "DATABASE_URL" in given:
         _reach_database(settings.DATABASE_URL)
-    else:
+    if "REDIS_URL" in given:
+        _reach_redis(settings.REDIS_URL)
+    if "BROKER_URL" in given:
+        _reach_broker(settings.BROKER_URL)
+    if "DATABASE_URL" not in given:
         supervisor.say(f"PostgreSQL in {home.postgres}")
         supervisor.start(Embedded("postgres", lambda: start_postgres(home)))
-    if env.text("REDIS_URL", ""):
-        _reach_redis(settings.REDIS_URL)
-    else:
+    if "REDIS_URL" not in given:
         supervisor.say(f"Valkey in {home.valkey}")
         supervisor.start(Embedded("valkey", lambda: start_embedded_valkey(home)))
-    if env.text("BROKER_URL", ""):
-        _reach_broker(settings.BROKER_URL)
 
 
 def _reach_database(url: str) -> None:
@@ -115,7 +116,7 @@ def _reach_redis(url: str) -> None:
     try:
         with redis.Redis.from_url(url, socket_timeout=3, retry=Retry(NoBackoff(), 0)) as client:
             client.ping()
-    except (redis.RedisError, OSError, ValueError) as error:
+    except (redis.RedisError, OSError, ValueError, TypeError) as error:
         raise ServerError(f"The server of REDIS_URL cannot be reached: {_first_line(error)}") from None
 
 

