@@ -38,6 +38,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """What is left, and how long until there is more (see Verdict)."""
+
+    remaining: int
+    reset_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     verdict: Verdict
     charged: State  # the state to keep if the request is charged
@@ -84,6 +92,15 @@ class Algorithm(Protocol):
         """The numbers the Lua kernel reads, under one- or two-letter names."""
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome: ...
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        """As `decide` would tell it, without a request."""
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        """The state after giving back what a decision charged, if it is still charged.
+
+        `given_us` is the decision's time, `tat_us` (buckets only) the TAT that it left.
+        """
 
     def used(self, state: State, at_us: int) -> float:
         """Units in use at that moment. A double, computed in the same order as in Lua."""

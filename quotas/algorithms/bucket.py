@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from quotas.algorithms.base import (
     EXACT_MAX,
     TTL_SLACK_MS,
+    Level,
     Outcome,
     ParameterError,
     State,
@@ -84,8 +85,18 @@ class _Bucket:
         if after > self._most:
             return self._denied(backlog, ceil_div(after - self._most, self.Q), now_us, kept)
         charged = self._state(after, now_us)
-        verdict = Verdict(True, *self._level(after), 0, self._wait_us(backlog, after))
+        left = self._level(after)
+        verdict = Verdict(True, left.remaining, left.reset_us, 0, self._wait_us(backlog, after))
         return Outcome(verdict, charged, kept)
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._backlog(state, now_us)[0])
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        if now_us >= tat_us:  # the units have flowed back already
+            return None
+        backlog, _ = self._backlog(state, now_us)
+        return self._state(max(0, backlog - cost * self.P), now_us)
 
     def _backlog(self, state: State | None, now_us: int) -> tuple[int, State | None]:
         if state is None or state[0] < now_us:
@@ -99,19 +110,18 @@ class _Bucket:
     def _state(self, backlog: int, now_us: int) -> State:
         return (now_us + backlog // self.Q, backlog % self.Q)
 
-    def _level(self, backlog: int) -> tuple[int, int]:
-        """Units left, and microseconds until there is one more."""
+    def _level(self, backlog: int) -> Level:
         full = self.size * self.P
         if backlog >= full:
-            return 0, ceil_div(backlog - full + self.P, self.Q)
+            return Level(0, ceil_div(backlog - full + self.P, self.Q))
         left = (full - backlog) // self.P
         if left == self.size:
-            return left, 0
-        return left, ceil_div(backlog - (full - (left + 1) * self.P), self.Q)
+            return Level(left, 0)
+        return Level(left, ceil_div(backlog - (full - (left + 1) * self.P), self.Q))
 
     def _denied(self, backlog: int, retry_us: int, now_us: int, kept: State | None) -> Outcome:
-        left, reset_us = self._level(backlog)
-        verdict = Verdict(False, left, reset_us, retry_us, 0)
+        left = self._level(backlog)
+        verdict = Verdict(False, left.remaining, left.reset_us, retry_us, 0)
         return Outcome(verdict, self._state(backlog, now_us), kept)
 
     def _wait_us(self, backlog: int, after: int) -> int:

@@ -9,7 +9,7 @@ from bisect import bisect_right, insort
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from quotas.algorithms.base import TTL_SLACK_MS, Outcome, State, Verdict, Window, duration, scaled_size, whole
+from quotas.algorithms.base import TTL_SLACK_MS, Level, Outcome, State, Verdict, Window, duration, scaled_size, whole
 from quotas.algorithms.units import SECOND_US, ceil_div, format_duration
 
 # Nobody knows when a holder will release; a denied caller is told to try again after this.
@@ -57,6 +57,12 @@ class Concurrency:
         held = list(live)
         insort(held, now_us + self.hold_us)
         return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), state)
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return Level(max(0, self.limit - len(self.live(state or (), now_us))), 0)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        return None  # a slot is released, not refunded
 
     def live(self, expiries: State, now_us: int) -> State:
         return expiries[bisect_right(expiries, now_us) :]

@@ -1,13 +1,14 @@
 """Limits on a trailing window: the exact log, and the counter that estimates it from two numbers."""
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from quotas.algorithms.base import (
     EXACT_MAX,
     TTL_SLACK_MS,
+    Level,
     Outcome,
     ParameterError,
     State,
@@ -80,30 +81,40 @@ class SlidingLog(_Sliding):
         return ceil_div(2 * self.window_us, 1_000) + TTL_SLACK_MS
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
-        state, kept = self._on_the_clock(state or (), now_us, state)
-        clock_us = max(now_us, state[-1]) if state else now_us
-        live = self._live(state, clock_us)
+        clock_us, live, kept = self._look(state, now_us)
         if len(live) + cost <= self.limit:
             live += (clock_us,) * cost
-            verdict = Verdict(True, self.limit - len(live), live[0] + self.window_us - now_us, 0, 0)
-            return Outcome(verdict, live, kept)
-        reset_us = live[0] + self.window_us - now_us if live else 0
-        verdict = Verdict(False, self.limit - len(live), reset_us, self._retry_us(live, now_us, cost), 0)
-        return Outcome(verdict, live, kept)
+            left = self._level(live, now_us)
+            return Outcome(Verdict(True, left.remaining, left.reset_us, 0, 0), live, kept)
+        left = self._level(live, now_us)
+        retry_us = -1
+        if cost <= self.limit:
+            retry_us = live[len(live) + cost - self.limit - 1] + self.window_us - now_us
+        return Outcome(Verdict(False, left.remaining, left.reset_us, retry_us, 0), live, kept)
 
-    def _on_the_clock(self, entries: State, now_us: int, kept: State | None) -> tuple[State, State | None]:
-        if not entries or entries[-1] - now_us <= self.window_us:
-            return entries, kept
-        moved = (now_us,) * len(entries)
-        return moved, moved
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._look(state, now_us)[1], now_us)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        _, live, _ = self._look(state, now_us)
+        first = bisect_left(live, given_us)
+        last = min(bisect_right(live, given_us), first + cost)
+        return live[:first] + live[last:] if last > first else None
+
+    def _look(self, state: State | None, now_us: int) -> tuple[int, State, State | None]:
+        """The log's own time, the entries within its window, and the state to keep."""
+        if not state:
+            return now_us, (), state
+        if state[-1] - now_us > self.window_us:
+            state = (now_us,) * len(state)
+        clock_us = max(now_us, state[-1])
+        return clock_us, self._live(state, clock_us), state
+
+    def _level(self, live: State, now_us: int) -> Level:
+        return Level(max(0, self.limit - len(live)), live[0] + self.window_us - now_us if live else 0)
 
     def _live(self, entries: State, clock_us: int) -> State:
         return entries[bisect_right(entries, clock_us - self.window_us) :]
-
-    def _retry_us(self, live: State, now_us: int, cost: int) -> int:
-        if cost > self.limit:
-            return -1
-        return live[len(live) + cost - self.limit - 1] + self.window_us - now_us
 
     def used(self, state: State, at_us: int) -> float:
         return float(len(self._live(state, at_us)))
@@ -140,46 +151,73 @@ class SlidingCounter(_Sliding):
         return ceil_div(3 * self.window_us, 1_000) + TTL_SLACK_MS
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
-        (window, cur, prev), elapsed, kept = self._current(state, now_us)
-        estimate = self._estimate(cur, prev, elapsed)
-        if estimate + cost * self.window_us <= self.limit * self.window_us:
-            cur += cost
-            remaining = self._left(cur, prev, elapsed)
-            reset_us = self._fits_us(window, cur, prev, remaining + 1) - now_us
-            return Outcome(Verdict(True, remaining, reset_us, 0, 0), (window, cur, prev), kept)
-        remaining = self._left(cur, prev, elapsed)
-        reset_us = self._fits_us(window, cur, prev, remaining + 1) - now_us if remaining < self.limit else 0
-        retry_us = -1 if cost > self.limit else self._fits_us(window, cur, prev, cost) - now_us
-        return Outcome(Verdict(False, remaining, reset_us, retry_us, 0), (window, cur, prev), kept)
+        now = self._current(state, now_us)
+        if now.estimate + cost * self.window_us <= self.limit * self.window_us:
+            charged = replace(now, cur=now.cur + cost)
+            left = self._level(charged, now_us)
+            verdict = Verdict(True, left.remaining, left.reset_us, 0, 0)
+            return Outcome(verdict, charged.state, now.kept)
+        left = self._level(now, now_us)
+        retry_us = -1 if cost > self.limit else self._fits_us(now, cost) - now_us
+        return Outcome(Verdict(False, left.remaining, left.reset_us, retry_us, 0), now.state, now.kept)
 
-    def _current(self, state: State | None, now_us: int) -> tuple[tuple[int, int, int], int, State | None]:
-        """Counts as of now, microseconds since the window began, and the state to keep."""
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._current(state, now_us), now_us)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        now = self._current(state, now_us)
+        window = given_us // self.window_us
+        if window == now.window:
+            return (now.window, max(0, now.cur - cost), now.prev)
+        if window == now.window - 1:
+            return (now.window, now.cur, max(0, now.prev - cost))
+        return None
+
+    def _current(self, state: State | None, now_us: int) -> "_Counts":
         window, elapsed = divmod(now_us, self.window_us)
         if state is None or state[0] < window - 1:
-            return (window, 0, 0), elapsed, state
+            return _Counts(window, 0, 0, elapsed, self.window_us, state)
         stored, cur, prev = state
         if stored == window - 1:
-            return (window, 0, cur), elapsed, state
+            return _Counts(window, 0, cur, elapsed, self.window_us, state)
         if stored == window + 1:
-            return (stored, cur, prev), 0, state
-        return (window, cur, prev), elapsed, (window, cur, prev)
+            return _Counts(stored, cur, prev, 0, self.window_us, state)
+        return _Counts(window, cur, prev, elapsed, self.window_us, (window, cur, prev))
 
-    def _estimate(self, cur: int, prev: int, elapsed: int) -> int:
-        return cur * self.window_us + prev * (self.window_us - elapsed)
+    def _level(self, now: "_Counts", now_us: int) -> Level:
+        remaining = max(0, self.limit * self.window_us - now.estimate) // self.window_us
+        if remaining == self.limit:
+            return Level(remaining, 0)
+        return Level(remaining, self._fits_us(now, remaining + 1) - now_us)
 
-    def _left(self, cur: int, prev: int, elapsed: int) -> int:
-        return max(0, self.limit * self.window_us - self._estimate(cur, prev, elapsed)) // self.window_us
-
-    def _fits_us(self, window: int, cur: int, prev: int, cost: int) -> int:
+    def _fits_us(self, now: "_Counts", cost: int) -> int:
         """The first microsecond at which `cost` more passes, if nothing else happens; it does not pass now."""
-        span = self.window_us
+        cur, prev, span = now.cur, now.prev, self.window_us
         if cur + cost <= self.limit:
-            return window * span + ceil_div((prev + cur + cost - self.limit) * span, prev)
-        return (window + 1) * span + max(0, ceil_div((cur + cost - self.limit) * span, cur))
+            return now.window * span + ceil_div((prev + cur + cost - self.limit) * span, prev)
+        return (now.window + 1) * span + max(0, ceil_div((cur + cost - self.limit) * span, cur))
 
     def used(self, state: State, at_us: int) -> float:
-        (_, cur, prev), elapsed, _ = self._current(state, at_us)
-        return self._estimate(cur, prev, elapsed) / self.window_us
+        return self._current(state, at_us).estimate / self.window_us
 
     def with_used(self, used: float, at_us: int) -> State:
         return (at_us // self.window_us, math.ceil(used), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    window: int
+    cur: int
+    prev: int
+    elapsed: int
+    span: int  # of a window, in microseconds
+    kept: State | None
+
+    @property
+    def estimate(self) -> int:
+        """In units × microseconds."""
+        return self.cur * self.span + self.prev * (self.span - self.elapsed)
+
+    @property
+    def state(self) -> State:
+        return (self.window, self.cur, self.prev)

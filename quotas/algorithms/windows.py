@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 from quotas.algorithms.base import (
     TTL_SLACK_MS,
+    Level,
     Outcome,
     ParameterError,
     State,
@@ -73,10 +74,23 @@ class _Counted(ABC):
         end_us = current.end_us - now_us
         if current.count + cost <= self.limit:
             count = current.count + cost
-            return Outcome(Verdict(True, self.limit - count, end_us, 0, 0), (current.period, count), current.kept)
-        remaining = max(0, self.limit - current.count)
-        verdict = Verdict(False, remaining, end_us if current.count else 0, -1 if cost > self.limit else end_us, 0)
+            verdict = Verdict(True, self.limit - count, end_us, 0, 0)
+            return Outcome(verdict, (current.period, count), current.kept)
+        left = self._level(current, now_us)
+        verdict = Verdict(False, left.remaining, left.reset_us, -1 if cost > self.limit else end_us, 0)
         return Outcome(verdict, (current.period, current.count), current.kept)
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._current(state, now_us), now_us)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        current = self._current(state, now_us)
+        if current.kept is None or current.kept[0] != current.period or self._period(given_us) != current.period:
+            return None
+        return (current.period, max(0, current.count - cost))
+
+    def _level(self, current: _Current, now_us: int) -> Level:
+        return Level(max(0, self.limit - current.count), current.end_us - now_us if current.count else 0)
 
     def _current(self, state: State | None, now_us: int) -> _Current:
         period = self._period(now_us)

@@ -5,7 +5,9 @@ combination), `key|ip` (the key, or the address if no key was sent).
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
 RESERVED = frozenset({"holder", "all", "tenant"})
@@ -33,6 +35,18 @@ class Subject:
         _check_shape(alternatives, text)
         return cls(alternatives)
 
+    def chosen(self, values: Mapping[str, str | None]) -> tuple[int, tuple[str, ...]]:
+        """The first alternative that was sent whole, by its index, and its values, as the store tells them apart.
+
+        None sent whole: the last one, with empty values for what is absent.
+        """
+        found: tuple[str, ...] = ()
+        for index, names in enumerate(self.alternatives):
+            found = tuple(_counted(name, values.get(name)) for name in names)
+            if all(values.get(name) is not None for name in names):
+                return index, found
+        return len(self.alternatives) - 1, found
+
     def __str__(self) -> str:
         return "|".join("+".join(parts) for parts in self.alternatives) or "tenant"
 
@@ -47,6 +61,21 @@ def _check_shape(alternatives: tuple[tuple[str, ...], ...], text: str) -> None:
         raise ValueError(
             f"a subject has at most {MOST_ALTERNATIVES} alternatives of at most {MOST_DIMENSIONS} dimensions"
         )
+
+
+def _counted(dimension: str, value: str | None) -> str:
+    if value is None:
+        return ""
+    return network(value) if dimension == "ip" and ":" in value else value
+
+
+def network(text: str) -> str:
+    """What an IPv6 address is counted by: its /64, or the IPv4 address inside it. Other text stays as it is."""
+    try:
+        address = IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return text
+    return str(address.ipv4_mapped or IPv6Network((address, 64), strict=False))
 
 
 TENANT = Subject()

@@ -1,0 +1,104 @@
+"""The limits that apply to a request, grouped as the store groups them: one record per scope and subject."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from quotas.algorithms.base import Algorithm
+from quotas.policy.spec import EVERYWHERE, Generation, Limit
+from quotas.policy.subject import Subject
+
+RecordKey = tuple[str | None, str, str, int, tuple[str, ...]]
+Role = Literal["enforce", "shadow", "candidate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    limit: Limit
+    scope: str = EVERYWHERE
+    is_global: bool = False
+    is_replaced: bool = False  # by one of the same name on the endpoint: its state is carried along, nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a record knows a limit by."""
+
+    name: str
+    is_candidate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One limit's place in a record: the limit itself, or the candidate beside it."""
+
+    identity: Identity
+    algorithm: Algorithm
+    role: Role
+    counts_requests: bool
+    is_replaced: bool
+    adopts: Identity | None  # the candidate whose state it takes over
+    generations: tuple[Generation, ...]  # newest first; the first one is in force
+
+    is_concurrency: bool = field(init=False, compare=False)
+    is_bucket: bool = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_concurrency", self.algorithm.kind == "c")
+        object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    scope: str
+    subject: Subject
+    is_global: bool
+    members: tuple[Member, ...]
+
+    def key(self, tenant: str, values: Mapping[str, str | None]) -> RecordKey:
+        owner = None if self.is_global else tenant
+        if not self.subject.alternatives:
+            return (owner, self.scope, "tenant", 0, ())
+        return (owner, self.scope, str(self.subject), *self.subject.chosen(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Limits in the order in which they are judged, grouped by (global, scope, subject) at first sight."""
+
+    groups: tuple[Group, ...]
+    has_concurrency: bool
+
+    @classmethod
+    def of(cls, applied: Iterable[Applied]) -> "Plan":
+        grouped: dict[tuple[bool, str, Subject], list[Member]] = {}
+        for one in applied:
+            if one.limit.mode != "off":
+                members = grouped.setdefault((one.is_global, one.scope, one.limit.subject), [])
+                members.extend(_members(one))
+        groups = tuple(
+            Group(scope, subject, everyone, tuple(found)) for (everyone, scope, subject), found in grouped.items()
+        )
+        return cls(groups, any(member.is_concurrency for group in groups for member in group.members))
+
+    @classmethod
+    def of_limits(cls, *limits: Limit) -> "Plan":
+        return cls.of(Applied(limit) for limit in limits)
+
+
+def _members(applied: Applied) -> Iterator[Member]:
+    limit = applied.limit
+    candidate = Identity(limit.name, is_candidate=True)
+    counts_requests = limit.unit == "requests"
+    yield Member(
+        Identity(limit.name),
+        limit.algorithm,
+        "enforce" if limit.mode == "enforce" else "shadow",
+        counts_requests,
+        applied.is_replaced,
+        candidate if limit.adopts_candidate else None,
+        (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past),
+    )
+    if limit.candidate is not None:
+        generation = Generation(limit.candidate, 0, "reset")
+        yield Member(candidate, limit.candidate, "candidate", counts_requests, applied.is_replaced, None, (generation,))
