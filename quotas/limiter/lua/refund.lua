@@ -1,5 +1,5 @@
 -- hr_refund: gives back what one decision charged, while it is still charged.
--- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, cost, receipt, [dimension, value]...
+-- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, cost (* for the endpoint's own), receipt, [dimension, value]...
 -- reply    how many limits were given back; 0 when it is too late, was done before, or the plan has changed
 -- writes   the records, and a mark (with TTL) that this receipt is spent
 
@@ -30,18 +30,19 @@ local function refund_group(group, record, given, tats, used, now, cost)
       state.ring = nil
     end
   end
-  if count > 0 then H.record.write(group, record, state, sub(text, 1, 1)) end
+  if count > 0 then H.record.write(group, record, state, text) end
   return count, used
 end
 
 H.define('refund', { 'allow-oom' }, function(keys, args, now)
-  local cost, receipt = H.whole(args[3], 1, 1000000000), args[4]
+  local cost, receipt = args[3] == '*' and '*' or H.whole(args[3], 1, 1000000000), args[4]
   local given, mark, tats = open(receipt or '')
   if not cost or not given or #args % 2 == 1 then
     return H.fail('HRARGS', 'give tenant, endpoint, cost, the receipt of the decision, then its pairs of dimension and value')
   end
-  local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
+  local shard, header, number, plan, endpoint, default, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
+  if cost == '*' then cost = default end
   if reason or plan.mark ~= mark or given > now then return 0 end
   local longest = 0
   for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
