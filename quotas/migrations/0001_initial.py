@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'))), name='endpoint_method'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'))), name='endpoint_method'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path'), models.UniqueConstraint(condition=models.Q(('retired', False), models.Q(('path', ''), _negated=True)), fields=('method', 'path'), name='endpoint_route')],
             },
         ),
         migrations.CreateModel(

@@ -57,6 +57,9 @@ class Endpoint(models.Model):
             ),
             one_of("method", METHODS, "endpoint_method"),
             models.CheckConstraint(condition=Q(path="") | Q(path__startswith="/"), name="endpoint_path"),
+            models.UniqueConstraint(
+                fields=["method", "path"], condition=Q(retired=False) & ~Q(path=""), name="endpoint_route"
+            ),
         ]
 
     def __str__(self) -> str:

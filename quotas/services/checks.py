@@ -1,0 +1,43 @@
+"""Whether what a draft leads to can be enforced: the compiler is asked before the change is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.utils import timezone
+
+from quotas.policy.book import Touched
+from quotas.policy.compiler import check_compiles
+from quotas.policy.overrides import override_problem
+from quotas.policy.problems import Problem
+from quotas.policy.resolve import Index
+from quotas.policy.spec import Configuration
+from quotas.selectors.configuration import configuration_part, tenants_with_own_limits
+from quotas.selectors.rows import to_us
+from quotas.services.errors import Refused
+from quotas.services.targets import Targets
+from tenants.models import Tier
+
+
+def check_enforceable(targets: Targets) -> None:
+    tiers = set(Tier.objects.values_list("name", flat=True)) if targets.is_common else set(targets.tiers)
+    concerned = {*targets.tenants, *tenants_with_own_limits(tiers=tiers)}
+    configuration = configuration_part(tenants=concerned, tiers=tiers, in_revisions=True)
+    now_us = to_us(timezone.now())
+    touched = Touched(frozenset(concerned), frozenset(tiers), targets.is_common)
+    broken = check_compiles(configuration, touched, now_us, clustered=False)
+    problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
+    problems += _override_problems(configuration, now_us)
+    if problems:
+        raise Refused(problems)
+
+
+def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Problem]:
+    """Of those that are not over: an edit must not leave one that changes nothing."""
+    index = Index.of_configuration(configuration)
+    for override in configuration.overrides:
+        if override.end_us is None or override.end_us > now_us:
+            layers = index.of_tenant(configuration.tenants[override.tenant])
+            problem = override_problem(layers, override, now_us)
+            if problem:
+                yield Problem(f"override {override.id} of tenant {override.tenant}", "override", problem)

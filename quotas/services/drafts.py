@@ -1,0 +1,105 @@
+"""How every change of the configuration is written: in order, whole, checked, with its revision.
+
+A service function opens a draft, says what it touches before it writes, and writes. At the end the
+draft checks that the result can be enforced, and adds the revision, the outbox row and the wake-up of the
+publisher to the same transaction. A refusal anywhere leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from django.db import connection, transaction
+from django.db.models import Max
+
+from quotas.models import Outbox, Revision
+from quotas.services.checks import check_enforceable
+from quotas.services.errors import refuse
+from quotas.services.snapshots import State, snapshots
+from quotas.services.targets import Targets
+
+# Any constant will do, as long as nothing else in this database takes the same advisory lock.
+REVISION_LOCK = 0x4865_6164
+CHANNEL = "headroom_outbox"
+LONGEST_REASON = 500
+LONGEST_AUTHOR = 150
+
+
+@dataclass(slots=True)
+class Draft:
+    number: int  # of the revision it will be
+    author: str
+    reason: str
+    before: dict[str, State] = field(default_factory=dict)
+    revision: Revision | None = None  # once it is written; None if nothing changed
+
+    def touch(self, *keys: str) -> None:
+        """Before the first write to these: remembers what they were."""
+        self.before |= snapshots(key for key in keys if key not in self.before)
+
+    def created(self, key: str) -> None:
+        """Of something whose name was not known before it was written."""
+        self.before[key] = None
+
+
+@contextmanager
+def draft(*, action: str, author: str, reason: str) -> Iterator[Draft]:
+    author, reason = said(author, reason)
+    with transaction.atomic():
+        take_turn()
+        opened = Draft(_next_number(), author, reason)
+        yield opened
+        _write(opened, action)
+
+
+def take_turn() -> None:
+    """Until the end of the transaction nobody else writes, so revisions are committed in their order."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [REVISION_LOCK])
+
+
+def wake_publisher() -> None:
+    """On commit. Only a wake-up: the publisher finds its work in the outbox."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"NOTIFY {CHANNEL}")
+
+
+def _write(opened: Draft, action: str) -> None:
+    after = snapshots(opened.before)
+    touched = sorted(key for key, state in opened.before.items() if after[key] != state)
+    if not touched:
+        return
+    targets = Targets.of(touched, opened.before, after)
+    check_enforceable(targets)
+    opened.revision = Revision.objects.create(
+        number=opened.number,
+        author=opened.author,
+        reason=opened.reason,
+        action=action,
+        touched=touched,
+        before={key: opened.before[key] for key in touched},
+        after={key: after[key] for key in touched},
+    )
+    Outbox.objects.create(kind=Outbox.Kind.REVISION, revision=opened.revision, touched=targets.texts())
+    wake_publisher()
+
+
+def _next_number() -> int:
+    newest: int | None = Revision.objects.aggregate(newest=Max("number"))["newest"]
+    return (newest or 0) + 1
+
+
+def said(author: str, reason: str) -> tuple[str, str]:
+    """Who and why, without the space around them."""
+    return _text("author", author, LONGEST_AUTHOR), _text("reason", reason, LONGEST_REASON)
+
+
+def _text(field: str, text: str, longest: int) -> str:
+    text = text.strip()
+    if not text:
+        raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
+    if len(text) > longest:
+        raise refuse(field, "too_long", f"{field} has {len(text)} characters; {longest} are the most")
+    return text

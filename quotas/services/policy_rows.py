@@ -1,0 +1,128 @@
+"""Writes the rows of policies and limits, inside an open draft."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django.db.models import Max
+
+from quotas.models import Limit, LimitName, Policy
+from quotas.models.history import algorithm_dump, generations_dump
+from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
+from quotas.policy import spec
+from quotas.policy.fields import limit_parse
+from quotas.policy.resolve import PAST_GENERATIONS, Layers
+from quotas.policy.spec import Carry
+from quotas.services.drafts import Draft
+from quotas.services.errors import read, refuse
+from quotas.services.finding import find_endpoint, find_tenant, find_tier
+from quotas.services.handovers import generations, hand_over_limits, layers_of
+from quotas.services.snapshots import POLICY, key_of
+
+
+def write_policy(opened: Draft, wanted: spec.Policy, carry: Carry) -> Policy:
+    """Makes the policy what is wanted, whether it is there or not; its place cannot change."""
+    opened.touch(key_of(POLICY, wanted.name))
+    place = _place(wanted)
+    row = Policy.objects.filter(name=wanted.name).first()
+    if row is None:
+        _check_free(wanted, place)
+        row = Policy.objects.create(name=wanted.name, **place)
+    elif any(getattr(row, field) != value for field, value in place.items()):
+        message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
+        raise refuse("endpoint", "moved", message)
+    _write_limits(opened, row, wanted.endpoint, {limit.name: limit for limit in wanted.limits}, carry)
+    return row
+
+
+def delete_policy(opened: Draft, row: Policy, carry: Carry) -> None:
+    opened.touch(key_of(POLICY, row.name))
+    _write_limits(opened, row, row.scope, {}, carry)
+    row.delete()
+
+
+def change_parameters(row: Limit, stored: Mapping[str, Any], revision: int, carry: Carry) -> None:
+    """The present parameters join the past; the caller saves."""
+    old = {"algorithm": row.algorithm, "parameters": row.parameters}
+    if old == stored:
+        return
+    row.past = [{**old, "revision": row.changed_revision_id, "carry": row.carry}, *row.past][:PAST_GENERATIONS]
+    row.algorithm, row.parameters = stored["algorithm"], stored["parameters"]
+    row.changed_revision_id, row.carry, row.adopts_candidate = revision, carry, False
+
+
+def set_candidate(row: Limit, fields: Mapping[str, Any] | None) -> None:
+    """`fields` are an algorithm and its parameters; the rest is as the limit has it."""
+    row.candidate = None
+    if fields is not None:
+        name = row.name.name
+        limit = read(partial(limit_parse, name), {"unit": row.unit, **fields})
+        row.candidate = algorithm_dump(limit.algorithm)
+        limit_name(name + CANDIDATE_SUFFIX)
+    row.save(update_fields=["candidate"])
+
+
+def limit_name(name: str) -> LimitName:
+    """Its number is given once and for ever, under the lock that orders revisions."""
+    row = LimitName.objects.filter(name=name).first()
+    if row is None:
+        number = next_number(LimitName.objects.aggregate(newest=Max("number"))["newest"], LIMIT_NUMBERS, "limit name")
+        row = LimitName.objects.create(number=number, name=name)
+    return row
+
+
+def next_number(newest: int | None, end: int, what: str) -> int:
+    number = (newest or 0) + 1
+    if number >= end:
+        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the most there can be; reuse one")
+    return number
+
+
+def _place(wanted: spec.Policy) -> dict[str, Any]:
+    """The columns that say to whom and to what the policy is attached."""
+    is_service = wanted.endpoint.endswith(":*")
+    is_endpoint = not is_service and wanted.endpoint != spec.EVERYWHERE
+    return {
+        "tier": find_tier(wanted.tier) if wanted.tier else None,
+        "tenant": find_tenant(wanted.tenant) if wanted.tenant else None,
+        "endpoint": find_endpoint(wanted.endpoint) if is_endpoint else None,
+        "service": wanted.endpoint.removesuffix(":*") if is_service else "",
+    }
+
+
+def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:
+    other = Policy.objects.filter(**place).first()
+    if other is not None:
+        message = f"{wanted.source} has the policy {other.name} already; put all limits into one"
+        raise refuse("endpoint", "taken", message)
+
+
+def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit], carry: Carry) -> None:
+    present = {row.name.name: row for row in policy.limits.select_related("name")}
+    added, removed = wanted.keys() - present.keys(), present.keys() - wanted.keys()
+    layers = layers_of(policy.tenant)[0] if policy.tenant and (added or removed) else None
+    for name in sorted(removed):
+        present[name].delete()
+    for name, limit in wanted.items():
+        row = present.get(name) or _new_limit(opened, policy, scope, name, layers)
+        _write_limit(row, limit, opened.number, carry)
+    if policy.tenant and layers:
+        hand_over_limits(policy.tenant, layers, scope, added, removed, opened.number, carry)
+
+
+def _new_limit(opened: Draft, policy: Policy, scope: str, name: str, layers: Layers | None) -> Limit:
+    """A limit of a tenant's own takes over what its tier's limit of that name has counted."""
+    past = generations_dump(generations(layers, scope, name)) if layers else []
+    return Limit(policy=policy, name=limit_name(name), changed_revision_id=opened.number, past=past)
+
+
+def _write_limit(row: Limit, limit: spec.Limit, revision: int, carry: Carry) -> None:
+    stored = algorithm_dump(limit.algorithm)
+    if row._state.adding:
+        row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], carry
+    else:
+        change_parameters(row, stored, revision, carry)
+    row.subject, row.unit, row.mode, row.on_failure = str(limit.subject), limit.unit, limit.mode, limit.on_failure
+    row.save()

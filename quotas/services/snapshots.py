@@ -1,0 +1,110 @@
+"""The state of what a revision touches, as JSON: its before and after, its diff, and the way back.
+
+A key is `kind:name`. A limit is written with the fields of a policy document.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from quotas.models import Endpoint, Limit, Override, Policy
+from tenants.models import Tenant, Tier
+
+State = dict[str, Any] | None  # None: it is not there
+
+TIER, TENANT, ENDPOINT, POLICY, OVERRIDE = "tier", "tenant", "endpoint", "policy", "override"
+
+
+def key_of(kind: str, name: object) -> str:
+    return f"{kind}:{name}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    kind, _, name = key.partition(":")
+    return kind, name
+
+
+def snapshots(keys: Iterable[str]) -> dict[str, State]:
+    by_kind: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        kind, name = split_key(key)
+        by_kind[kind].append(name)
+    found: dict[str, State] = {}
+    for kind, names in by_kind.items():
+        states = _READERS[kind](names)
+        found |= {key_of(kind, name): states.get(name) for name in names}
+    return found
+
+
+def _tiers(names: Collection[str]) -> dict[str, State]:
+    return {name: {} for name in Tier.objects.filter(name__in=names).values_list("name", flat=True)}
+
+
+def _tenants(names: Collection[str]) -> dict[str, State]:
+    fields = ("tier__name", "label", "timezone", "suspended_reason")
+    rows = Tenant.objects.filter(name__in=names).order_by().values_list("name", *fields)
+    return {
+        name: {"tier": tier, "label": label, "timezone": timezone, "suspended": reason}
+        for name, tier, label, timezone, reason in rows
+    }
+
+
+def _endpoints(names: Collection[str]) -> dict[str, State]:
+    rows = Endpoint.objects.filter(name__in=names, retired=False)
+    return {
+        row.name: {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
+        for row in rows
+    }
+
+
+def _policies(names: Collection[str]) -> dict[str, State]:
+    limits: dict[int, dict[str, Any]] = defaultdict(dict)
+    for limit in Limit.objects.filter(policy__name__in=names).select_related("name").order_by("name__name"):
+        limits[limit.policy_id][limit.name.name] = limit_state(limit)
+    rows = Policy.objects.filter(name__in=names).select_related("tier", "tenant", "endpoint")
+    return {
+        row.name: {
+            "tier": row.tier.name if row.tier else None,
+            "tenant": row.tenant.name if row.tenant else None,
+            "endpoint": row.scope,
+            "limits": limits[row.pk],
+        }
+        for row in rows
+    }
+
+
+def limit_state(limit: Limit) -> dict[str, Any]:
+    fields = ("subject", "unit", "mode", "on_failure")
+    state = {"algorithm": limit.algorithm, **limit.parameters, **{field: getattr(limit, field) for field in fields}}
+    return state | {"candidate": limit.candidate} if limit.candidate else state
+
+
+def _overrides(names: Collection[str]) -> dict[str, State]:
+    rows = Override.objects.filter(pk__in=names, cancelled_at=None).select_related("tenant", "endpoint")
+    return {str(row.pk): override_state(row) for row in rows}
+
+
+def override_state(row: Override) -> dict[str, Any]:
+    multiplier = [row.multiplier_numerator, row.multiplier_denominator] if row.multiplier_numerator else None
+    return {
+        "tenant": row.tenant.name,
+        "endpoint": row.scope,
+        "start": row.start.isoformat(),
+        "end": row.end.isoformat() if row.end else None,
+        "limits": row.limits,
+        "multiplier": multiplier,
+        "carry": row.carry,
+        "reason": row.reason,
+        "author": row.author,
+    }
+
+
+_READERS: dict[str, Callable[[Collection[str]], dict[str, State]]] = {
+    TIER: _tiers,
+    TENANT: _tenants,
+    ENDPOINT: _endpoints,
+    POLICY: _policies,
+    OVERRIDE: _overrides,
+}

@@ -1,0 +1,45 @@
+"""Which plans a change concerns, from the states of what it touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from quotas.services.snapshots import ENDPOINT, OVERRIDE, POLICY, TENANT, TIER, State, key_of, split_key
+
+# Past this many names, reading everything is quicker for the publisher than reading them one by one.
+MOST_NAMES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    tenants: frozenset[str]
+    tiers: frozenset[str]
+    is_common: bool  # endpoints or global limits, which every plan holds
+
+    @classmethod
+    def of(cls, touched: Iterable[str], before: Mapping[str, State], after: Mapping[str, State]) -> Targets:
+        found = {target for key in touched for state in (before[key], after[key]) for target in _targets(key, state)}
+        names = {kind: frozenset(name for k, name in found if k == kind) for kind in (TENANT, TIER)}
+        return cls(names[TENANT], names[TIER], any(kind == ENDPOINT for kind, _ in found))
+
+    def texts(self) -> list[str]:
+        """As the outbox has them."""
+        if len(self.tenants) + len(self.tiers) > MOST_NAMES:
+            return ["everything"]
+        common = ["common"] if self.is_common else []
+        tiers = [key_of(TIER, name) for name in sorted(self.tiers)]
+        return common + tiers + [key_of(TENANT, name) for name in sorted(self.tenants)]
+
+
+def _targets(key: str, state: State) -> list[tuple[str, str]]:
+    kind, name = split_key(key)
+    if kind in (TENANT, TIER):
+        return [(kind, name)]
+    if kind == ENDPOINT:
+        return [(ENDPOINT, "")]
+    if state is None:
+        return []
+    if kind == OVERRIDE or state["tenant"]:
+        return [(TENANT, state["tenant"])]
+    return [(TIER, state["tier"])] if kind == POLICY and state["tier"] else [(ENDPOINT, "")]

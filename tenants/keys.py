@@ -1,0 +1,43 @@
+"""The text of an API key: `hr_<id>_<secret>`. The id is public; of the secret only an HMAC is stored."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+ID_BYTES = 8
+SECRET_BYTES = 32
+_TEXT = re.compile(r"hr_([0-9a-f]{16})_([0-9a-f]{64})")
+_SALT = "tenants.keys"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    key_id: str
+    secret: str
+
+    @classmethod
+    def make(cls) -> KeyText:
+        return cls(secrets.token_hex(ID_BYTES), secrets.token_hex(SECRET_BYTES))
+
+    @classmethod
+    def parse(cls, text: str) -> KeyText | None:
+        match = _TEXT.fullmatch(text)
+        return cls(match[1], match[2]) if match else None
+
+    def __str__(self) -> str:
+        return f"hr_{self.key_id}_{self.secret}"
+
+    def __repr__(self) -> str:
+        # A traceback or a log line must not carry the secret.
+        return f"KeyText({self.key_id})"
+
+    def secret_hash(self) -> str:
+        """Keyed with SECRET_KEY: the database alone does not tell whether a guess is right."""
+        return salted_hmac(_SALT, self.secret, algorithm="sha256").hexdigest()
+
+    def matches(self, secret_hash: str) -> bool:
+        return constant_time_compare(self.secret_hash(), secret_hash)
