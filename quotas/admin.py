@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from django.contrib import admin
+
+from quotas.models import AuditEvent, Endpoint, Limit, LimitName, Outbox, Override, Policy, Revision
+from tenants.readonly import ReadOnlyAdmin
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ReadOnlyAdmin):
+    list_display = ["name", "method", "path", "default_cost", "retired"]
+    search_fields = ["name", "path"]
+
+
+@admin.register(Policy)
+class PolicyAdmin(ReadOnlyAdmin):
+    list_display = ["name", "tier", "tenant", "scope"]
+    list_select_related = ["tier", "tenant", "endpoint"]
+    search_fields = ["name", "tenant__name"]
+
+
+@admin.register(Limit)
+class LimitAdmin(ReadOnlyAdmin):
+    list_display = ["name", "policy", "algorithm", "parameters", "subject", "mode", "on_failure"]
+    list_filter = ["algorithm", "mode", "on_failure"]
+    list_select_related = ["name", "policy"]
+    search_fields = ["name__name", "policy__name"]
+
+
+@admin.register(LimitName)
+class LimitNameAdmin(ReadOnlyAdmin):
+    list_display = ["name", "number"]
+    search_fields = ["name"]
+
+
+@admin.register(Override)
+class OverrideAdmin(ReadOnlyAdmin):
+    list_display = ["id", "tenant", "scope", "start", "end", "reason", "author", "cancelled_at"]
+    list_select_related = ["tenant", "endpoint"]
+    search_fields = ["tenant__name", "reason"]
+
+
+@admin.register(Revision)
+class RevisionAdmin(ReadOnlyAdmin):
+    list_display = ["number", "created", "author", "action", "reason"]
+    list_filter = ["action"]
+    search_fields = ["author", "reason"]
+
+
+@admin.register(Outbox)
+class OutboxAdmin(ReadOnlyAdmin):
+    list_display = ["id", "kind", "revision", "created"]
+    list_select_related = ["revision"]
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnlyAdmin):
+    list_display = ["id", "kind", "at", "detail"]
+    list_filter = ["kind"]

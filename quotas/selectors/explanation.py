@@ -1,0 +1,74 @@
+"""Why a tenant has the limits it has on an endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from quotas.policy.resolve import Effective, Index, Layers, globals_at, resolve
+from quotas.policy.spec import EVERYWHERE, Limit, Override
+from quotas.selectors.configuration import configuration_part
+from quotas.selectors.rows import to_us
+
+
+class UnknownTenantError(LookupError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A limit of the same name that does not apply, because the other one is more specific."""
+
+    source: str
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedLimit:
+    effective: Effective
+    overrides: tuple[Override, ...]
+    lost: tuple[Lost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    revision: int
+    tenant: str
+    tier: str
+    is_suspended: bool
+    endpoint: str
+    is_registered: bool  # if not, only what stands on `*` applies
+    limits: tuple[ExplainedLimit, ...]
+    upcoming: tuple[Override, ...]
+
+
+def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explanation:
+    """What holds at that time (now, if none is given) as far as is known today."""
+    part = configuration_part(tenants=[tenant])
+    if tenant not in part.tenants:
+        raise UnknownTenantError(f"there is no tenant {tenant}; correct the name")
+    index = Index.of_configuration(part)
+    layers = index.of_tenant(part.tenants[tenant])
+    at_us = to_us(at or timezone.now())
+    scope = endpoint if endpoint in part.endpoints else EVERYWHERE
+    own = [_explained(effective, layers, scope) for effective in resolve(layers, at_us).at(scope)]
+    everyones = [ExplainedLimit(effective, (), ()) for effective in globals_at(index.globals, scope)]
+    return Explanation(
+        revision=part.revision,
+        tenant=tenant,
+        tier=part.tenants[tenant].tier,
+        is_suspended=part.tenants[tenant].suspended,
+        endpoint=endpoint,
+        is_registered=scope != EVERYWHERE or endpoint == EVERYWHERE,
+        limits=(*own, *everyones),
+        upcoming=tuple(o for o in layers.overrides if o.start_us > at_us and o.endpoint in (scope, EVERYWHERE)),
+    )
+
+
+def _explained(effective: Effective, layers: Layers, endpoint: str) -> ExplainedLimit:
+    rungs = layers.ladder(endpoint, effective.limit.name)
+    lost = tuple(Lost(rung.policy.source, rung.limit) for rung in rungs[1:])
+    overrides = tuple(o for o in layers.overrides if o.id in effective.overrides)
+    return ExplainedLimit(effective, overrides, lost)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from django.contrib import admin
+
+from tenants.models import ApiKey, Tenant, Tier
+from tenants.readonly import ReadOnlyAdmin
+
+
+@admin.register(Tier)
+class TierAdmin(ReadOnlyAdmin):
+    list_display = ["name", "number", "created"]
+    search_fields = ["name"]
+
+
+@admin.register(Tenant)
+class TenantAdmin(ReadOnlyAdmin):
+    list_display = ["name", "label", "tier", "timezone", "suspended"]
+    list_filter = ["tier", "suspended"]
+    list_select_related = ["tier"]
+    search_fields = ["name", "label"]
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ReadOnlyAdmin):
+    list_display = ["key_id", "tenant", "label", "created", "revoked_at"]
+    list_select_related = ["tenant"]
+    search_fields = ["key_id", "tenant__name"]
+    exclude = ["secret_hash"]
