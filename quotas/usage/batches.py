@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +25,7 @@ DENIALS_PER_DRAIN = 200
 DENIALS_PER_TENANT = 100
 # Denials that came after the batch was set aside stand before its own in the list.
 DENIALS_SINCE = 10
+Counters = dict[bytes, bytes]
 _WITH_DENIALS = frozenset({Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW})
 
 
@@ -73,19 +74,19 @@ def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
 
 
 def read(server: redis.Redis, taken: Taken, shards: Sequence[int]) -> list[Batch]:
-    counters, arrivals = _read_counters(server, shards), _read_arrivals(server, shards)
+    counters, arrivals = read_counters(server, keys.usage_batch, shards), _read_arrivals(server, shards)
     batches = [_parse(taken.batches[shard], shard, counters[shard], arrivals[shard]) for shard in shards]
     return _with_denials(server, batches)
 
 
-def _read_counters(server: redis.Redis, shards: Iterable[int]) -> dict[int, dict[bytes, bytes]]:
+def read_counters(server: redis.Redis, key: Callable[[int], str], shards: Iterable[int]) -> dict[int, Counters]:
     """By HSCAN, which may show a field twice: a dictionary counts it once."""
-    found: dict[int, dict[bytes, bytes]] = {shard: {} for shard in shards}
+    found: dict[int, Counters] = {shard: {} for shard in shards}
     cursors = dict.fromkeys(found, 0)
     while cursors:
         pipe = server.pipeline(transaction=False)
         for shard, cursor in cursors.items():
-            pipe.hscan(keys.usage_batch(shard), cursor, count=SCAN_COUNT)
+            pipe.hscan(key(shard), cursor, count=SCAN_COUNT)
         for shard, (cursor, part) in zip(list(cursors), pipe.execute(), strict=True):
             found[shard].update(part)
             cursors[shard] = cursor

@@ -88,11 +88,11 @@ def make_ahead(now: datetime) -> int:
 
 
 def drop_old(now: datetime) -> int:
-    old = [part for model in PARTITIONED for part in _existing(model) if part.end <= oldest_kept(model, now)]
+    old = [part for model in PARTITIONED for part in existing(model) if part.end <= oldest_kept(model, now)]
     return sum(_drop(part) for part in old)
 
 
-def _existing(model: type[Partitioned]) -> list[Slice]:
+def existing(model: type[Partitioned]) -> list[Slice]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass", [model._meta.db_table]
