@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,9 @@ def test_any_home_works(here: Places, running: list[Server], name: str) -> None:
     start_both(places, running)
     write(places)
     assert read(places) == ((7,), b"7")
+    stop_both(running)
+    if places.sockets != places.home:
+        shutil.rmtree(places.sockets)
 
 
 def test_both_listen_on_no_network(here: Places, running: list[Server]) -> None:

@@ -81,6 +81,7 @@ time.sleep(60)
 """
     supervisor.start(python("deaf", code))
     run_until(supervisor, pids.exists)
+    family = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
     supervisor.stop_all()
-    for pid in map(int, pids.read_text().split()):
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    _gone, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
