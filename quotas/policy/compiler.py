@@ -98,7 +98,31 @@ class Compiler:
         main = canonical(self._main())
         self.image.revision = self._book.revision
         sealed = ((number, shard.seal(self._book.revision, main)) for number, shard in enumerate(self.image.shards))
-        return {number: delta for number, delta in sealed if delta}
+        return {number: delta for number, delta in sealed if delta is not None}
+
+    def lost(self) -> list[Owner]:
+        """Tiers and tenants that do not compile and of which no last good state is known here."""
+        return [owner for owner in self.problems if self._is_lost(owner)]
+
+    def _is_lost(self, owner: Owner) -> bool:
+        if owner.kind == "tier":
+            return owner.name not in self._tiers
+        return owner.kind == "tenant" and owner.name not in self._shard(owner.name).entries
+
+    def restore_tier(self, name: str, pieces: Mapping[str, Piece]) -> None:
+        """`pieces` by what entries say. Call `seal` when all is restored."""
+        number = self._book.tiers[name].number
+        mine = {ref: piece for ref, piece in pieces.items() if ref.partition("@")[0] == _tier_ref(number, UTC)}
+        self._share_all(self._tiers.get(name, {}), mine)
+        self._tiers[name] = mine
+
+    def restore_tenant(self, name: str, entry: str, fields: Mapping[str, str]) -> None:
+        """`fields`: what the entry's sets need, if it has sets of its own."""
+        self._shard(name).put_entry(name, entry)
+        self._keep_own(name, Piece(entry, fields) if fields else None)
+
+    def _shard(self, tenant: str) -> ShardImage:
+        return self.image.shards[self._target.shard_of(tenant)]
 
     def _main(self) -> dict[str, object]:
         main: dict[str, object] = {
@@ -152,6 +176,12 @@ class Compiler:
         alone = replace(self._terms, globals={policy.endpoint: policy})
         PlanWriter(alone, UTC).write_set(Resolved((), {}))
 
+    def _writer(self, zone: str) -> PlanWriter:
+        # To compile plans without a limit that protects a backend would lift it.
+        if missing := self._book.globals.keys() - self._terms.globals.keys():
+            raise CompileError(f"global × {min(missing)} does not compile; mend it first")
+        return PlanWriter(self._terms, zone)
+
     def _compile_tier(self, name: str, *, is_edited: bool) -> None:
         """An unedited tier is only completed: a tenant may have come from a new time zone."""
         is_bad = self.problems.pop(Owner("tier", name), None)
@@ -161,11 +191,14 @@ class Compiler:
         except CompileError as error:
             self.problems[Owner("tier", name)] = str(error)
             return
-        for ref in after.keys() | before.keys():
-            self._share(_fields(before.get(ref)), _fields(after.get(ref)))
+        self._share_all(before, after)
         self._tiers[name] = after
         if not after:
             del self._tiers[name]
+
+    def _share_all(self, before: Mapping[str, Piece], after: Mapping[str, Piece]) -> None:
+        for ref in after.keys() | before.keys():
+            self._share(_fields(before.get(ref)), _fields(after.get(ref)))
 
     def _tier_pieces(self, name: str, known: Mapping[str, Piece]) -> dict[str, Piece]:
         tier = self._book.tiers.get(name)
@@ -176,7 +209,7 @@ class Compiler:
         return {ref: known.get(ref) or self._tier_piece(name, zone) for ref, zone in refs.items()}
 
     def _tier_piece(self, name: str, zone: str) -> Piece:
-        writer = PlanWriter(self._terms, zone)
+        writer = self._writer(zone)
         layers = Layers(self._book.tier_policies(name))
         return Piece(writer.write_set(resolve(layers, moments(layers)[-1].at_us)), writer.fields)
 
@@ -189,10 +222,9 @@ class Compiler:
     def _compile_tenant(self, name: str) -> None:
         self.problems.pop(Owner("tenant", name), None)
         tenant = self._book.tenants.get(name)
-        shard = self.image.shards[self._target.shard_of(name)]
         if tenant is None:
-            shard.drop_entry(name)
-            self._keep_own(name, shard, None)
+            self._shard(name).drop_entry(name)
+            self._keep_own(name, None)
             return
         try:
             piece = self._own_piece(tenant) if self._book.is_customised(tenant) and not tenant.suspended else None
@@ -200,8 +232,8 @@ class Compiler:
         except CompileError as error:
             self.problems[Owner("tenant", name)] = str(error)
             return
-        shard.put_entry(name, entry)
-        self._keep_own(name, shard, piece)
+        self._shard(name).put_entry(name, entry)
+        self._keep_own(name, piece)
 
     def _entry(self, tenant: Tenant, piece: Piece | None) -> str:
         if not 0 < tenant.number <= TENANT_NUMBER_MAX:
@@ -218,7 +250,7 @@ class Compiler:
 
     def _own_piece(self, tenant: Tenant) -> Piece:
         """A timeline of sets, if overrides start or end; Lua's clock picks the one that holds."""
-        writer = PlanWriter(self._terms, tenant.timezone)
+        writer = self._writer(tenant.timezone)
         layers = self._book.layers(tenant)
         timeline: list[tuple[int, str]] = []
         for moment in moments(layers):
@@ -230,13 +262,13 @@ class Compiler:
         ref = {"s": timeline[0][1]} if len(timeline) == 1 else {"x": timeline}
         return Piece(canonical(ref), writer.fields)
 
-    def _keep_own(self, name: str, shard: ShardImage, piece: Piece | None) -> None:
+    def _keep_own(self, name: str, piece: Piece | None) -> None:
         before = self._own.pop(name, None)
         if piece:
             self._own[name] = piece
-            shard.use(piece.fields)
+            self._shard(name).use(piece.fields)
         if before:
-            shard.leave(before.fields)
+            self._shard(name).leave(before.fields)
 
 
 def check_compiles(configuration: Configuration, touched: Touched, now_us: int, clustered: bool) -> dict[Owner, str]:

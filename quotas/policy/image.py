@@ -31,6 +31,10 @@ class Delta:
     entries: Mapping[str, str | None]
     config: Mapping[str, str | None]
 
+    @property
+    def size(self) -> int:
+        return len(self.entries) + len(self.config)
+
 
 @dataclass(slots=True)
 class ShardImage:

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from prometheus_client import start_http_server
+
+from quotas.limiter.library import LibraryError
+from quotas.publishing.service import Service
+from quotas.publishing.store import UnfitServerError
+
+
+class Command(BaseCommand):
+    help = "Publishes every change of the configuration to Redis, and keeps Redis what it should be."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--metrics-port", type=int, help="serve this process's metrics on 127.0.0.1:PORT")
+
+    def handle(self, *args: Any, metrics_port: int | None, **options: Any) -> None:
+        # A pass may end anywhere: the next process goes on.
+        signal.signal(signal.SIGTERM, _leave)
+        if metrics_port is not None:
+            start_http_server(metrics_port, "127.0.0.1")
+        try:
+            Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
+        except (UnfitServerError, LibraryError) as error:
+            raise CommandError(str(error)) from None
+        except KeyboardInterrupt:
+            return
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)

@@ -1,0 +1,63 @@
+"""Switches that turn limits to shadow for a while. They live in Redis alone, and outlive every publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal, cast
+
+import redis
+
+from quotas.limiter import keys
+from quotas.publishing import store
+
+Scope = Literal["all", "tenant", "endpoint", "limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    scope: Scope
+    name: str  # empty for `all`
+    until_us: int
+    reason: str
+
+    @property
+    def about(self) -> tuple[Scope, str]:
+        return (self.scope, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.name}".strip()
+
+
+def switches_read(client: redis.Redis, shards: int) -> list[Switch]:
+    """Those still on; a shard that missed a change does not hide what the others have."""
+    with client.pipeline(transaction=False) as pipe:
+        for shard in range(shards):
+            pipe.get(keys.bypass(shard))
+        texts = cast("list[str | None]", pipe.execute())
+    found = {Switch(**row) for text in set(texts) if text for row in json.loads(text)}
+    now_us = store.now_us(client)
+    return sorted((switch for switch in found if switch.until_us > now_us), key=lambda s: (s.about, s.until_us))
+
+
+def switch_on(client: redis.Redis, shards: int, switch: Switch) -> None:
+    """Replaces one about the same."""
+    others = [old for old in switches_read(client, shards) if old.about != switch.about]
+    _write(client, shards, [*others, switch])
+
+
+def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None) -> list[Switch]:
+    """None: all of them. Those that were on."""
+    switches = switches_read(client, shards)
+    ended = [switch for switch in switches if about in (None, switch.about)]
+    _write(client, shards, [switch for switch in switches if switch not in ended])
+    return ended
+
+
+def _write(client: redis.Redis, shards: int, switches: Iterable[Switch]) -> None:
+    rows = [asdict(switch) for switch in switches]
+    with client.pipeline(transaction=False) as pipe:
+        for shard in range(shards):
+            pipe.fcall("hr_bypass", 1, keys.shard_prefix(shard), json.dumps(rows) if rows else "")
+        pipe.execute()

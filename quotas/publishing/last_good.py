@@ -1,0 +1,83 @@
+"""What a former process published of objects that no longer compile; a new process finds it in Redis only."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import redis
+
+from quotas.limiter import keys
+from quotas.policy.compiler import Compiler, Piece
+from quotas.policy.image import MAIN
+
+NUMBER_WIDTH = 5  # of an entry: the tenant's number comes before what it refers to
+
+Config = Mapping[str, str]
+
+
+def restore_last_good(compiler: Compiler, client: redis.Redis, shards: int) -> None:
+    lost = compiler.lost()
+    if not lost:
+        return
+    tiers = _tier_pieces(_config(client, 0))
+    for owner in lost:
+        if owner.kind == "tier":
+            compiler.restore_tier(owner.name, tiers)
+    by_shard: dict[int, list[str]] = defaultdict(list)
+    for owner in lost:
+        if owner.kind == "tenant":
+            by_shard[keys.shard_of(owner.name, shards)].append(owner.name)
+    for shard, names in by_shard.items():
+        _restore_tenants(compiler, client, shard, names)
+
+
+def _restore_tenants(compiler: Compiler, client: redis.Redis, shard: int, names: list[str]) -> None:
+    entries = cast("list[str | None]", client.hmget(keys.tenants(shard), names))
+    config = _config(client, shard)
+    for name, entry in zip(names, entries, strict=True):
+        fields = _fields(_sets(entry[NUMBER_WIDTH:]), config) if entry else None
+        if entry and fields is not None:
+            compiler.restore_tenant(name, entry, fields)
+
+
+def _config(client: redis.Redis, shard: int) -> Config:
+    return cast("dict[str, str]", client.hgetall(keys.config(shard)))
+
+
+def _tier_pieces(config: Config) -> dict[str, Piece]:
+    tiers = json.loads(config.get(MAIN, "{}")).get("tiers", {})
+    fields = {ref: _fields([name], config) for ref, name in tiers.items()}
+    return {ref: Piece(tiers[ref], found) for ref, found in fields.items() if found is not None}
+
+
+def _sets(ref: str) -> list[str]:
+    """The sets that an entry names itself; none: it names a tier."""
+    if not ref.startswith("{"):
+        return []
+    entry = json.loads(ref)
+    return [entry["s"]] if "s" in entry else [name for _, name in entry["x"]]
+
+
+def _fields(sets: Iterable[str], config: Config) -> dict[str, str] | None:
+    """The sets, their plans and the calendars of these; None if any is missing."""
+    try:
+        return _whole(sets, config)
+    except KeyError:
+        return None
+
+
+def _whole(sets: Iterable[str], config: Config) -> dict[str, str]:
+    found = {f"s:{name}": config[f"s:{name}"] for name in sets}
+    plans = {f"p:{name}" for text in list(found.values()) for name in json.loads(text).values()}
+    found |= {name: config[name] for name in plans}
+    calendars = {f"k:{name}" for plan in plans for name in _calendars(json.loads(config[plan]))}
+    return found | {name: config[name] for name in calendars}
+
+
+def _calendars(plan: Any) -> Iterator[str]:
+    limits = [limit for group in plan["g"] for limit in group["l"]]
+    past = [generation[1] for limit in limits for generation in limit.get("past", ())]
+    return (parameters["K"] for parameters in (*limits, *past) if "K" in parameters)

@@ -1,0 +1,179 @@
+"""From the outbox to Redis. A pass may die at any step: the next one, here or elsewhere, ends what it began.
+
+Postgres has the truth, the outbox what of it is not yet published, and a shard's token says what Redis
+holds. A revision gets its time (Redis') before it is published, once, so that state carries over from
+the same moment however often the publishing is repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+
+import redis
+from django.utils import timezone
+
+from quotas import metrics
+from quotas.limiter import keys
+from quotas.models.revision import AuditEvent, revisions_stamp
+from quotas.policy.compiler import Compiler, Owner, Target
+from quotas.policy.image import Delta, Image
+from quotas.policy.plans import month_start_us
+from quotas.policy.spec import Configuration
+from quotas.publishing import store
+from quotas.publishing.api_keys import ApiKeyIndex
+from quotas.publishing.last_good import restore_last_good
+from quotas.publishing.outbox import Work, work_read, work_settle
+from quotas.publishing.shards import Shards, SupersededError, digest_of
+from quotas.selectors.configuration import configuration_load, configuration_part, one_moment
+
+logger = logging.getLogger(__name__)
+
+# Larger deltas are staged: one call would hold up the checks of its shard.
+DELTA_MAX = 1_000
+
+
+class Step(IntEnum):
+    """What a pass has done so far."""
+
+    READ = 1  # the outbox
+    STAMPED = 2  # new revisions have their time, not yet committed
+    LOADED = 3  # what was touched; the stamps are committed
+    COMPILED = 4
+    APPLIED = 5  # deltas, on the shards that were on their base
+    STAGED = 6  # a batch of whole shards, beside the live ones
+    REPLACED = 7  # all shards that no delta fitted
+    INDEXED = 8  # the API keys
+    SETTLED = 9  # the outbox rows are gone
+
+
+Observer = Callable[[Step], None]
+
+
+class Publisher:
+    def __init__(self, client: redis.Redis, shards: int, observer: Observer = lambda _: None) -> None:
+        self.shards = Shards(client, shards, on_batch=lambda: observer(Step.STAGED))
+        self.api_keys = ApiKeyIndex(client, shards)
+        self.is_loaded = False
+        self._client = client
+        self._step = observer
+        self._compiler = Compiler(self._target(is_clustered=False), 0)
+        self._is_in_doubt = True  # whether Redis holds the image as it was before this pass
+        self._known_problems: Mapping[Owner, str] = {}
+
+    @property
+    def image(self) -> Image:
+        """What Redis must hold; empty before the first pass."""
+        return self._compiler.image
+
+    def forget(self) -> None:
+        """Somebody else may have published: the next pass starts from Postgres and Redis alone."""
+        self.is_loaded = False
+        self._is_in_doubt = True
+
+    def publish(self) -> bool:
+        """One pass; whether it had anything to do."""
+        now_us = store.now_us(self._client)
+        if self._compiler.month_us != month_start_us(now_us):
+            self.forget()
+        work, parts = self._read(now_us)
+        if not work and not self._is_in_doubt:
+            return False
+        try:
+            self._send(self._compile(parts, work, now_us))
+        except SupersededError:
+            self.forget()
+            raise
+        self.api_keys.publish(work.api_keys)
+        self._step(Step.INDEXED)
+        work_settle(work)
+        self._step(Step.SETTLED)
+        self._report(work)
+        return True
+
+    def _read(self, now_us: int) -> tuple[Work, Configuration | None]:
+        """In one transaction, so that nothing but what was touched differs from what was loaded before."""
+        with one_moment():
+            work = work_read()
+            self._step(Step.READ)
+            if work.has_revisions:
+                revisions_stamp(now_us)
+                self._step(Step.STAMPED)
+            parts = self._load(work)
+        self._step(Step.LOADED)
+        return work, parts
+
+    def _load(self, work: Work) -> Configuration | None:
+        if not self.is_loaded or work.is_everything:
+            return configuration_load()
+        if not work.has_revisions:
+            return None
+        return configuration_part(tenants=work.touched.tenants, tiers=work.touched.tiers)
+
+    def _compile(self, parts: Configuration | None, work: Work, now_us: int) -> dict[int, Delta]:
+        if parts is None:
+            return {}
+        was_loaded, self.is_loaded = self.is_loaded, False  # until the image is whole again
+        if not was_loaded:
+            deltas = self._compile_anew(parts, now_us)
+        elif work.is_everything:
+            deltas = self._compiler.load(parts)
+        else:
+            deltas = self._compiler.update(parts, work.touched)
+        self.is_loaded = True
+        self._step(Step.COMPILED)
+        return deltas
+
+    def _compile_anew(self, configuration: Configuration, now_us: int) -> dict[int, Delta]:
+        self._compiler = Compiler(self._target(store.is_clustered(self._client)), now_us)
+        self._compiler.load(configuration)
+        restore_last_good(self._compiler, self._client, self.shards.count)
+        return self._compiler.seal()
+
+    def _target(self, is_clustered: bool) -> Target:
+        count = self.shards.count
+        return Target(count, lambda tenant: keys.shard_of(tenant, count), keys.shard_prefix, is_clustered)
+
+    def _send(self, deltas: Mapping[int, Delta]) -> None:
+        """On an error Redis is in doubt until a later pass has looked at every shard."""
+        was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
+        behind = self._outdated() if was_in_doubt else self._apply(deltas)
+        self.rewrite(behind)
+        self._step(Step.REPLACED)
+        self._is_in_doubt = False
+
+    def _apply(self, deltas: Mapping[int, Delta]) -> set[int]:
+        small = {shard: delta for shard, delta in deltas.items() if delta.size <= DELTA_MAX}
+        behind = (deltas.keys() - small.keys()) | self.shards.apply(small)
+        self._step(Step.APPLIED)
+        return behind
+
+    def _outdated(self) -> set[int]:
+        """The shards whose content is not the image's. A token's revision may be any if its digest is right."""
+        behind = set()
+        for shard, (found, image) in enumerate(zip(self.shards.look(), self.image.shards, strict=True)):
+            if found.digest == digest_of(image.token):
+                image.adopt(found.revision)
+            else:
+                behind.add(shard)
+        return behind
+
+    def rewrite(self, shards: Iterable[int]) -> None:
+        self.shards.replace({shard: self.image.shards[shard] for shard in sorted(shards)})
+
+    def _report(self, work: Work) -> None:
+        metrics.PUBLISHED_REVISION.set(self.image.revision)
+        if work.oldest:
+            metrics.PUBLISH_LAG_SECONDS.observe((timezone.now() - work.oldest).total_seconds())
+        problems = dict(self._compiler.problems)
+        metrics.COMPILE_PROBLEMS.set(len(problems))
+        for owner, problem in problems.items():
+            if self._known_problems.get(owner) != problem:
+                self._report_problem(owner, problem)
+        self._known_problems = problems
+
+    def _report_problem(self, owner: Owner, problem: str) -> None:
+        logger.error("%s does not compile and stays as it was: %s", owner, problem)
+        detail = {"object": str(owner), "problem": problem, "revision": self.image.revision}
+        AuditEvent.objects.create(kind="does_not_compile", detail=detail)

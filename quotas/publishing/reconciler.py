@@ -1,0 +1,125 @@
+"""Keeps Redis what Postgres says: finds and repairs a flush, a lost key, an edited entry.
+
+Tokens and lengths of all shards are looked at in one round trip; the contents are read in slices, so
+that neither Redis nor publishing is held up, and a whole round takes half a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, cast
+
+import redis
+
+from quotas import metrics
+from quotas.limiter import keys
+from quotas.limiter.library import ensure_loaded
+from quotas.models.revision import AuditEvent
+from quotas.policy.image import ShardImage
+from quotas.publishing.publisher import Publisher
+from quotas.publishing.shards import CHUNK, Found
+
+logger = logging.getLogger(__name__)
+
+ROUND_SECONDS = 30.0
+QUOTED = 5  # how many wrong fields the audit event names
+
+
+class Slice(NamedTuple):
+    shard: int
+    key: str
+    wrong: list[str]  # fields that are not what they should be
+
+
+class Reconciler:
+    """Runs between the passes of the publisher, never beside one: the image must not move meanwhile."""
+
+    def __init__(self, publisher: Publisher, client: redis.Redis) -> None:
+        self._publisher = publisher
+        self._client = client
+        self._slices = self._round()
+        self._swept_at = time.monotonic()
+
+    def look(self) -> None:
+        """Tokens and lengths."""
+        ensure_loaded(self._client)
+        images = self._publisher.image.shards
+        found = self._publisher.shards.look()
+        newest = self._publisher.image.revision
+        if any(held.revision > max(newest, images[shard].revision) for shard, held in enumerate(found)):
+            # Another publisher is ahead of what was loaded here.
+            self._publisher.forget()
+            return
+        causes = {shard: _cause(held, images[shard]) for shard, held in enumerate(found)}
+        self._repair({shard: cause for shard, cause in causes.items() if cause})
+        if drifted := self._publisher.api_keys.drifted():
+            self._publisher.api_keys.restore(drifted)
+            self._report(sorted(drifted), "API keys were missing", [])
+
+    def sweep(self) -> None:
+        """As many slices as are due by now."""
+        now = time.monotonic()
+        share = min(1.0, (now - self._swept_at) / ROUND_SECONDS)
+        self._swept_at = now
+        for _ in range(1 + int(share * self._round_length())):
+            part = next(self._slices, None)
+            if part is None:
+                self._slices = self._round()
+            elif part.wrong:
+                self._mend(part)
+
+    def _mend(self, part: Slice) -> None:
+        if part.key == keys.registered(part.shard):
+            self._publisher.api_keys.restore([part.shard])
+            self._report([part.shard], "API keys were edited", part.wrong)
+        else:
+            self._repair({part.shard: "fields were edited"}, part.wrong)
+
+    def _repair(self, causes: Mapping[int, str], fields: list[str] | None = None) -> None:
+        self._publisher.rewrite(causes)
+        for cause in sorted(set(causes.values())):
+            self._report([shard for shard, why in causes.items() if why == cause], cause, fields or [])
+
+    def _report(self, shards: list[int], cause: str, fields: list[str]) -> None:
+        logger.warning("repaired shards %s: %s %s", shards, cause, fields[:QUOTED])
+        metrics.SHARDS_REPAIRED.labels(cause=cause).inc(len(shards))
+        detail = {"shards": shards, "cause": cause, "fields": fields[:QUOTED]}
+        AuditEvent.objects.create(kind="shard_repaired", detail=detail | {"revision": self._publisher.image.revision})
+
+    def _round(self) -> Iterator[Slice]:
+        for shard in range(self._publisher.shards.count):
+            for key in (keys.tenants(shard), keys.config(shard), keys.registered(shard)):
+                yield from self._scan(shard, key)
+
+    def _scan(self, shard: int, key: str) -> Iterator[Slice]:
+        cursor = 0
+        while True:
+            cursor, fields = cast("tuple[int, dict[str, str]]", self._client.hscan(key, cursor, count=CHUNK))
+            wanted = self._wanted(shard, key)
+            yield Slice(shard, key, [name for name, value in fields.items() if wanted.get(name) != value])
+            if cursor == 0:
+                return
+
+    def _wanted(self, shard: int, key: str) -> Mapping[str, str]:
+        image = self._publisher.image.shards[shard]
+        if key == keys.registered(shard):
+            return self._publisher.api_keys.wanted[shard]
+        return image.entries if key == keys.tenants(shard) else image.config
+
+    def _round_length(self) -> int:
+        """Slices in a round, about."""
+        fields = sum(len(image.entries) + len(image.config) for image in self._publisher.image.shards)
+        return 3 * self._publisher.shards.count + fields // CHUNK
+
+
+def _cause(found: Found, image: ShardImage) -> str:
+    """Empty: nothing is wrong."""
+    if not found.token:
+        return "the token was missing"
+    if found.token != image.token:
+        return "the token was another"
+    if (found.entries, found.fields) != (len(image.entries), len(image.config)):
+        return "fields were missing"
+    return ""

@@ -1,0 +1,113 @@
+"""The publisher as a process: one is active, others stand by until its connection to Postgres ends."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import redis
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
+
+from quotas import metrics
+from quotas.models.health import beat
+from quotas.publishing import store
+from quotas.publishing.publisher import Observer, Publisher
+from quotas.publishing.reconciler import Reconciler
+from quotas.publishing.shards import SupersededError
+
+logger = logging.getLogger(__name__)
+
+CHANNEL = "headroom_outbox"
+# Any constant will do, as long as nothing else in this database takes the same advisory lock.
+ACTIVE_LOCK = 0x4865_6165
+POLL_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+FAILURES = (Error, psycopg.Error, redis.RedisError, SupersededError, OSError)
+
+
+class Wakeups:
+    """A connection that listens and, while it lives, is the active one."""
+
+    def __init__(self, postgres: psycopg.Connection[Any]) -> None:
+        self._postgres = postgres
+
+    def is_active(self) -> bool:
+        row = self._postgres.execute("SELECT pg_try_advisory_lock(%s)", [ACTIVE_LOCK]).fetchone()
+        return bool(row and row[0])
+
+    def listen(self) -> None:
+        self._postgres.execute(f"LISTEN {CHANNEL}")
+
+    def wait(self) -> None:
+        """Until something was written, or a second has passed: a lost wake-up costs no more."""
+        for _ in self._postgres.notifies(timeout=POLL_SECONDS, stop_after=1):
+            pass
+
+
+class Service:
+    def __init__(self, url: str, shards: int, observer: Observer = lambda _: None) -> None:
+        self._client = store.connect(url)
+        self._publisher = Publisher(self._client, shards, observer)
+        self._reconciler = Reconciler(self._publisher, self._client)
+        self._looked_at = 0.0
+
+    def run(self) -> None:
+        while True:
+            try:
+                with _own_connection() as wakeups:
+                    self._serve(wakeups)
+            except FAILURES as error:
+                self._failed(error)
+                time.sleep(POLL_SECONDS)
+
+    def once(self) -> int:
+        """The revision that all shards have afterwards."""
+        store.prepare(self._client)
+        self._publisher.publish()
+        return self._publisher.image.revision
+
+    def _serve(self, wakeups: Wakeups) -> None:
+        while not wakeups.is_active():
+            logger.info("another publisher is active; standing by")
+            time.sleep(POLL_SECONDS)
+        wakeups.listen()
+        store.prepare(self._client)
+        self._publisher.forget()
+        while True:
+            self._turn()
+            wakeups.wait()
+
+    def _turn(self) -> None:
+        try:
+            self._publisher.publish()
+            self._reconcile()
+        except (redis.RedisError, SupersededError) as error:
+            # The database is well, so stay active: who stands by would fare no better.
+            self._failed(error)
+        beat("publisher", str(self._publisher.image.revision))
+
+    def _reconcile(self) -> None:
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self._reconciler.look()
+        if self._publisher.is_loaded:
+            self._reconciler.sweep()
+
+    def _failed(self, error: Exception) -> None:
+        logger.error("publishing failed, and will be tried again: %s", error)
+        metrics.PUBLISH_FAILURES.labels(cause=type(error).__name__).inc()
+        connection.close()
+
+
+@contextmanager
+def _own_connection() -> Iterator[Wakeups]:
+    wrapper = connections.create_connection(DEFAULT_DB_ALIAS)
+    wrapper.ensure_connection()
+    try:
+        yield Wakeups(wrapper.connection)
+    finally:
+        wrapper.close()

@@ -1,0 +1,60 @@
+"""The publisher's connection to Redis, and what it demands of the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from quotas.limiter.library import ensure_loaded
+
+TIMEOUT_SECONDS = 5.0
+SECOND_US = 1_000_000
+NO_EVICTION = "noeviction"
+
+
+class UnfitServerError(RuntimeError):
+    """A server on which limits could not be trusted; the message says what to change."""
+
+
+def connect(url: str) -> redis.Redis:
+    # Whatever bytes somebody planted in a key must come back as text that can be compared.
+    return redis.Redis.from_url(
+        url,
+        decode_responses=True,
+        encoding_errors="surrogateescape",
+        socket_timeout=TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
+        retry=Retry(ExponentialBackoff(cap=0.2, base=0.05), 2),
+    )
+
+
+def prepare(client: redis.Redis) -> None:
+    """Refuses an unfit server; loads the library where it is missing or old (LibraryError: too old a server)."""
+    _refuse_eviction(client)
+    ensure_loaded(client)
+
+
+def _refuse_eviction(client: redis.Redis) -> None:
+    policy = str(info(client, "memory").get("maxmemory_policy", NO_EVICTION))
+    if policy != NO_EVICTION:
+        raise UnfitServerError(
+            f"maxmemory-policy is {policy}, so the server may drop counters and plans when memory runs short: "
+            f"set it to {NO_EVICTION} (CONFIG SET maxmemory-policy {NO_EVICTION}, and in the server's configuration)"
+        )
+
+
+def is_clustered(client: redis.Redis) -> bool:
+    return bool(int(info(client, "cluster").get("cluster_enabled", 0)))
+
+
+def info(client: redis.Redis, section: str) -> dict[str, Any]:
+    return client.info(section)
+
+
+def now_us(client: redis.Redis) -> int:
+    """Redis time, by which Lua judges everything."""
+    seconds, micros = client.time()
+    return seconds * SECOND_US + micros
