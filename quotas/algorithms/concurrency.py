@@ -51,12 +51,23 @@ class Concurrency:
         return {"n": self.limit, "H": self.hold_us}
 
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
-        live = self.live(state or (), now_us)
+        mended = self.mended(state or (), now_us)
+        live, kept = self.live(mended, now_us), mended if state else state
         if len(live) >= self.limit:
-            return Outcome(Verdict(False, 0, 0, RETRY_HINT_US, 0), live, state)
+            return Outcome(Verdict(False, 0, 0, RETRY_HINT_US, 0), live, kept)
         held = list(live)
         insort(held, now_us + self.hold_us)
-        return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), state)
+        return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), kept)
+
+    def mended(self, expiries: State, now_us: int) -> State:
+        """An expiry more than two holds ahead is a clock's that went back: it becomes one hold from now.
+
+        Two, because a holder that has to wait for its turn may rightly end later than one hold from now.
+        """
+        if not expiries or expiries[-1] <= now_us + 2 * self.hold_us:
+            return expiries
+        sane = expiries[: bisect_right(expiries, now_us + 2 * self.hold_us)]
+        return tuple(sorted(sane + (now_us + self.hold_us,) * (len(expiries) - len(sane))))
 
     def level(self, state: State | None, now_us: int) -> Level:
         return Level(max(0, self.limit - len(self.live(state or (), now_us))), 0)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from quotas.algorithms.base import Algorithm
-from quotas.policy.spec import EVERYWHERE, Generation, Limit
+from quotas.policy.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
+from quotas.policy.spec import EVERYWHERE, Generation, Limit, Policy
 from quotas.policy.subject import Subject
 
 RecordKey = tuple[str | None, str, str, int, tuple[str, ...]]
@@ -84,6 +85,26 @@ class Plan:
     @classmethod
     def of_limits(cls, *limits: Limit) -> "Plan":
         return cls.of(Applied(limit) for limit in limits)
+
+
+def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str) -> list[Applied]:
+    """What applies to a tenant without overrides, in the order in which the compiler puts it into a plan.
+
+    Within a record the compiler goes by the limits' numbers; here they go by name.
+    """
+    index = Index.of(policies, ())
+    resolved = resolve(Layers(index.tiers.get(tier, {}), index.tenants.get(tenant, {})), FOREVER_US)
+    effective = [*resolved.at(endpoint), *globals_at(index.globals, endpoint)]
+    own = {one.limit.name for one in resolved.own.get(endpoint, ())}
+    groups = {_group_key(one) for one in effective if one.limit.mode != "off"}
+    replaced = [one for one in resolved.everywhere if one.limit.name in own and _group_key(one) in groups]
+    members = [Applied(one.limit, one.scope, one.is_global) for one in effective]
+    members += [Applied(one.limit, one.scope, is_replaced=True) for one in replaced]
+    return sorted(members, key=lambda one: (*_group_key(one), one.limit.name))
+
+
+def _group_key(one: Effective | Applied) -> tuple[bool, str, str]:
+    return one.is_global, one.scope, str(one.limit.subject)
 
 
 def _members(applied: Applied) -> Iterator[Member]:

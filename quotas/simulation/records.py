@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from quotas.algorithms.base import State, carry_over
+from quotas.algorithms.concurrency import Concurrency
 from quotas.simulation.plan import Group, Identity, Member, RecordKey
 
 
@@ -45,6 +46,12 @@ class Records:
         for gone in [name for name, expiry in holders.items() if expiry <= now_us]:
             del holders[gone]
         holders[holder] = expiry_us
+
+    def mend_holders(self, key: RecordKey, member: Member, algorithm: Concurrency, now_us: int) -> None:
+        """Keeps what a step back of the clock makes of their expiries."""
+        holders = self._holders.get((key, member.identity), {})
+        for name, expiry_us in holders.items():
+            holders[name] = algorithm.mended((expiry_us,), now_us)[0]
 
     def release(self, key: RecordKey, member: Member, now_us: int, holder: str) -> bool:
         return self._holders.get((key, member.identity), {}).pop(holder, 0) > now_us

@@ -103,6 +103,10 @@ class ReferenceLimiter:
         return f"{now_us}-{self._made}"
 
     def _settle(self, hearing: Hearing) -> None:
+        for one in hearing.judged:
+            if isinstance(one.member.algorithm, Concurrency):
+                key = hearing.keys[one.place]
+                self._records.mend_holders(key, one.member, one.member.algorithm, hearing.now_us)
         if hearing.deniers:
             self._keep_denied(hearing)
         else:

@@ -1,0 +1,11 @@
+"""The scenarios that must come out right, as data: tests run them on both engines, the simulator shows them."""
+
+from quotas.simulation.scenarios import bursts, change, nesting, windows
+from quotas.simulation.scenarios.model import Scenario
+
+SCENARIOS: dict[int, Scenario] = {
+    scenario.number: scenario
+    for scenario in sorted(
+        (*bursts.SCENARIOS, *windows.SCENARIOS, *nesting.SCENARIOS, *change.SCENARIOS), key=lambda one: one.number
+    )
+}

@@ -1,0 +1,156 @@
+"""What a scenario is made of, and how one runs on any engine: the reference, the store, or a page."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from quotas.algorithms import ALGORITHMS
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.units import SECOND_US
+from quotas.policy.fields import limit_parse
+from quotas.policy.spec import EVERYWHERE, Carry, Generation, Limit, Policy
+
+BASE_US = 1_772_409_600 * SECOND_US  # Monday 2026-03-02, 00:00 UTC: the start of every aligned window
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+
+TENANT = "acme"
+TIER = "standard"
+ENDPOINT = "orders:create"
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Of the last request of an ask; None: not looked at."""
+
+    accepted: int | None = None  # of all requests of the ask
+    reason: str | None = None
+    limit: str | None = None
+    remaining: int | None = None
+    retry_us: int | None = None
+    wait_us: int | None = None
+    rows: Mapping[str, int] | None = None  # what each enforced limit has left
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """`count` requests in the same microsecond."""
+
+    t_us: int
+    count: int = 1
+    cost: int = 1
+    tenant: str = TENANT
+    endpoint: str = ENDPOINT
+    subject: Mapping[str, str] = field(default_factory=dict)
+    expect: Expect = Expect()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From here on, these policies hold."""
+
+    policies: tuple[Policy, ...]
+
+
+Event = Ask | Change
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    policies: tuple[Policy, ...]
+    events: tuple[Event, ...]
+    accepted: int
+    denied: int
+    timezone: str = "UTC"  # of the tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    number: int
+    title: str
+    lesson: str
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    allowed: bool
+    reason: str
+    limit: str
+    remaining: int
+    retry_us: int
+    wait_us: int
+    rows: Mapping[str, int]
+
+
+class Engine(Protocol):
+    def configure(self, policies: tuple[Policy, ...], timezone: str) -> None: ...
+
+    def ask(self, ask: Ask) -> Reply:
+        """One request of the ask."""
+
+
+@dataclass(slots=True)
+class Result:
+    accepted: int = 0
+    denied: int = 0
+    mismatches: list[str] = field(default_factory=list)
+
+
+def run(case: Case, engine: Engine) -> Result:
+    result = Result()
+    engine.configure(case.policies, case.timezone)
+    for number, event in enumerate(case.events):
+        if isinstance(event, Change):
+            engine.configure(event.policies, case.timezone)
+        else:
+            _run_ask(event, engine, result, f"event {number} at {(event.t_us - BASE_US) / SECOND_US} s")
+    for name in ("accepted", "denied"):
+        _compare(name, getattr(case, name), getattr(result, name), "in all", result)
+    return result
+
+
+def _run_ask(ask: Ask, engine: Engine, result: Result, where: str) -> None:
+    accepted, reply = 0, None
+    for _ in range(ask.count):
+        reply = engine.ask(ask)
+        accepted += reply.allowed
+    result.accepted += accepted
+    result.denied += ask.count - accepted
+    _compare("accepted", ask.expect.accepted, accepted, where, result)
+    for name in ("reason", "limit", "remaining", "retry_us", "wait_us", "rows"):
+        _compare(name, getattr(ask.expect, name), getattr(reply, name), where, result)
+
+
+def _compare(name: str, expected: object, found: object, where: str, result: Result) -> None:
+    if expected is not None and found != expected:
+        result.mismatches.append(f"{where}: {name} is {found}, not {expected}")
+
+
+def limit(name: str, algorithm: str, **fields: Any) -> Limit:
+    return limit_parse(name, {"algorithm": algorithm, **fields})
+
+
+def algorithm(name: str, **fields: Any) -> Algorithm:
+    return ALGORITHMS[name].parse(fields)
+
+
+def changed(old: Limit, new: Algorithm, at_us: int, carry: Carry) -> Limit:
+    """The limit after an edit of its parameters."""
+    before = Generation(old.algorithm, old.since_us, old.carry)
+    return replace(old, algorithm=new, since_us=at_us, carry=carry, past=(before, *old.past))
+
+
+def everywhere(*limits: Limit) -> tuple[Policy, ...]:
+    return (Policy("everywhere", EVERYWHERE, limits, tier=TIER),)
+
+
+def every(step_us: int, count: int, start_us: int = BASE_US) -> Iterator[Ask]:
+    return (Ask(start_us + number * step_us) for number in range(count))
+
+
+def limit_numbers(policies: tuple[Policy, ...]) -> dict[str, int]:
+    """Numbers in the order of the names, candidates last: the order in which the reference goes through a record."""
+    names = sorted({limit.name for policy in policies for limit in policy.limits})
+    return {name: number for number, name in enumerate((*names, *(f"{name}~candidate" for name in names)), start=1)}

@@ -1,0 +1,79 @@
+"""Every scenario on the reference limiter; the same data runs on the store in tests/lua."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from quotas.algorithms.units import SECOND_US
+from quotas.simulation.scenarios import SCENARIOS
+from quotas.simulation.scenarios.bursts import SHAPING
+from quotas.simulation.scenarios.engine import ReferenceEngine
+from quotas.simulation.scenarios.model import Ask, Case, run
+from quotas.simulation.scenarios.windows import PACED
+
+CASES = [
+    pytest.param(case, id=f"{scenario.number}: {case.name}")
+    for scenario in SCENARIOS.values()
+    for case in scenario.cases
+]
+MINUTE_US = 60 * SECOND_US
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_reference_comes_out_right(case: Case) -> None:
+    assert run(case, ReferenceEngine()).mismatches == []
+
+
+def times(case: Case) -> list[int]:
+    return [event.t_us for event in case.events if isinstance(event, Ask)]
+
+
+def denied_by_fixed_window(arrivals: list[int]) -> int:
+    counts = Counter(t // MINUTE_US for t in arrivals)
+    return sum(max(0, count - 10) for count in counts.values())
+
+
+def denied_by_log(arrivals: list[int]) -> int:
+    admitted: list[int] = []
+    for t in arrivals:
+        if sum(t - MINUTE_US < old <= t for old in admitted) < 10:
+            admitted.append(t)
+    return len(arrivals) - len(admitted)
+
+
+def denied_by_counter(arrivals: list[int]) -> int:
+    counts, denied = Counter[int](), 0
+    for t in arrivals:
+        window, elapsed = divmod(t, MINUTE_US)
+        estimate = counts[window] + counts[window - 1] * (1 - Fraction(elapsed, MINUTE_US))
+        if estimate + 1 <= 10:
+            counts[window] += 1
+        else:
+            denied += 1
+    return denied
+
+
+def test_the_paced_polls_agree_with_a_count_by_hand() -> None:
+    by_hand = {
+        "fixed window": denied_by_fixed_window,
+        "sliding log": denied_by_log,
+        "sliding counter": denied_by_counter,
+    }
+    for case in PACED.cases:
+        count = by_hand.get(case.name.partition(",")[0])
+        if count:
+            assert count(times(case)) == case.denied, case.name
+
+
+def test_shaped_departures_never_exceed_the_rate_in_any_half_open_second() -> None:
+    case, engine = SHAPING.cases[0], ReferenceEngine()
+    engine.configure(case.policies)
+    departures = []
+    for ask in case.events:
+        assert isinstance(ask, Ask)
+        for reply in (engine.ask(ask) for _ in range(ask.count)):
+            if reply.allowed:
+                departures.append(ask.t_us + reply.wait_us)
+    assert len(departures) == 14_000
+    assert all(later - earlier >= SECOND_US for earlier, later in zip(departures, departures[3_000:], strict=False))
