@@ -46,8 +46,8 @@ end
 -- What a call of that cost adds, as the text that Redis wants.
 local increments = { '16777217' }
 
-function account.count(shard, usage_key, now, who, outcome, cost, count)
-  local field = stamp(shard, now) .. who .. outcome
+function account.count(shard, usage_key, now, number, endpoint, outcome, cost, count)
+  local field = stamp(shard, now) .. number .. endpoint .. outcome
   if cost < 1048576 then
     local reply = protected_call('HINCRBY', usage_key, field, not count and increments[cost] or cost * 16777216 + (count or 1))
     if type(reply) ~= 'table' then return end

@@ -11,7 +11,7 @@
 -- This is the hot path: few tables, few calls, no iterators. What one call has found stands in the
 -- locals below (and in its limits), and is filled anew by each call.
 
-local states, outs, verdicts, count = {}, {}, {}, 0
+local states, outs, heads, verdicts, count = {}, {}, {}, {}, 0
 local wait_us, deniers = 0, 0
 local denied, passed, least -- limits: the one to blame, one that a bypass let through, the tightest
 
@@ -51,48 +51,54 @@ local function key_beside(limit, record_key)
   return nil
 end
 
--- The verdict on each applied limit is kept with the limit for the length of the call.
-local function judge_group(group, state, out, record_key, cost, now, holder, switched, beside)
-  local limits = group.l
-  for j = 1, #limits do
-    local limit = limits[j]
-    if limit.x then
-      for k = limit.o, limit.o + limit.kernel.width - 1 do out[k] = state[k] end
-    else
-      local key = beside and key_beside(limit, record_key)
-      local ok, remaining, retry, wait =
-        limit.decide(limit, state, limit.o, now, limit.u or cost, out, key, holder)
-      count = count + 1
-      verdicts[count] = limit
-      limit.ok, limit.remaining, limit.retry, limit.wait, limit.key = ok, remaining, retry, wait, key
-      if limit.enforced then
-        if ok then
-          if wait > wait_us then wait_us = wait end
-          if not least or remaining < least.remaining then least = limit end
-        elseif switched and (switched == true or switched[limit.name]) then
-          passed = passed or limit
-        else
-          blame(limit, retry)
-        end
-      end
-    end
+-- State of a record in the order of the plan; heads[i] is how it begins, if it is kept as the plan has it.
+local function state_of(group, i, text, now, record_key, beside)
+  if not text then
+    heads[i] = nil
+    return beside and record.fresh(group) or group.zeros
   end
+  local head = sub(text, 1, group.start - 1)
+  if head == group.plain or head == group.marked then
+    heads[i] = head
+    return { unpack_struct(group.format, text, group.start) }
+  end
+  heads[i] = byte(text, 1) == 2 and group.marked or group.plain
+  return record.adopt(group, text, now, record_key)
 end
 
+-- Judges every limit; the verdict is kept with the limit for the length of the call. Changes no state.
 local function judge(plan, records, values, cost, now, holder, switched)
   count, wait_us, deniers = 0, 0, 0
   denied, passed, least = nil, nil, nil
   local groups, beside = plan.g, plan.beside
   for i = 1, #groups do
-    local group, text = groups[i], values[i + 2]
-    local state, out = nil, {}
-    if text then
-      state = record.read(group, text, now, records[i])
-    else
-      state = beside and record.fresh(group) or group.zeros
-    end
+    local group, record_key = groups[i], records[i]
+    local state, out = state_of(group, i, values[i + 2], now, record_key, beside), {}
     states[i], outs[i] = state, out
-    judge_group(group, state, out, records[i], cost, now, holder, switched, beside)
+    local limits = group.l
+    for j = 1, #limits do
+      local limit = limits[j]
+      local o = limit.o
+      if limit.x then
+        for k = o, o + limit.kernel.width - 1 do out[k] = state[k] end
+      else
+        local key = beside and key_beside(limit, record_key)
+        local ok, remaining, retry, wait = limit.decide(limit, state, o, now, limit.u or cost, out, key, holder)
+        count = count + 1
+        verdicts[count] = limit
+        limit.ok, limit.remaining, limit.retry, limit.wait, limit.key = ok, remaining, retry, wait, key
+        if limit.enforced then
+          if ok then
+            if wait > wait_us then wait_us = wait end
+            if not least or remaining < least.remaining then least = limit end
+          elseif switched and (switched == true or switched[limit.name]) then
+            passed = passed or limit
+          else
+            blame(limit, retry)
+          end
+        end
+      end
+    end
   end
 end
 
@@ -103,11 +109,21 @@ local function candidate_counts(limit)
 end
 
 -- Subjects are sampled by their hash, drawn when the record is made, and marked in its first byte.
-local function mark_of(header, record_key, text, group)
-  if text then return sub(text, 1, 1) end
-  if not group.d then return record.PLAIN end
+local function first_head(header, group, record_key)
+  if not group.d then return group.plain end
   local draw = tonumber_(sub(sha1hex(record_key), 1, 6), 16) % 1024
-  return draw < header.sample and record.SAMPLED or record.PLAIN
+  return draw < header.sample and group.marked or group.plain
+end
+
+local function write(header, group, i, record_key, state)
+  local body
+  if group.numbers == 2 then
+    body = pack(group.format, state[1], state[2])
+  else
+    body = pack(group.format, unpack_(state, 1, group.numbers))
+  end
+  local head = heads[i] or first_head(header, group, record_key)
+  call('SET', record_key, head .. body, 'PX', group.ttl)
 end
 
 local function keep_beside(limit, cost, now, holder)
@@ -123,18 +139,15 @@ local function keep_beside(limit, cost, now, holder)
   end
 end
 
-local function write_charged(plan, header, records, values, cost, now, holder)
+local function write_charged(plan, header, records, cost, now, holder)
   local groups = plan.g
-  for i = 1, #groups do
-    local group = groups[i]
-    record.write(group, records[i], outs[i], mark_of(header, records[i], values[i + 2], group))
-  end
+  for i = 1, #groups do write(header, groups[i], i, records[i], outs[i]) end
   if not plan.beside then return end
   for n = 1, count do keep_beside(verdicts[n], cost, now, holder) end
 end
 
 -- After a denial only candidates that count, and states mended after a clock step, are written.
-local function write_denied(plan, header, records, values, cost)
+local function write_denied(plan, header, records, cost)
   local touched = {}
   for n = 1, count do
     local limit = verdicts[n]
@@ -149,14 +162,11 @@ local function write_denied(plan, header, records, values, cost)
       kernel.mend(limit, state, o, limit.key, limit.group.ttl)
     end
   end
-  for i in pairs(touched) do
-    local group = plan.g[i]
-    record.write(group, records[i], states[i], mark_of(header, records[i], values[i + 2], group))
-  end
+  for i in pairs(touched) do write(header, plan.g[i], i, records[i], states[i]) end
   return touched
 end
 
-local function count_observers(shard, header, who, cost, now)
+local function count_observers(shard, header, number, endpoint, cost, now)
   for n = 1, count do
     local limit = verdicts[n]
     local letter
@@ -166,7 +176,7 @@ local function count_observers(shard, header, who, cost, now)
       if not limit.ok and not denied then letter = 'n' end
       if limit.ok and denied then letter = 'y' end
     end
-    if letter then account.count(shard, header.usage_key, now, who, letter .. limit.id, cost) end
+    if letter then account.count(shard, header.usage_key, now, number, endpoint, letter .. limit.id, cost) end
   end
 end
 
@@ -232,36 +242,25 @@ end
 
 local LETTERS = { limit = 'd', cost_too_big = 'z', overflow = 'o', bypass = 'b' }
 
-local function settle(shard, header, number, endpoint, plan, records, values, newcomers, reason, cost, now, holder)
-  local touched
-  if denied then
-    touched = write_denied(plan, header, records, values, cost)
-  else
-    write_charged(plan, header, records, values, cost, now, holder)
-  end
+local function settle_denied(shard, header, number, endpoint, plan, records, newcomers, reason, cost, now)
+  local touched = write_denied(plan, header, records, cost)
   if newcomers then H.newcomers.charge(newcomers, touched, now) end
-  local letter = LETTERS[reason]
-  local outcome = letter and letter .. (denied or passed).id or 'a'
-  local who = number .. endpoint
-  account.count(shard, header.usage_key, now, who, outcome, cost)
-  if plan.observers then count_observers(shard, header, who, cost, now) end
-  if denied then
-    local subject = sub(records[denied.i], #shard + 8)
-    account.denial(
-      shard, number, endpoint, now, denied.id, reason, cost, denied.retry, header.revision, subject
-    )
-  end
-  local sampled = plan.sampled
-  if sampled and values[sampled + 2] and record.is_sampled(values[sampled + 2]) then
-    account.arrival(shard, who, records[sampled], now, cost, denied and 'd' or 'a')
-  end
+  account.count(shard, header.usage_key, now, number, endpoint, LETTERS[reason] .. denied.id, cost)
+  local subject = sub(records[denied.i], #shard + 8)
+  account.denial(shard, number, endpoint, now, denied.id, reason, cost, denied.retry, header.revision, subject)
+end
+
+local function settle_allowed(shard, header, number, endpoint, plan, records, newcomers, cost, now, holder)
+  write_charged(plan, header, records, cost, now, holder)
+  if newcomers then H.newcomers.charge(newcomers, nil, now) end
+  account.count(shard, header.usage_key, now, number, endpoint, passed and 'b' .. passed.id or 'a', cost)
 end
 
 local function turned_away(shard, header, number, reason, now, dry)
   if not header then return refused(reason) end
   if not dry then
     local letter = reason == 'suspended' and 'p' or 'u'
-    account.count(shard, header.usage_key, now, (number or '00000') .. '000', letter, 1)
+    account.count(shard, header.usage_key, now, number or '00000', '000', letter, 1)
   end
   return refused(reason, header.revision)
 end
@@ -282,7 +281,56 @@ local function read(shard, header, records)
   return call('MGET', shard, header.usage_key, unpack_(records))
 end
 
-local locate, arguments, records_of = H.locate, H.arguments, H.records
+local locate, arguments, records_of, count_usage = H.locate, H.arguments, H.records, account.count
+local fresh = {}
+
+-- The common case in one loop: only enforced limits that live in records, and all of them admit.
+-- Returns nil, having written nothing, as soon as that is not so; then the long way decides afresh.
+local function pass(shard, header, number, endpoint, plan, records, values, cost, now)
+  local groups, tightest, left, longest, n = plan.g, nil, nil, 0, 0
+  local tightest_out
+  for i = 1, #groups do
+    local group, text = groups[i], values[i + 2]
+    local head, state
+    if text then
+      head = sub(text, 1, group.start - 1)
+      if head ~= group.plain and head ~= group.marked then return nil end
+      state = { unpack_struct(group.format, text, group.start) }
+    else
+      head, state = first_head(header, group, records[i]), group.zeros
+    end
+    local out, limits = {}, group.l
+    for j = 1, #limits do
+      local limit = limits[j]
+      local o = limit.o
+      local ok, remaining, _, wait = limit.decide(limit, state, o, now, limit.u or cost, out)
+      if not ok then return nil end
+      if not left or remaining < left then left, tightest, tightest_out = remaining, limit, out end
+      if wait > longest then longest = wait end
+      if limit.P then
+        n = n + 1
+        tats[n] = out[o]
+      end
+    end
+    if group.numbers == 2 then
+      fresh[i] = head .. pack(group.format, out[1], out[2])
+    else
+      fresh[i] = head .. pack(group.format, unpack_(out, 1, group.numbers))
+    end
+  end
+  for i = 1, #groups do call('SET', records[i], fresh[i], 'PX', groups[i].ttl) end
+  count_usage(shard, header.usage_key, now, number, endpoint, 'a', cost)
+  local sampled = plan.sampled
+  if sampled and byte(fresh[sampled], 1) == 2 then
+    account.arrival(shard, number .. endpoint, records[sampled], now, cost, 'a')
+  end
+  local receipt = n == 1 and pack(plan.receipt, now, plan.mark, tats[1])
+    or pack(plan.receipt, now, plan.mark, unpack_(tats, 1, n))
+  return {
+    1, 'ok', tightest.name, tightest.hq, left, tightest.kernel.reset(tightest, tightest_out, tightest.o, now),
+    0, longest, header.revision, '', receipt, plan.f,
+  }
+end
 
 local function check(call_keys, args, now, dry)
   local tenant, endpoint = args[1], args[2]
@@ -304,14 +352,27 @@ local function check(call_keys, args, now, dry)
   end
   if cost == '*' then cost = default end
   local newcomers = dimensions and H.newcomers.admit(shard, header, number, plan, records, values, dimensions, now)
+  if plan.simple and not rows and not dry and not newcomers and not header.bypass then
+    local quick = pass(shard, header, number, endpoint_number, plan, records, values, cost, now)
+    if quick then return quick end
+  end
   local holder = holder_of(plan, dimensions, now)
   local switched = header.bypass and bypassed(header, tenant, endpoint, now)
   judge(plan, records, values, cost, now, holder, switched)
   local why = reason_of(newcomers and newcomers.overflow)
-  if dry then return answer(plan, header.revision, why, cost, now, holder, '', rows) end
-  settle(shard, header, number, endpoint_number, plan, records, values, newcomers, why, cost, now, holder)
-  local receipt = denied and '' or receipt_of(plan, now)
-  return answer(plan, header.revision, why, cost, now, holder, receipt, rows)
+  local revision = header.revision
+  if dry then return answer(plan, revision, why, cost, now, holder, '', rows) end
+  if denied then
+    settle_denied(shard, header, number, endpoint_number, plan, records, newcomers, why, cost, now)
+  else
+    settle_allowed(shard, header, number, endpoint_number, plan, records, newcomers, cost, now, holder)
+  end
+  if plan.observers then count_observers(shard, header, number, endpoint_number, cost, now) end
+  local sampled = plan.sampled
+  if sampled and heads[sampled] == plan.g[sampled].marked then
+    account.arrival(shard, number .. endpoint_number, records[sampled], now, cost, denied and 'd' or 'a')
+  end
+  return answer(plan, revision, why, cost, now, holder, not denied and receipt_of(plan, now), rows)
 end
 
 H.define('check', {}, check)

@@ -34,6 +34,6 @@ H.define('report', { 'allow-oom' }, function(keys, args, now)
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
-  H.account.count(shard, header.usage_key, now, number .. endpoint, outcome, cost, count)
+  H.account.count(shard, header.usage_key, now, number, endpoint, outcome, cost, count)
   return 1
 end)

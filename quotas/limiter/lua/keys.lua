@@ -21,7 +21,6 @@ function keys.staged(shard, version, part) return shard .. ':s:' .. version .. '
 function keys.enforcers() return keys.ALL .. ':e' end
 function keys.enforcer_info() return keys.ALL .. ':i' end
 
-function keys.owner(shard, number) return shard .. ':' .. number end
 keys.EVERYONE = keys.ALL .. ':g'
 
 -- The network an IPv6 address is counted by (/64), or the IPv4 address inside it; nil: not an address.
@@ -48,12 +47,8 @@ local function network(text)
   return out
 end
 
-local function plain(value)
-  return #value <= 32 and match(value, '^[%w%.@_%-]+$')
-end
-
 function keys.value(dimension, value)
-  if plain(value) then return value end
+  if #value <= 32 and match(value, '^[%w%.@_%-]+$') then return value end
   if dimension == 'ip' and #value < 64 then
     local net = network(value)
     if net then return net end
@@ -61,36 +56,44 @@ function keys.value(dimension, value)
   return '#' .. sha1hex(value)
 end
 
--- The subject part of a key: definition, the alternative that applied, its values. Of the alternatives
--- the first whose dimensions were all sent; none sent: the last one, with "absent" (empty) values.
-function keys.subject(group, dimensions)
+-- The first alternative whose dimensions were all sent, with its values; none: the last one, in which
+-- what was not sent is empty ("absent"), never left out.
+local function values_of(names, dimensions)
+  local values, complete = {}, true
+  for i = 1, #names do
+    local value = dimensions[names[i]]
+    complete = complete and value
+    values[i] = value and keys.value(names[i], value) or ''
+  end
+  return concat(values, ','), complete
+end
+
+local function subject(group, dimensions)
   local alternatives = group.d
   for a = 1, #alternatives do
-    local names = alternatives[a]
-    local first = dimensions[names[1]]
-    if #names == 1 then
-      if first then return group.tails[a] .. keys.value(names[1], first) end
-    else
-      local values, complete = {}, true
-      for i = 1, #names do
-        local value = dimensions[names[i]]
-        complete = complete and value
-        values[i] = value and keys.value(names[i], value) or ''
-      end
-      if complete or a == #alternatives then return group.tails[a] .. concat(values, ',') end
-    end
+    local values, complete = values_of(alternatives[a], dimensions)
+    if complete or a == #alternatives then return group.paths[a], values end
   end
-  return group.tails[#alternatives]
 end
 
-function keys.overflow(group) return group.tails[1] .. '*' end
-
--- A record's key, kept within 100 bytes; 128 with the suffix of a ring or of holders.
-function keys.record(owner, scope, subject)
-  local key = owner .. scope .. subject
-  if #key <= 100 then return key end
-  return owner .. ':#' .. sha1hex(scope .. subject)
+-- Kept within 100 bytes; 128 with the suffix of a ring or of holders.
+local function bounded(owner, path, value)
+  if #owner + #path + #value <= 100 then return owner .. path .. value end
+  return owner .. ':#' .. sha1hex(path .. value)
 end
+
+-- A record's key: owner, scope, and unless it is the owner's as a whole, definition, alternative and values.
+function keys.record(owner, group, dimensions)
+  if not group.d then return owner .. group.scope end
+  local single = group.single
+  local value = single and dimensions[single]
+  if value and #value <= 32 and not find(value, '[^%w%.@_%-]') and value ~= '' then
+    return owner .. group.paths[1] .. value
+  end
+  return bounded(owner, subject(group, dimensions))
+end
+
+function keys.overflow(owner, group) return bounded(owner, group.paths[1], '*') end
 
 function keys.ring(record, limit) return record .. ':l:' .. limit.id end
 function keys.holders(record, limit) return record .. ':h:' .. limit.id end

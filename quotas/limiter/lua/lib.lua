@@ -3,13 +3,13 @@
 -- inside its functions: H.bind fetches them once, at the first call.
 local H = { kinds = {}, functions = {} }
 local call, protected_call
-local floor, ceil, max, min, huge, sub, byte, rep, format, match, gmatch, concat, unpack_, tonumber_
+local floor, ceil, max, min, huge, sub, byte, rep, format, find, match, gmatch, concat, unpack_, tonumber_
 local pack, unpack_struct, sha1hex, json_decode
 
 function H.bind()
   floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
   sub, byte, rep, format = string.sub, string.byte, string.rep, string.format
-  match, gmatch, concat = string.match, string.gmatch, table.concat
+  find, match, gmatch, concat = string.find, string.match, string.gmatch, table.concat
   unpack_, tonumber_ = unpack, tonumber
   pack, unpack_struct = struct.pack, struct.unpack
   call, protected_call, sha1hex, json_decode = redis.call, redis.pcall, redis.sha1hex, cjson.decode

@@ -41,6 +41,7 @@ function H.arguments(args, first)
   return cost, nil, first + (rows and 2 or 1), rows
 end
 
+local record_key = H.keys.record
 local crc_table
 
 local function crc32(text)
@@ -102,15 +103,10 @@ end
 
 -- The record's key of each group of a plan.
 function H.records(shard, number, plan, dimensions)
-  local groups, found = plan.g, {}
+  local groups, owner, found = plan.g, shard .. ':' .. number, {}
   for i = 1, #groups do
     local group = groups[i]
-    if not group.d and not group.a then
-      found[i] = shard .. ':' .. number .. group.scope -- as keys.record makes it, without the calls
-    else
-      local owner = group.a and H.keys.EVERYONE or H.keys.owner(shard, number)
-      found[i] = H.keys.record(owner, group.scope, group.d and H.keys.subject(group, dimensions) or '')
-    end
+    found[i] = record_key(group.a and H.keys.EVERYONE or owner, group, dimensions)
   end
   return found
 end

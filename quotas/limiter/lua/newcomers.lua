@@ -20,8 +20,7 @@ function newcomers.admit(shard, header, number, plan, records, values, dimension
         found.tat = found.tat + found.interval
         found.price[i] = found.interval
       else
-        local owner = group.a and H.keys.EVERYONE or H.keys.owner(shard, number)
-        records[i] = H.keys.record(owner, group.scope, H.keys.overflow(group))
+        records[i] = H.keys.overflow(group.a and H.keys.EVERYONE or shard .. ':' .. number, group)
         values[i + 2] = call('GET', records[i])
         found.overflow = true
       end

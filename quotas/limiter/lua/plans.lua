@@ -50,10 +50,12 @@ local function prepare_group(group, calendars)
   end
   group.scope = ':' .. group.c
   group.ttl = format('%d', group.ttl)
-  group.tails = {}
+  group.paths = {}
   for a = 1, #(group.d or {}) do
-    group.tails[a] = ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
+    group.paths[a] = group.scope .. ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
   end
+  -- A path too long for a plain key goes the way that bounds it.
+  if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then group.single = group.d[1][1] end
   H.record.prepare(group)
   return true
 end
@@ -70,9 +72,11 @@ local function prepare_plan(plan, shard)
       if limit.P and not limit.x then plan.tats = plan.tats + 1 end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
       plan.observers = plan.observers or not limit.enforced
+      plan.carries = plan.carries or limit.x
       plan.beside = plan.beside or limit.kernel.ring or limit.kernel.holders
     end
   end
+  plan.simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
   plan.receipt = '<dc8' .. rep('d', plan.tats)
   return plan
 end

@@ -6,8 +6,6 @@
 local record = {}
 H.record = record
 
-record.PLAIN, record.SAMPLED = '\1', '\2'
-
 -- Called once per decoded plan.
 function record.prepare(group)
   local header, formats, o = string.char(#group.l), '<', 1
@@ -17,7 +15,7 @@ function record.prepare(group)
     limit.o = o
     o = o + limit.kernel.width
   end
-  group.header, group.format = header, formats
+  group.plain, group.marked, group.format = '\1' .. header, '\2' .. header, formats
   group.start, group.numbers = #header + 2, o - 1
   group.zeros = record.fresh(group)
 end
@@ -82,7 +80,8 @@ local function copy(limit, old, numbers, state, promoted)
   if promoted and limit.kernel.ring then limit.kernel.move(state, limit.o) end
 end
 
-local function adopt(group, text, now, key)
+-- The state of a record that was written under another plan.
+function record.adopt(group, text, now, key)
   local found, numbers = parse(text)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do
@@ -99,22 +98,16 @@ local function adopt(group, text, now, key)
   return state
 end
 
--- The state in a record, in the order of the plan.
+-- For the rarer functions; hr_check has the same inline. `head` is how the record begins.
 function record.read(group, text, now, key)
-  if sub(text, 2, group.start - 1) == group.header then
+  local head = sub(text, 1, group.start - 1)
+  if head == group.plain or head == group.marked then
     return { unpack_struct(group.format, text, group.start) }
   end
-  return adopt(group, text, now, key)
+  return record.adopt(group, text, now, key)
 end
 
-function record.is_sampled(text) return byte(text, 1) == 2 end
-
-function record.write(group, key, state, mark)
-  local body
-  if group.numbers == 2 then
-    body = pack(group.format, state[1], state[2])
-  else
-    body = pack(group.format, unpack_(state, 1, group.numbers))
-  end
-  call('SET', key, mark .. group.header .. body, 'PX', group.ttl)
+function record.write(group, key, state, text)
+  local head = byte(text, 1) == 2 and group.marked or group.plain
+  call('SET', key, head .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
 end

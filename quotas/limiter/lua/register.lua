@@ -4,6 +4,6 @@ for i = 1, #H.functions do
   redis.register_function({
     function_name = '@PREFIX@' .. name,
     flags = flags,
-    callback = function(keys, args) return H.run(body, keys, args) end,
+    callback = H.with_time(body),
   })
 end

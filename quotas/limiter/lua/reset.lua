@@ -27,7 +27,7 @@ H.define('reset', { 'allow-oom' }, function(keys, args, now)
           count = count + 1
         end
       end
-      if count > before then H.record.write(group, records[i], state, sub(text, 1, 1)) end
+      if count > before then H.record.write(group, records[i], state, text) end
     end
   end
   return count
