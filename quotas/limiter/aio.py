@@ -168,16 +168,21 @@ class AsyncLimiter:
         return self._line
 
     def _attend(self) -> None:
-        """Heartbeat, reports and plans, over the same connection; nobody waits for them."""
         if self._line is None or self._closed:
             return
         self._tick = self._line.loop.call_later(TICK_S, self._attend)
         # While the breaker is open a request finds out whether the store is back, not we.
         if self._core.breaker.state is State.CLOSED:
-            chores = self._core.chores.take()
-            if chores:
-                asked = self._line.ask([chore.command for chore in chores], self._patience_s)
-                asked.add_done_callback(lambda answer: self._settle(chores, answer))
+            self._do_chores(self._line)
+
+    def _do_chores(self, line: Line) -> asyncio.Future[list[Any]] | None:
+        """Heartbeat, reports and plans, over the same connection; no check waits for them."""
+        chores = self._core.chores.take()
+        if not chores:
+            return None
+        asked = line.ask([chore.command for chore in chores], self._patience_s)
+        asked.add_done_callback(lambda answer: self._settle(chores, answer))
+        return asked
 
     def _settle(self, chores: list[Chore], answer: asyncio.Future[list[Any]]) -> None:
         unanswered = answer.cancelled() or answer.exception() is not None

@@ -47,6 +47,8 @@ class Check:
             raise ValueError(
                 f"cost {cost!r} must be a whole number from 1 to {COST_MAX}, or None for the endpoint's own."
             )
+        if len(self.subject) > DIMENSIONS_MAX:
+            raise ValueError(f"a subject has at most {DIMENSIONS_MAX} dimensions.")
         for dimension, value in self.subject.items():
             if not is_dimension(dimension):
                 raise ValueError(f"{dimension!r} cannot be a dimension of a subject; use names such as ip, key, user.")

@@ -60,7 +60,12 @@ def publish(store: redis.Redis, published: Configuration) -> None:
     with store.pipeline(transaction=False) as pipe:
         for shard, image in enumerate(compiler.image.shards):
             if image.entries:
-                pipe.hset(keys.tenants(shard), mapping={**image.entries})
-            pipe.hset(keys.config(shard), mapping={**image.config})
+                pipe.hset(keys.tenants(shard), items=[part for pair in image.entries.items() for part in pair])
+            pipe.hset(keys.config(shard), items=[part for pair in image.config.items() for part in pair])
             pipe.set(keys.shard_prefix(shard), image.token)
         pipe.execute()
+
+
+def fcalls(store: redis.Redis) -> int:
+    """How many functions the store has run since its statistics were reset."""
+    return int(store.info("commandstats").get("cmdstat_fcall", {}).get("calls", 0))
