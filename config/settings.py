@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from logging import LogRecord
-
 from config import env
+from config.logs import but_health, outages_in_one_line
 from config.places import places
 
 _PLACES = places()
@@ -96,18 +95,18 @@ USE_TZ = True
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True
 
-
-def _is_not_about_health(record: LogRecord) -> bool:
-    return "/healthz" not in record.getMessage()
-
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    # The supervisor and every load balancer ask each second, and its answer already says what is wrong.
-    "filters": {"but_health": {"()": "django.utils.log.CallbackFilter", "callback": _is_not_about_health}},
-    "loggers": {"django.request": {"filters": ["but_health"]}},
+    "filters": {
+        "but_health": {"()": "django.utils.log.CallbackFilter", "callback": but_health},
+        "outages_in_one_line": {"()": "django.utils.log.CallbackFilter", "callback": outages_in_one_line},
+    },
+    "loggers": {
+        "django.request": {"filters": ["but_health"]},
+        "celery.app.trace": {"filters": ["outages_in_one_line"]},
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
 }

@@ -41,6 +41,8 @@ def main() -> int:
         os.environ["HEADROOM_HOME"] = str(home.home)
         os.environ["SECRET_KEY"] = env.text("SECRET_KEY", "") or home.secret()
         os.environ.setdefault("HEADROOM_HTTPS", "0")
+        # Somebody else's database gets nothing that was not asked for.
+        os.environ.setdefault("HEADROOM_DEMO", "0" if env.text("DATABASE_URL", "") else "1")
         settings.SECRET_KEY  # noqa: B018 - reads every variable before anything starts
     if "--end-with-parent" in sys.argv:
         _end_with_parent()
@@ -134,7 +136,10 @@ def _first_line(error: Exception) -> str:
 
 def preparations() -> Mapping[str, list[str]]:
     """What has to be done before the programs start, in this order."""
-    return {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
+    steps = {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
+    if settings.HEADROOM_DEMO:
+        steps["seed"] = ["manage.py", "seed"]
+    return steps
 
 
 def programs(port: int) -> Mapping[str, list[str]]:

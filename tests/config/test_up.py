@@ -95,6 +95,7 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     status, body = up.health()
     assert status == 200
     assert body["status"] == "ok"
+    assert body["published_revision"] > 0
 
     for name in ("uvicorn", "valkey", "postgres"):
         kill_one(up, name)
