@@ -48,6 +48,7 @@ class Tenant(models.Model):
 
     class Meta:
         ordering = ["name"]
+        indexes = [models.Index(fields=["tier"], condition=~Q(handovers=[]), name="tenant_handed_over")]
         constraints = [
             named(TENANT_NAME, "tenant_name"),
             models.CheckConstraint(condition=Q(number__gt=0, number__lt=TENANT_NUMBERS), name="tenant_number"),

@@ -52,11 +52,18 @@ def configuration_part(
     return _load(named, policies, Override.objects.filter(tenant__name__in=tenants), in_revisions)
 
 
-def tenants_with_own_limits(*, tiers: Collection[str] | None = None) -> list[str]:
-    """Those whom the plain plan of their tier does not serve; of all tiers, or of some."""
-    own = Q(policies__isnull=False) | Q(overrides__isnull=False) | ~Q(handovers=[])
-    tenants = Tenant.objects.filter(own) if tiers is None else Tenant.objects.filter(own, tier__name__in=tiers)
-    return list(tenants.order_by("name").values_list("name", flat=True).distinct())
+def tenants_with_own_limits(*, tiers: Collection[str]) -> frozenset[str]:
+    """The tenants of these tiers whom the plain plan of the tier does not serve."""
+    of_tiers = {"tenant__tier__name__in": tiers}
+    handed_over = Tenant.objects.exclude(handovers=[]).filter(tier__name__in=tiers)
+    return frozenset(
+        Policy.objects.filter(**of_tiers)
+        .values_list("tenant__name", flat=True)
+        .union(
+            Override.objects.filter(**of_tiers).values_list("tenant__name", flat=True),
+            handed_over.values_list("name", flat=True),
+        )
+    )
 
 
 def _load(

@@ -21,10 +21,10 @@ from tenants.models import Tier
 
 def check_enforceable(targets: Targets) -> None:
     tiers = set(Tier.objects.values_list("name", flat=True)) if targets.is_common else set(targets.tiers)
-    concerned = {*targets.tenants, *tenants_with_own_limits(tiers=tiers)}
+    concerned = (targets.tenants - targets.newcomers) | tenants_with_own_limits(tiers=tiers)
     configuration = configuration_part(tenants=concerned, tiers=tiers, in_revisions=True)
     now_us = to_us(timezone.now())
-    touched = Touched(frozenset(concerned), frozenset(tiers), targets.is_common)
+    touched = Touched(concerned, frozenset(tiers), targets.is_common)
     broken = check_compiles(configuration, touched, now_us, clustered=False)
     problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
     problems += _override_problems(configuration, now_us)

@@ -14,14 +14,16 @@ MOST_NAMES = 5_000
 @dataclass(frozen=True, slots=True)
 class Targets:
     tenants: frozenset[str]
+    newcomers: frozenset[str]  # tenants that have just been created, and have what their tier has
     tiers: frozenset[str]
     is_common: bool  # endpoints or global limits, which every plan holds
 
     @classmethod
     def of(cls, touched: Iterable[str], before: Mapping[str, State], after: Mapping[str, State]) -> Targets:
         found = {target for key in touched for state in (before[key], after[key]) for target in _targets(key, state)}
-        names = {kind: frozenset(name for k, name in found if k == kind) for kind in (TENANT, TIER)}
-        return cls(names[TENANT], names[TIER], any(kind == ENDPOINT for kind, _ in found))
+        tenants, tiers = (frozenset(name for k, name in found if k == kind) for kind in (TENANT, TIER))
+        newcomers = frozenset(name for name in tenants if before.get(key_of(TENANT, name), {}) is None)
+        return cls(tenants, newcomers, tiers, any(kind == ENDPOINT for kind, _ in found))
 
     def texts(self) -> list[str]:
         """As the outbox has them."""

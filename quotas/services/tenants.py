@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from zoneinfo import available_timezones
 
+from quotas.algorithms.periods import known_zones
 from quotas.models import Revision
 from quotas.policy.spec import Carry
 from quotas.policy.validate import tenant_name, tier_name
@@ -124,6 +124,6 @@ def _label(text: str) -> str:
 
 
 def _timezone(name: str) -> str:
-    if name not in available_timezones():
+    if name not in known_zones():
         raise refuse("timezone", "timezone", f"timezone {name!r} is unknown; use an IANA name such as Europe/Berlin")
     return name

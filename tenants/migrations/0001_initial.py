@@ -58,6 +58,10 @@ class Migration(migrations.Migration):
                 'constraints': [models.CheckConstraint(condition=models.Q(('key_id__regex', '^([a-z0-9]{8,32})$')), name='api_key_id'), models.CheckConstraint(condition=models.Q(('secret_hash__regex', '^([0-9a-f]{64})$')), name='api_key_secret_hash'), models.CheckConstraint(condition=models.Q(('scopes__len__gt', 0)), name='api_key_scopes'), models.CheckConstraint(condition=models.Q(('revoked_at', None), ('revoked_at__gte', models.F('created')), _connector='OR'), name='api_key_revoked_after_created')],
             },
         ),
+        migrations.AddIndex(
+            model_name='tenant',
+            index=models.Index(condition=models.Q(('handovers', []), _negated=True), fields=['tier'], name='tenant_handed_over'),
+        ),
         migrations.AddConstraint(
             model_name='tenant',
             constraint=models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9-]{0,62})$')), name='tenant_name'),

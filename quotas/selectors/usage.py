@@ -1,0 +1,201 @@
+"""What was asked, allowed and denied, over one of a few spans.
+
+Each span has the rollup that answers it in at most ninety steps, so that a reading costs the same
+however long the history is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from quotas.models.usage import (
+    LET_THROUGH,
+    REFUSED,
+    DrainState,
+    GapRecord,
+    Rollup,
+    UsageDay,
+    UsageHour,
+    UsageMinute,
+    UsageStep,
+)
+from tenants.models import Tenant
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNKNOWN_TENANT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    key: str
+    words: str
+    rollup: type[Rollup]
+    steps: int
+
+
+SPANS = {
+    span.key: span
+    for span in (
+        Span("15m", "15 minutes", UsageStep, 90),
+        Span("1h", "hour", UsageMinute, 60),
+        Span("24h", "24 hours", UsageHour, 24),
+        Span("14d", "14 days", UsageDay, 14),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    allowed: int = 0
+    denied: int = 0
+
+    @property
+    def asked(self) -> int:
+        return self.allowed + self.denied
+
+    @property
+    def allowed_share(self) -> float:
+        return self.allowed / self.asked if self.asked else 0.0
+
+    @property
+    def denied_share(self) -> float:
+        return self.denied / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step; `seconds` is how much of it was measured, 0: nothing is known of it."""
+
+    start: datetime
+    counts: Counts
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUsage:
+    number: int
+    name: str
+    tier: str
+    counts: Counts
+    series: Sequence[Counts]  # as many as the span has steps
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    span: Span
+    begin: datetime
+    end: datetime
+    total: Counts
+    points: Sequence[Point]
+    tenants: Sequence[TenantUsage]  # most denied first, then most asked
+    others: Counts  # of tenants that are not shown
+    active_tenants: int
+    denied_tenants: int
+    all_tenants: int
+    gaps: Sequence[GapRecord]
+    drained_at: datetime | None  # None: nothing was ever drained
+
+    @property
+    def other_tenants(self) -> int:
+        return self.active_tenants - len(self.tenants)
+
+    @property
+    def measured_seconds(self) -> float:
+        return sum(point.seconds for point in self.points)
+
+
+def usage_read(span: Span, now: datetime, *, most_tenants: int = 50) -> Usage:
+    step = span.rollup.step
+    end = now - (now - EPOCH) % step + step
+    starts = [end - i * step for i in range(span.steps, 0, -1)]
+    rows = span.rollup._default_manager.filter(start__gte=starts[0], start__lt=end)
+    state = DrainState.objects.first()
+    drained_at = state.drained_at if state else None
+    gaps = list(GapRecord.objects.filter(end__gt=starts[0], start__lt=end).order_by("start"))
+    by_tenant = {number: counts for (number,), counts in _sums(rows, "tenant_number")}
+    order = sorted(by_tenant, key=lambda number: (-by_tenant[number].denied, -by_tenant[number].asked, number))
+    return Usage(
+        span=span,
+        begin=starts[0],
+        end=end,
+        total=_total(by_tenant.values()),
+        points=_points(starts, step, {start: counts for (start,), counts in _sums(rows, "start")}, gaps, drained_at),
+        tenants=_tenants(order[:most_tenants], by_tenant, rows, starts),
+        others=_total(by_tenant[number] for number in order[most_tenants:]),
+        active_tenants=len(order),
+        denied_tenants=sum(counts.denied > 0 for counts in by_tenant.values()),
+        all_tenants=Tenant.objects.count(),
+        gaps=gaps,
+        drained_at=drained_at,
+    )
+
+
+def _sums(rows: QuerySet[Rollup], *names: str) -> Iterator[tuple[tuple[Any, ...], Counts]]:
+    allowed = Coalesce(Sum("count", filter=Q(outcome__in=LET_THROUGH)), 0)
+    denied = Coalesce(Sum("count", filter=Q(outcome__in=REFUSED)), 0)
+    for *key, let, refused in rows.order_by().values_list(*names).annotate(allowed=allowed, denied=denied):
+        # Sums of bigint are numeric in Postgres.
+        counts = Counts(int(let), int(refused))
+        if counts.asked:
+            yield tuple(key), counts
+
+
+def _total(counts: Iterable[Counts]) -> Counts:
+    pairs = [(each.allowed, each.denied) for each in counts]
+    return Counts(sum(allowed for allowed, _ in pairs), sum(denied for _, denied in pairs))
+
+
+def _points(
+    starts: Sequence[datetime],
+    step: timedelta,
+    counts: Mapping[datetime, Counts],
+    gaps: Sequence[GapRecord],
+    drained_at: datetime | None,
+) -> list[Point]:
+    return [
+        Point(start, counts.get(start, Counts()), _measured(start, start + step, gaps, drained_at)) for start in starts
+    ]
+
+
+def _measured(start: datetime, end: datetime, gaps: Sequence[GapRecord], drained_at: datetime | None) -> float:
+    """Seconds of [start, end) that were drained and lie in no gap."""
+    if drained_at is None:
+        return 0.0
+    until = min(end, drained_at)
+    lost = timedelta(0)
+    reached = start
+    for gap in gaps:  # in order of their start; they may overlap
+        gap_end = min(gap.end, until)
+        lost += max(gap_end - max(gap.start, reached), timedelta(0))
+        reached = max(reached, gap_end)
+    return max((until - start - lost).total_seconds(), 0.0)
+
+
+def _tenants(
+    numbers: Sequence[int], counts: Mapping[int, Counts], rows: QuerySet[Rollup], starts: Sequence[datetime]
+) -> list[TenantUsage]:
+    known = Tenant.objects.select_related("tier").in_bulk(numbers)
+    series: dict[int, dict[datetime, Counts]] = defaultdict(dict)
+    for (number, start), each in _sums(rows.filter(tenant_number__in=numbers), "tenant_number", "start"):
+        series[number][start] = each
+    return [
+        TenantUsage(
+            number=number,
+            name=known[number].name if number in known else _nameless(number),
+            tier=known[number].tier.name if number in known else "",
+            counts=counts[number],
+            series=[series[number].get(start, Counts()) for start in starts],
+        )
+        for number in numbers
+    ]
+
+
+def _nameless(number: int) -> str:
+    return "unknown tenants" if number == UNKNOWN_TENANT else f"removed tenant {number}"
