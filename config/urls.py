@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from config.health import healthz
 from config.metrics import metrics
@@ -10,4 +10,5 @@ urlpatterns = [
     path("healthz", healthz),
     path("metrics", metrics),
     path("admin/", admin.site.urls),
+    path("", include("dashboards.urls")),
 ]

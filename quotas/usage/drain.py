@@ -36,6 +36,7 @@ Observer = Callable[[str], None]
 @dataclass(slots=True)
 class Summary:
     at: datetime
+    first: datetime  # the earliest moment anything was counted for
     batches: int = 0
     rows: int = 0
     cells: int = 0
@@ -56,7 +57,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summ
     """Any number may run at once; `on_step` hears of taken, read, registered, added, committed and done."""
     taken = take(server, settings.HEADROOM_SHARDS)
     on_step("taken")
-    summary = Summary(taken.at)
+    summary = Summary(taken.at, taken.at)
     for shards in groups(taken.sizes):
         batches = read(server, taken, shards)
         on_step("read")
@@ -64,7 +65,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summ
         on_step("committed")
         forget(server, batches)
         on_step("done")
-    _note_drained(taken)
+    _note_drained(taken, summary.first)
     return summary
 
 
@@ -95,6 +96,7 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
     summary.batches += len(new)
     summary.rows += sum(batch.rows for batch in new)
     summary.cells += len(cells)
+    summary.first = min([summary.first, *(EPOCH + cell.start * rollups.SECOND for cell in cells)])
     summary.unreadable += sum(_report(batch) for batch in new)
 
 
@@ -134,20 +136,21 @@ def _report(batch: Batch) -> int:
     return batch.unreadable.count
 
 
-def _note_drained(taken: Taken) -> None:
+def _note_drained(taken: Taken, first: datetime) -> None:
     with transaction.atomic():
         _lock()
         state = DrainState.objects.filter(id=1).first()
         if state and timedelta(0) < state.drained_at - taken.at < OVERTAKEN:
             return
-        if state and state.run_id != taken.run_id:
-            _note_gap(state, taken)
+        if state is None:
+            _note_gap(EPOCH, first, "Nothing was measured before.")
+        elif state.run_id != taken.run_id:
+            # A restarted server lost at most what came before its start; one that took over, up to now.
+            end = taken.started_at if taken.started_at > state.drained_at else taken.at
+            _note_gap(min(state.drained_at, end), end, "Redis restarted, or another server took over.")
         DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
 
 
-def _note_gap(state: DrainState, taken: Taken) -> None:
-    """A restarted server lost at most what came before its start; a promoted one, up to now."""
-    end = taken.started_at if taken.started_at > state.drained_at else taken.at
-    reason = "Redis restarted or another server took over: counts of this time may be missing."
-    GapRecord.objects.create(start=min(state.drained_at, end), end=end, reason=reason)
-    log.warning("gap in usage from %s to %s: %s", state.drained_at, end, reason)
+def _note_gap(start: datetime, end: datetime, reason: str) -> None:
+    GapRecord.objects.create(start=start, end=end, reason=reason)
+    log.warning("no counts from %s to %s: %s", start, end, reason)

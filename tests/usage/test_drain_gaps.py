@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db.models import QuerySet
 
 from quotas.models.usage import DrainState, GapRecord
 from quotas.usage.drain import drain
+from quotas.usage.partitions import EPOCH
 from tests.usage.counters import Hit, count, expected, in_postgres
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def gaps() -> QuerySet[GapRecord]:
+    """Without the one that everything begins with."""
+    return GapRecord.objects.exclude(start=EPOCH)
+
+
+def test_the_time_before_the_first_count_is_a_gap(spare_valkey: Callable[..., SpareValkey]) -> None:
+    with spare_valkey().client() as client:
+        second = client.time()[0] - 3_600
+        count(client, [Hit(1, second=second), Hit(1)])
+        drain(client)
+        drain(client)
+    gap = GapRecord.objects.get()
+    assert (gap.start, gap.end) == (EPOCH, datetime.fromtimestamp(second - second % 10, UTC))
+
+
 def test_the_same_server_leaves_no_gap(spare_valkey: Callable[..., SpareValkey]) -> None:
     with spare_valkey().client() as client:
         drain(client)
         drain(client)
-    assert not GapRecord.objects.exists()
+    assert not gaps().exists()
 
 
 def test_a_restart_is_a_gap_from_the_last_drain_to_the_new_start(spare_valkey: Callable[..., SpareValkey]) -> None:
@@ -32,7 +49,7 @@ def test_a_restart_is_a_gap_from_the_last_drain_to_the_new_start(spare_valkey: C
     with server.client() as client:
         drain(client)
         drain(client)
-    gap = GapRecord.objects.get()
+    gap = gaps().get()
     assert gap.start == last
     assert last <= gap.end <= DrainState.objects.get().drained_at
     assert "Redis" in gap.reason
@@ -54,7 +71,7 @@ def test_a_server_that_took_over_is_a_gap_up_to_now(spare_valkey: Callable[..., 
     with spare_valkey().client() as old, spare_valkey().client() as promoted:
         last = drain(old).at
         now = drain(promoted).at
-    gap = GapRecord.objects.get()
+    gap = gaps().get()
     assert (gap.start, gap.end) == (last, now)
 
 
@@ -64,4 +81,4 @@ def test_a_drain_that_was_overtaken_records_nothing(spare_valkey: Callable[..., 
         DrainState.objects.update(drained_at=drain(new).at + timedelta(seconds=5))
         drain(old)
         assert DrainState.objects.get().run_id == new.info("server")["run_id"]
-    assert not GapRecord.objects.exists()
+    assert not gaps().exists()

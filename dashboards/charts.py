@@ -1,0 +1,117 @@
+"""Charts as numbers: paths and ticks that a template puts into SVG.
+
+Positions are percentages and paths live in a box of 1000 × 1000 that is stretched to fit, so a chart has
+the width of its card and its text never scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+BOX = 1000
+SMALLEST_POWER = -2  # a tick is written with two digits
+NARROWEST = 0.25  # percent; a gap of seconds must be seen among days
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: str  # percent
+    label: str
+    anchor: str = "middle"
+    minor: bool = False  # left out where there is little room
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    at: str
+    width: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    line: str
+    area: str
+    ticks: Sequence[Tick]
+
+
+def panel(values: Sequence[float | None], divisions: int) -> Panel:
+    """Steps over equal times; None is unknown and breaks the line."""
+    top = nice_top(max((value for value in values if value is not None), default=0), divisions)
+    runs = list(_runs(values))
+    return Panel(
+        line="".join(_line(first, run, len(values), top) for first, run in runs),
+        area="".join(_area(first, run, len(values), top) for first, run in runs),
+        ticks=[Tick(_percent(100 - 100 * i / divisions), number(top * i / divisions)) for i in range(divisions + 1)],
+    )
+
+
+def spark(values: Sequence[float]) -> Panel:
+    """A line without axis; flat at the bottom if there was nothing."""
+    top = max(values, default=0) * 1.08 or 1
+    return Panel(_line(0, values, len(values), top), _area(0, values, len(values), top), ())
+
+
+def nice_top(largest: float, divisions: int) -> float:
+    """The least number from `largest` up whose equal parts are 1, 2 or 5 times a power of ten."""
+    part = largest / divisions or 1
+    steps = (n * 10.0**power for power in range(SMALLEST_POWER, 18) for n in (1, 2, 5))
+    return next(step for step in steps if step >= part) * divisions
+
+
+def _runs(values: Sequence[float | None]) -> Iterator[tuple[int, list[float]]]:
+    """Stretches of known values, each with the place of its first."""
+    for known, group in groupby(enumerate(values), key=lambda pair: pair[1] is not None):
+        if known:
+            pairs = [(i, value) for i, value in group if value is not None]
+            yield pairs[0][0], [value for _, value in pairs]
+
+
+def _line(first: int, run: Sequence[float], steps: int, top: float) -> str:
+    heights = [f"{BOX * (1 - value / top):.1f}" for value in run]
+    path = f"M{BOX * first / steps:.1f} {heights[0]}" if heights else ""
+    return path + "".join(f"V{y}H{BOX * (first + i + 1) / steps:.1f}" for i, y in enumerate(heights))
+
+
+def _area(first: int, run: Sequence[float], steps: int, top: float) -> str:
+    return f"{_line(first, run, steps, top)}V{BOX}H{BOX * first / steps:.1f}Z" if run else ""
+
+
+def bands(times: Sequence[tuple[datetime, datetime, str]], begin: datetime, end: datetime) -> list[Band]:
+    """Where nothing is known, as far as it can be seen."""
+    found = []
+    for start, stop, title in times:
+        left, right = _share(start, begin, end), _share(stop, begin, end)
+        width = min(max(right - left, NARROWEST), 100)
+        found.append(Band(_percent(min(left, 100 - width)), _percent(width), title))
+    return found
+
+
+def time_ticks(begin: datetime, end: datetime, every: timedelta, form: str) -> list[Tick]:
+    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
+    moment = midnight + -(-(begin - midnight) // every) * every
+    ticks: list[Tick] = []
+    while moment < end:
+        at = _share(moment, begin, end)
+        anchor = "start" if at < 2 else "end" if at > 98 else "middle"
+        ticks.append(Tick(_percent(at), f"{moment:{form}}", anchor, minor=len(ticks) % 2 == 1))
+        moment += every
+    return ticks
+
+
+def _share(moment: datetime, begin: datetime, end: datetime) -> float:
+    return min(max(100 * ((moment - begin) / (end - begin)), 0.0), 100.0)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def number(value: float) -> str:
+    """As many digits as a reader needs."""
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
