@@ -13,7 +13,10 @@ from hypothesis import settings as hypothesis_settings
 from config.embedded import Server, start_postgres
 from config.places import Places, places
 from tests.faults.proxy import Proxy
+from tests.figures import figures, pytest_terminal_summary
 from tests.valkeys import SpareValkey
+
+__all__ = ["figures", "pytest_terminal_summary"]
 
 # The cores are shared with the servers under test, so the time of one example says nothing.
 hypothesis_settings.register_profile("headroom", deadline=None)
