@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.models.revision import Outbox
+from django.db.models import Max
+
+from quotas.models.revision import Outbox, Revision
 from quotas.policy.book import Touched
 
 EVERYTHING = "everything"
@@ -20,7 +22,7 @@ class Work:
     rows: tuple[int, ...]
     touched: Touched
     is_everything: bool  # too much was touched to list it
-    has_revisions: bool
+    revisions: frozenset[int]
     api_keys: frozenset[str]
     oldest: datetime | None
 
@@ -36,10 +38,15 @@ def work_read() -> Work:
         rows=tuple(row.pk for row in rows),
         touched=Touched(_named(names, "tenant:"), _named(names, "tier:"), COMMON in names),
         is_everything=EVERYTHING in names,
-        has_revisions=bool(revisions),
+        revisions=frozenset(row.revision_id for row in revisions if row.revision_id is not None),
         api_keys=frozenset(name for row in rows if row.kind == Outbox.Kind.API_KEYS for name in row.touched),
         oldest=min((row.created for row in rows), default=None),
     )
+
+
+def revision_newest() -> int:
+    newest: int | None = Revision.objects.aggregate(newest=Max("number"))["newest"]
+    return newest or 0
 
 
 def work_settle(work: Work) -> None:

@@ -24,7 +24,7 @@ from quotas.policy.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.api_keys import ApiKeyIndex
 from quotas.publishing.last_good import restore_last_good
-from quotas.publishing.outbox import Work, work_read, work_settle
+from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
 from quotas.publishing.shards import Shards, SupersededError, digest_of
 from quotas.selectors.configuration import configuration_load, configuration_part, one_moment
 
@@ -72,9 +72,9 @@ class Publisher:
         self.is_loaded = False
         self._is_in_doubt = True
 
-    def publish(self) -> bool:
-        """One pass; whether it had anything to do."""
-        now_us = store.now_us(self._client)
+    def publish(self, now_us: int | None = None) -> bool:
+        """One pass, at Redis' own time unless told; whether it had anything to do."""
+        now_us = now_us or store.now_us(self._client)
         if self._compiler.month_us != month_start_us(now_us):
             self.forget()
         work, parts = self._read(now_us)
@@ -97,17 +97,23 @@ class Publisher:
         with one_moment():
             work = work_read()
             self._step(Step.READ)
-            if work.has_revisions:
+            if work.revisions:
                 revisions_stamp(now_us)
                 self._step(Step.STAMPED)
+            if self._has_missed(work):
+                self.forget()
             parts = self._load(work)
         self._step(Step.LOADED)
         return work, parts
 
+    def _has_missed(self, work: Work) -> bool:
+        """Whether somebody else has settled a revision that the image does not have. Numbers have no gaps."""
+        return not work.revisions.issuperset(range(self.image.revision + 1, revision_newest() + 1))
+
     def _load(self, work: Work) -> Configuration | None:
         if not self.is_loaded or work.is_everything:
             return configuration_load()
-        if not work.has_revisions:
+        if not work.revisions:
             return None
         return configuration_part(tenants=work.touched.tenants, tiers=work.touched.tiers)
 

@@ -1,0 +1,33 @@
+"""F16: from an edit to the first check that meets it."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import redis
+
+from tests.publishing.conftest import Run
+from tests.publishing.worlds import quota, tenant_edit, tier_edit, wait_until
+
+
+def test_edit_changes_the_next_decisions(client: redis.Redis, world: None, run: Run) -> None:
+    run("serve")
+    wait_until(lambda: quota(client, "acme") == 10, "first publish")
+    took = sorted(edit(client, size) for size in range(100, 120))
+    assert median(took) <= 0.2
+    assert took[-1] <= 1.0
+
+
+def edit(client: redis.Redis, size: int) -> float:
+    """Of the tier and of a tenant in turn; seconds after its commit."""
+    if size % 2:
+        tier_edit(size)
+        return wait_until(lambda: quota(client, "acme") == size, "the tier's new limit")
+    tenant_edit(size)
+    return wait_until(lambda: quota(client, "carol") == size, "the tenant's new limit")
+
+
+def test_lost_wake_ups_cost_a_poll(client: redis.Redis, world: None, run: Run) -> None:
+    run("serve-deaf")
+    wait_until(lambda: quota(client, "acme") == 10, "first publish")
+    assert max(edit(client, size) for size in range(100, 103)) <= 5.0
