@@ -58,11 +58,11 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Endpoint',
             fields=[
-                ('number', models.PositiveIntegerField(primary_key=True, serialize=False)),
+                ('number', models.IntegerField(primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=128, unique=True)),
                 ('method', models.CharField(default='*', max_length=7)),
                 ('path', models.CharField(blank=True, default='', help_text='a template: /v1/rides/{id}', max_length=512)),
-                ('default_cost', models.PositiveBigIntegerField(default=1)),
+                ('default_cost', models.BigIntegerField(default=1)),
                 ('hints', models.JSONField(blank=True, default=dict)),
                 ('retired', models.BooleanField(default=False)),
             ],
@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='LimitName',
             fields=[
-                ('number', models.PositiveIntegerField(primary_key=True, serialize=False)),
+                ('number', models.IntegerField(primary_key=True, serialize=False)),
                 ('name', models.CharField(max_length=80, unique=True)),
             ],
             options={
@@ -100,7 +100,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Revision',
             fields=[
-                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False)),
+                ('number', models.BigIntegerField(primary_key=True, serialize=False)),
                 ('author', models.CharField(max_length=150)),
                 ('reason', models.CharField(max_length=500)),
                 ('action', models.CharField(help_text='the service function: policy_update', max_length=40)),
@@ -108,12 +108,12 @@ class Migration(migrations.Migration):
                 ('touched', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=140), size=None)),
                 ('before', models.JSONField(help_text='touched object → its state, null: it was not there')),
                 ('after', models.JSONField()),
-                ('published_us', models.PositiveBigIntegerField(blank=True, help_text='Redis time of the first publish, microseconds', null=True)),
+                ('published_us', models.BigIntegerField(blank=True, help_text='Redis time of the first publish, microseconds', null=True)),
             ],
             options={
                 'ordering': ['-number'],
                 'indexes': [django.contrib.postgres.indexes.GinIndex(fields=['touched'], name='revision_touched')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('number__gt', 0)), name='revision_number'), models.CheckConstraint(condition=models.Q(models.Q(('author', ''), _negated=True), models.Q(('reason', ''), _negated=True)), name='revision_author_and_reason'), models.CheckConstraint(condition=models.Q(('touched__len__gt', 0)), name='revision_touches_something')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('number__gt', 0)), name='revision_number'), models.CheckConstraint(condition=models.Q(models.Q(('author', ''), _negated=True), models.Q(('reason', ''), _negated=True)), name='revision_author_and_reason'), models.CheckConstraint(condition=models.Q(('touched__len__gt', 0)), name='revision_touches_something'), models.CheckConstraint(condition=models.Q(('published_us', None), ('published_us__gt', 0), _connector='OR'), name='revision_published')],
             },
         ),
         migrations.CreateModel(
@@ -123,8 +123,8 @@ class Migration(migrations.Migration):
                 ('start', models.DateTimeField()),
                 ('end', models.DateTimeField(blank=True, help_text='empty: until cancelled', null=True)),
                 ('limits', models.JSONField(blank=True, default=dict, help_text='limit name → the fields it changes')),
-                ('multiplier_numerator', models.PositiveIntegerField(blank=True, null=True)),
-                ('multiplier_denominator', models.PositiveIntegerField(blank=True, null=True)),
+                ('multiplier_numerator', models.IntegerField(blank=True, null=True)),
+                ('multiplier_denominator', models.IntegerField(blank=True, null=True)),
                 ('carry', models.CharField(default='keep', max_length=12)),
                 ('reason', models.CharField(max_length=500)),
                 ('author', models.CharField(max_length=150)),
@@ -212,7 +212,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='override',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('multiplier_denominator', None), ('multiplier_numerator', None), models.Q(('limits', {}), _negated=True)), models.Q(('limits', {}), ('multiplier_denominator__range', (1, 1000000)), ('multiplier_numerator__range', (1, 1000000))), _connector='OR'), name='override_limits_or_multiplier'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('multiplier_denominator', None), ('multiplier_numerator', None), models.Q(('limits', {}), _negated=True)), models.Q(('limits', {}), ('multiplier_denominator__isnull', False), ('multiplier_denominator__range', (1, 1000000)), ('multiplier_numerator__isnull', False), ('multiplier_numerator__range', (1, 1000000))), _connector='OR'), name='override_limits_or_multiplier'),
         ),
         migrations.AddConstraint(
             model_name='override',

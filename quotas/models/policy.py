@@ -39,11 +39,11 @@ def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
 class Endpoint(models.Model):
     """A named operation of a service. Its number stands in keys and rollups, so it is retired, not deleted."""
 
-    number = models.PositiveIntegerField(primary_key=True)
+    number = models.IntegerField(primary_key=True)
     name = models.CharField(max_length=128, unique=True)
     method = models.CharField(max_length=7, default="*")
     path = models.CharField(max_length=512, blank=True, default="", help_text="a template: /v1/rides/{id}")
-    default_cost = models.PositiveBigIntegerField(default=1)
+    default_cost = models.BigIntegerField(default=1)
     hints = models.JSONField(default=dict, blank=True)
     retired = models.BooleanField(default=False)
 
@@ -105,7 +105,7 @@ class Policy(models.Model):
 class LimitName(models.Model):
     """The number of a limit's name, which stands in records and rollups: given once, kept for ever."""
 
-    number = models.PositiveIntegerField(primary_key=True)
+    number = models.IntegerField(primary_key=True)
     name = models.CharField(max_length=80, unique=True)
 
     class Meta:
@@ -170,8 +170,8 @@ class Override(models.Model):
     start = models.DateTimeField()
     end = models.DateTimeField(null=True, blank=True, help_text="empty: until cancelled")
     limits = models.JSONField(default=dict, blank=True, help_text="limit name → the fields it changes")
-    multiplier_numerator = models.PositiveIntegerField(null=True, blank=True)
-    multiplier_denominator = models.PositiveIntegerField(null=True, blank=True)
+    multiplier_numerator = models.IntegerField(null=True, blank=True)
+    multiplier_denominator = models.IntegerField(null=True, blank=True)
     carry = models.CharField(max_length=12, default="keep")
     reason = models.CharField(max_length=500)
     author = models.CharField(max_length=150)
@@ -188,6 +188,9 @@ class Override(models.Model):
             models.CheckConstraint(
                 condition=Q(multiplier_numerator=None, multiplier_denominator=None) & ~Q(limits={})
                 | Q(
+                    # Compared with null, a range is neither true nor false, and a check that is not false passes.
+                    multiplier_numerator__isnull=False,
+                    multiplier_denominator__isnull=False,
                     multiplier_numerator__range=(1, MULTIPLIER_MAX),
                     multiplier_denominator__range=(1, MULTIPLIER_MAX),
                     limits={},

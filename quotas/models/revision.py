@@ -16,7 +16,7 @@ class Revision(models.Model):
     change of a row but the first stamp of `published_us`.
     """
 
-    number = models.PositiveBigIntegerField(primary_key=True)
+    number = models.BigIntegerField(primary_key=True)
     author = models.CharField(max_length=150)
     reason = models.CharField(max_length=500)
     action = models.CharField(max_length=40, help_text="the service function: policy_update")
@@ -25,7 +25,7 @@ class Revision(models.Model):
     touched = ArrayField(models.CharField(max_length=140))
     before = models.JSONField(help_text="touched object → its state, null: it was not there")
     after = models.JSONField()
-    published_us = models.PositiveBigIntegerField(
+    published_us = models.BigIntegerField(
         null=True, blank=True, help_text="Redis time of the first publish, microseconds"
     )
 
@@ -36,6 +36,7 @@ class Revision(models.Model):
             models.CheckConstraint(condition=Q(number__gt=0), name="revision_number"),
             models.CheckConstraint(condition=~Q(author="") & ~Q(reason=""), name="revision_author_and_reason"),
             models.CheckConstraint(condition=Q(touched__len__gt=0), name="revision_touches_something"),
+            models.CheckConstraint(condition=Q(published_us=None) | Q(published_us__gt=0), name="revision_published"),
         ]
 
     def __str__(self) -> str:

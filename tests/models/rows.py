@@ -1,0 +1,78 @@
+"""One valid row of every model, written straight to the tables: services are tested elsewhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+
+from quotas.models import (
+    AuditEvent,
+    DrainState,
+    Endpoint,
+    GapRecord,
+    Heartbeat,
+    Limit,
+    LimitName,
+    Outbox,
+    Override,
+    Policy,
+    Revision,
+)
+from tenants.models import ApiKey, Tenant, Tier
+
+BUCKET = {"algorithm": "token_bucket", "parameters": {"rate": 10, "per": "1s", "burst": 20}}
+
+
+def make_rows() -> dict[str, models.Model]:
+    """By the name of the model, twice where uniqueness needs a second one (`tenant2`)."""
+    now = timezone.now()
+    rows: dict[str, Any] = {
+        "tier": Tier.objects.create(name="pro"),
+        "tier2": Tier.objects.create(name="free"),
+        "limitname": LimitName.objects.create(number=1, name="burst"),
+        "limitname2": LimitName.objects.create(number=2, name="daily"),
+        "revision": _revision(1),
+        "auditevent": AuditEvent.objects.create(kind="repaired"),
+        "heartbeat": Heartbeat.objects.create(name="publisher", at=now),
+        "gaprecord": GapRecord.objects.create(start=now, end=now, reason="the server was flushed"),
+        "drainstate": DrainState.objects.create(drained_at=now),
+    }
+    rows["tenant"] = Tenant.objects.create(name="acme", tier=rows["tier"])
+    rows["tenant2"] = Tenant.objects.create(name="bolt", tier=rows["tier"])
+    rows["apikey"] = _api_key(rows["tenant"], "a")
+    rows["apikey2"] = _api_key(rows["tenant"], "b")
+    rows["endpoint"] = Endpoint.objects.create(number=1, name="rides:get", method="GET", path="/rides")
+    rows["endpoint2"] = Endpoint.objects.create(number=2, name="rides:list", method="GET", path="/lists")
+    rows["policy"] = Policy.objects.create(name="pro-get", tier=rows["tier"], endpoint=rows["endpoint"])
+    rows["policy2"] = Policy.objects.create(name="pro-all", tier=rows["tier"])
+    rows["policy_global"] = Policy.objects.create(name="everyone", service="rides")
+    rows["limit"] = _limit(rows, "limitname")
+    rows["limit2"] = _limit(rows, "limitname2")
+    rows["override"] = Override.objects.create(
+        tenant=rows["tenant"],
+        start=now,
+        end=now + timedelta(hours=1),
+        limits={"burst": {"burst": 40}},
+        reason="a fair",
+        author="ann",
+        created_revision=rows["revision"],
+    )
+    rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
+    return rows
+
+
+def _revision(number: int) -> Revision:
+    return Revision.objects.create(
+        number=number, author="ann", reason="to begin", action="tier_create", touched=["tier:pro"], before={}, after={}
+    )
+
+
+def _api_key(tenant: Tenant, letter: str) -> ApiKey:
+    return ApiKey.objects.create(tenant=tenant, key_id=letter * 16, secret_hash="0" * 64, scopes=["check"])
+
+
+def _limit(rows: dict[str, Any], name: str) -> Limit:
+    return Limit.objects.create(policy=rows["policy"], name=rows[name], changed_revision=rows["revision"], **BUCKET)

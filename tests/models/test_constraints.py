@@ -1,0 +1,151 @@
+"""The database itself refuses what must not be, whoever writes: every case here is plain SQL."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from django.apps import apps
+from django.db import DatabaseError, connection, models, transaction
+
+from tests.models.rows import make_rows
+
+
+class Bad(NamedTuple):
+    row: str  # of make_rows
+    change: str  # SET …
+
+
+VIOLATIONS: dict[str, list[Bad]] = {
+    "tier_name": [Bad("tier", "name = 'Pro'"), Bad("tier", "name = ''"), Bad("tier", "name = E'pro\\n'")],
+    "tenants_tier_name_key": [Bad("tier", "name = 'free'")],
+    "tenant_name": [
+        Bad("tenant", "name = '-acme'"),
+        Bad("tenant", "name = 'ac_me'"),
+        Bad("tenant", "name = E'acme\\n'"),
+        Bad("tenant", "name = 'ä'"),
+    ],
+    "tenants_tenant_name_key": [Bad("tenant", "name = 'bolt'")],
+    "tenant_number": [Bad("tenant", "number = 0"), Bad("tenant", "number = 60466176")],
+    "tenant_suspended_with_reason": [
+        Bad("tenant", "suspended = true"),
+        Bad("tenant", "suspended_reason = 'left over'"),
+    ],
+    "tenant_timezone": [Bad("tenant", "timezone = ''")],
+    "tenants_apikey_key_id_key": [Bad("apikey", "key_id = 'bbbbbbbbbbbbbbbb'")],
+    "api_key_id": [Bad("apikey", "key_id = 'short'"), Bad("apikey", "key_id = 'AAAAAAAAAAAAAAAA'")],
+    "api_key_secret_hash": [Bad("apikey", "secret_hash = 'the secret itself'")],
+    "api_key_scopes": [Bad("apikey", "scopes = '{}'")],
+    "api_key_revoked_after_created": [Bad("apikey", "revoked_at = created - interval '1 second'")],
+    "endpoint_name": [Bad("endpoint", "name = 'rides'"), Bad("endpoint", "name = 'rides:*'")],
+    "quotas_endpoint_name_key": [Bad("endpoint", "name = 'rides:list'")],
+    "endpoint_number": [Bad("endpoint2", "number = 0"), Bad("endpoint2", "number = 46656")],
+    "endpoint_default_cost": [Bad("endpoint", "default_cost = 0"), Bad("endpoint", "default_cost = 1000000001")],
+    "endpoint_method": [Bad("endpoint", "method = 'get'"), Bad("endpoint", "method = ''")],
+    "endpoint_path": [Bad("endpoint", "path = 'rides'")],
+    "endpoint_route": [Bad("endpoint", "path = '/lists'")],
+    "policy_name": [Bad("policy", "name = 'Pro everywhere'")],
+    "quotas_policy_name_key": [Bad("policy", "name = 'pro-all'")],
+    "policy_tier_or_tenant": [Bad("policy", "tenant_id = (SELECT max(number) FROM tenants_tenant)")],
+    "policy_endpoint_or_service": [Bad("policy_global", "endpoint_id = 1")],
+    "policy_service_is_global": [Bad("policy2", "service = 'rides'")],
+    "policy_service": [Bad("policy_global", "service = 'rides:'")],
+    "policy_attached_once": [Bad("policy", "endpoint_id = NULL")],
+    "limit_name": [Bad("limitname", "name = 'Burst'"), Bad("limitname", "name = 'burst~'")],
+    "limit_name_number": [Bad("limitname", "number = 65536")],
+    "quotas_limitname_name_key": [Bad("limitname", "name = 'daily'")],
+    "limit_once_per_policy": [Bad("limit", "name_id = 2")],
+    "limit_algorithm": [Bad("limit", "algorithm = 'sliding'")],
+    "limit_unit": [Bad("limit", "unit = 'bytes'")],
+    "limit_mode": [Bad("limit", "mode = 'on'")],
+    "limit_on_failure": [Bad("limit", "on_failure = 'shrug'")],
+    "limit_carry": [Bad("limit", "carry = 'double'")],
+    "limit_subject": [Bad("limit", "subject = ''")],
+    "limit_parameters": [Bad("limit", "parameters = '[]'"), Bad("limit", "parameters = 'null'")],
+    "limit_past": [Bad("limit", "past = '{}'")],
+    "limit_past_length": [Bad("limit", "past = '[1,2,3,4,5,6,7,8,9]'")],
+    "override_ends_after_start": [Bad("override", '"end" = start')],
+    "override_limits": [Bad("override", "limits = '[1]'")],
+    "override_limits_or_multiplier": [
+        Bad("override", "limits = '{}'"),
+        Bad("override", "multiplier_numerator = 2, multiplier_denominator = 1"),
+        Bad("override", "limits = '{}', multiplier_numerator = 2"),
+        Bad("override", "limits = '{}', multiplier_numerator = 0, multiplier_denominator = 1"),
+    ],
+    "override_carry": [Bad("override", "carry = ''")],
+    "override_reason_and_author": [Bad("override", "reason = ''"), Bad("override", "author = ''")],
+    "override_cancelled_by_a_revision": [
+        Bad("override", "cancelled_at = now()"),
+        Bad("override", "cancelled_revision_id = 1"),
+    ],
+    "outbox_kind": [
+        Bad("outbox", "revision_id = NULL"),
+        Bad("outbox", "kind = 'api_keys'"),
+        Bad("outbox", "kind = ''"),
+    ],
+    "audit_event_kind": [Bad("auditevent", "kind = ''")],
+    "one_drain_state": [Bad("drainstate", "id = 2")],
+    "gap_ends_after_start": [Bad("gaprecord", "\"end\" = start - interval '1 second'")],
+}
+# A revision cannot be updated at all (test_revision_is_immutable), so these are tried on a new one.
+VIOLATIONS_OF_REVISION = {
+    "revision_number": {"number": 0},
+    "revision_author_and_reason": {"reason": ""},
+    "revision_touches_something": {"touched": []},
+    "revision_published": {"published_us": 0},
+}
+CASES = [pytest.param(name, bad, id=f"{name}: {bad.change}") for name, bads in VIOLATIONS.items() for bad in bads]
+
+
+def sql_update(row: models.Model, change: str) -> None:
+    meta = row._meta
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f'UPDATE {meta.db_table} SET {change} WHERE "{meta.pk.column}" = %s', [row.pk])  # noqa: S608
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("constraint", "bad"), CASES)
+def test_it_refuses_a_bad_row(constraint: str, bad: Bad) -> None:
+    row = make_rows()[bad.row]
+    with pytest.raises(DatabaseError, match=constraint):
+        sql_update(row, bad.change)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("constraint", "bad"), VIOLATIONS_OF_REVISION.items())
+def test_it_refuses_a_bad_revision(constraint: str, bad: dict[str, object]) -> None:
+    revision = make_rows()["revision"]
+    for field, value in {"number": 2, **bad}.items():
+        setattr(revision, field, value)
+    with pytest.raises(DatabaseError, match=constraint), transaction.atomic():
+        revision.save(force_insert=True)
+
+
+@pytest.mark.django_db
+def test_two_endpoints_without_a_path_or_retired_may_share_a_route() -> None:
+    rows = make_rows()
+    sql_update(rows["endpoint"], "path = ''")
+    sql_update(rows["endpoint2"], "path = ''")
+    sql_update(rows["endpoint"], "path = '/lists', retired = true")
+    sql_update(rows["endpoint2"], "path = '/lists'")
+
+
+def test_every_constraint_is_tried() -> None:
+    declared = {
+        constraint.name
+        for model in apps.get_models()
+        if model._meta.app_label in ("tenants", "quotas")
+        for constraint in model._meta.constraints
+    }
+    assert declared - VIOLATIONS.keys() - VIOLATIONS_OF_REVISION.keys() == set()
+
+
+@pytest.mark.django_db
+def test_every_unique_and_check_constraint_of_the_tables_is_tried() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid "
+            "WHERE contype IN ('c', 'u') AND relname ~ '^(tenants|quotas)_' AND NOT relispartition"
+        )
+        found = {name for (name,) in cursor.fetchall()}
+    assert found - VIOLATIONS.keys() - VIOLATIONS_OF_REVISION.keys() == set()
