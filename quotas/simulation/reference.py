@@ -27,6 +27,12 @@ class Request:
 ANYBODY = Request()
 
 
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    denied_by: str  # the limit's name; empty: allowed
+    wait_us: int
+
+
 class ReferenceLimiter:
     """State of any number of tenants. Every call names the plan that holds at that moment."""
 
@@ -40,11 +46,12 @@ class ReferenceLimiter:
         self._settle(hearing)
         return answer(hearing)
 
-    def admits(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> int | None:
-        """A check whose answer is only the wait in microseconds; None: denied."""
+    def rule(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Ruling:
+        """A check with no more of an answer than replay needs."""
         hearing = self._hear(plan, now_us, request)
         self._settle(hearing)
-        return None if hearing.deniers else hearing.wait_us
+        denied = hearing.denied
+        return Ruling(denied.member.identity.name, 0) if denied else Ruling("", hearing.wait_us)
 
     def peek(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Answer:
         """The same answer, with nothing charged."""

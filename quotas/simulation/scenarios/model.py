@@ -150,7 +150,7 @@ def every(step_us: int, count: int, start_us: int = BASE_US) -> Iterator[Ask]:
     return (Ask(start_us + number * step_us) for number in range(count))
 
 
-def limit_numbers(policies: tuple[Policy, ...]) -> dict[str, int]:
-    """Numbers in the order of the names, candidates last: the order in which the reference goes through a record."""
+def limit_names(policies: tuple[Policy, ...]) -> list[str]:
+    """Numbered in this order, candidates last, a record is gone through as the reference does."""
     names = sorted({limit.name for policy in policies for limit in policy.limits})
-    return {name: number for number, name in enumerate((*names, *(f"{name}~candidate" for name in names)), start=1)}
+    return [*names, *(f"{name}~candidate" for name in names)]

@@ -1,0 +1,86 @@
+"""What limits would have made of arrivals that really happened."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from quotas.policy.spec import Limit
+from quotas.simulation.arrivals import Arrival
+from quotas.simulation.plan import Plan
+from quotas.simulation.reference import ReferenceLimiter, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    arrival: Arrival
+    allowed: bool
+    wait_us: int
+    limit: str  # the one that denied; empty: allowed
+
+
+@dataclass(slots=True)
+class Totals:
+    allowed: int = 0
+    denied: int = 0
+    max_wait_us: int = 0
+    denied_by: Counter[str] = field(default_factory=Counter)
+
+    def add(self, decided: Decided) -> None:
+        if decided.allowed:
+            self.allowed += 1
+            self.max_wait_us = max(self.max_wait_us, decided.wait_us)
+        else:
+            self.denied += 1
+            self.denied_by[decided.limit] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One step of a series."""
+
+    t_us: int
+    allowed: int
+    denied: int
+
+
+def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[Decided]:
+    """Every dimension that the limits name has the arrival's subject as its value."""
+    plan, limiter = Plan.of_limits(*limits), ReferenceLimiter()
+    dimensions = {name for one in limits for names in one.subject.alternatives for name in names}
+    releases: list[tuple[int, int, Request]] = []  # due, order of arrival, who
+    for number, arrival in enumerate(arrivals):
+        while releases and releases[0][0] <= arrival.t_us:
+            due_us, _, gone = heappop(releases)
+            limiter.release(plan, due_us, gone)
+        request = Request("", dict.fromkeys(dimensions, arrival.subject), arrival.cost, str(number))
+        decided = _decide(limiter, plan, arrival, request)
+        if plan.has_concurrency and decided.allowed and arrival.duration_us is not None:
+            heappush(releases, (arrival.t_us + decided.wait_us + arrival.duration_us, number, request))
+        yield decided
+
+
+def series(decisions: Iterable[Decided], step_us: int) -> Iterator[Point]:
+    """Allowed and denied per aligned step; steps without arrivals are left out."""
+    step, counts = -1, Counter[bool]()
+    for decided in decisions:
+        current = decided.arrival.t_us // step_us
+        if current != step and counts:
+            yield Point(step * step_us, counts[True], counts[False])
+            counts.clear()
+        step = current
+        counts[decided.allowed] += 1
+    if counts:
+        yield Point(step * step_us, counts[True], counts[False])
+
+
+def totals(decisions: Iterable[Decided]) -> Totals:
+    found = Totals()
+    for decided in decisions:
+        found.add(decided)
+    return found
+
+
+def _decide(limiter: ReferenceLimiter, plan: Plan, arrival: Arrival, request: Request) -> Decided:
+    ruling = limiter.rule(plan, arrival.t_us, request)
+    return Decided(arrival, not ruling.denied_by, ruling.wait_us, ruling.denied_by)

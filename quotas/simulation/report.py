@@ -1,0 +1,70 @@
+"""What a simulation found, as text."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from quotas.algorithms.units import ceil_div
+from quotas.limiter.sandbox import Sandbox
+from quotas.policy.spec import Policy
+from quotas.simulation.replay import Decided, Totals
+from quotas.simulation.scenarios import SCENARIOS
+from quotas.simulation.scenarios.engine import ReferenceEngine
+from quotas.simulation.scenarios.model import Case, Result, run
+from quotas.simulation.store import StoreEngine
+
+
+def decisions_json(decisions: Iterable[Decided], each: bool) -> str:
+    found, bits = Totals(), list[int]()
+    for decided in decisions:
+        found.add(decided)
+        if each:
+            bits.append(int(decided.allowed))
+    answer: dict[str, object] = {
+        "allowed": found.allowed,
+        "denied": found.denied,
+        "max_wait_ms": ceil_div(found.max_wait_us, 1_000),
+    }
+    return json.dumps(answer | {"decisions": bits} if each else answer)
+
+
+def policy_table(policy: Policy, decisions: Iterable[Decided]) -> Iterator[str]:
+    found = Totals()
+    for decided in decisions:
+        found.add(decided)
+    rows = [
+        (limit.name, limit.mode, limit.algorithm.words(), f"{found.denied_by[limit.name]:,}") for limit in policy.limits
+    ]
+    yield from table(("limit", "mode", "what it buys", "denied"), rows)
+    yield ""
+    yield f"{found.allowed:,} allowed, {found.denied:,} denied, longest wait {ceil_div(found.max_wait_us, 1_000):,} ms"
+
+
+def scenario_list() -> Iterator[str]:
+    rows = [(str(one.number), one.title, str(len(one.cases))) for one in SCENARIOS.values()]
+    return table(("scenario", "title", "cases"), rows)
+
+
+def scenario_table(numbers: Sequence[int], engine: str) -> Iterator[str]:
+    for number in numbers:
+        scenario = SCENARIOS[number]
+        yield f"{number}. {scenario.title}. {scenario.lesson}"
+        results = [(case, _run(case, engine)) for case in scenario.cases]
+        rows = [
+            (case.name, str(result.accepted), str(result.denied), "; ".join(result.mismatches) or "as expected")
+            for case, result in results
+        ]
+        yield from table(("case", "accepted", "denied", "result"), rows)
+        yield ""
+
+
+def _run(case: Case, engine: str) -> Result:
+    if engine == "reference":
+        return run(case, ReferenceEngine())
+    with Sandbox() as sandbox:
+        return run(case, StoreEngine(sandbox))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    for row in (head, ["-" * width for width in widths], *rows):
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
