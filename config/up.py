@@ -146,12 +146,15 @@ def programs(port: int) -> Mapping[str, list[str]]:
     celery = ["-m", "celery", "--app", "config", "--quiet"]
     quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
     web = ["-m", "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(port), "--lifespan", "off"]
-    return {
+    programs = {
         "web": [*web, "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "3"],
         "publisher": ["manage.py", "publisher"],
         "worker": [*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
         "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(settings.HEADROOM_HOME / "beat-schedule")],
     }
+    if settings.HEADROOM_DEMO:
+        programs["traffic"] = ["manage.py", "traffic"]
+    return programs
 
 
 def _program(name: str, arguments: list[str]) -> Program:
