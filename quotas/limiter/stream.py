@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
@@ -42,8 +42,8 @@ class Stream(asyncio.Protocol):
         self.asked: deque[Question] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a fact of create_connection
-        self._transport = transport
+        # uvloop's transports are of a class of their own.
+        self._transport = cast("asyncio.Transport", transport)
 
     def send(self, questions: Sequence[Question]) -> None:
         self.asked.extend(questions)
