@@ -169,6 +169,8 @@ class Compiler:
         return good
 
     def _try_global(self, policy: Policy) -> None:
+        if policy.problem:
+            raise CompileError(policy.problem)
         if self._target.clustered:
             raise CompileError("global limits cannot be counted across a cluster; remove the policy, or use one server")
         if uses_tenant_zone([policy]):
@@ -210,7 +212,7 @@ class Compiler:
 
     def _tier_piece(self, name: str, zone: str) -> Piece:
         writer = self._writer(zone)
-        layers = Layers(self._book.tier_policies(name))
+        layers = _readable(Layers(self._book.tier_policies(name)))
         return Piece(writer.write_set(resolve(layers, moments(layers)[-1].at_us)), writer.fields)
 
     def _share(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -251,7 +253,7 @@ class Compiler:
     def _own_piece(self, tenant: Tenant) -> Piece:
         """A timeline of sets, if overrides start or end; Lua's clock picks the one that holds."""
         writer = self._writer(tenant.timezone)
-        layers = self._book.layers(tenant)
+        layers = _readable(self._book.layers(tenant))
         timeline: list[tuple[int, str]] = []
         for moment in moments(layers):
             if moment.at_us < self.month_us:
@@ -285,6 +287,13 @@ def check_compiles(configuration: Configuration, touched: Touched, now_us: int, 
     compiler = Compiler(Target(1, lambda _: 0, str, clustered), now_us)
     compiler.update(configuration, Touched(frozenset(concerned), frozenset(tiers), common=True))
     return compiler.problems
+
+
+def _readable(layers: Layers) -> Layers:
+    for policy in (*layers.tier.values(), *layers.tenant.values()):
+        if policy.problem:
+            raise CompileError(policy.problem)
+    return layers
 
 
 def _fields(piece: Piece | None) -> Mapping[str, str]:

@@ -52,6 +52,7 @@ class Policy:
     limits: tuple[Limit, ...]
     tier: str | None = None
     tenant: str | None = None
+    problem: str = ""  # why what is stored cannot be read; then `limits` is empty and nothing that needs it compiles
 
     @property
     def source(self) -> str:

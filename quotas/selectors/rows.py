@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -126,13 +126,18 @@ class Rows:
         return spec.Tenant(row.number, row.name, self.tiers[row.tier_id], row.suspended, row.timezone, handovers)
 
     def _policies(self, clock: Clock) -> Iterable[spec.Policy]:
-        limits: dict[int, list[spec.Limit]] = defaultdict(list)
+        limits: dict[int, list[LimitRow]] = defaultdict(list)
         for row in self.limits:
-            limits[row.policy_id].append(self._limit(row, clock))
+            limits[row.policy_id].append(row)
         for policy in self.policies:
-            own = tuple(sorted(limits[policy.id], key=lambda limit: limit.name))
             tier = self.tiers[policy.tier_id] if policy.tier_id is not None else None
-            yield spec.Policy(policy.name, self._scope(policy), own, tier, policy.tenant_name)
+            whole = spec.Policy(policy.name, self._scope(policy), (), tier, policy.tenant_name)
+            try:
+                own = (self._limit(row, clock) for row in limits[policy.id])
+                yield replace(whole, limits=tuple(sorted(own, key=lambda limit: limit.name)))
+            except (ValueError, KeyError) as error:
+                # Only what was written past the service functions; everyone else's limits must still be read.
+                yield replace(whole, problem=f"policy {policy.name} cannot be read: {error}")
 
     def _scope(self, policy: PolicyRow) -> str:
         if policy.endpoint_id is not None:
