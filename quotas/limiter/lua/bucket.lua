@@ -57,6 +57,10 @@ function bucket.decide(limit, state, o, now, cost, out)
   return true, (left - left % P) / P, 0, 0
 end
 
+function bucket.left(limit, state, o, now)
+  return level(limit, backlog_of(limit, state, o, now))
+end
+
 -- Microseconds until one more unit; 0 when full.
 function bucket.reset(limit, state, o, now)
   local backlog = backlog_of(limit, state, o, now)

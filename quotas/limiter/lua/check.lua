@@ -126,43 +126,58 @@ local function write(header, group, i, record_key, state)
   call('SET', record_key, head .. body, 'PX', group.ttl)
 end
 
-local function keep_beside(limit, cost, now, holder)
-  local kernel, state = limit.kernel, states[limit.i]
+-- Adds an admitted request to what its limits keep beside the record.
+local function charge_beside(limit, cost, now, holder)
+  local kernel = limit.kernel
   if kernel.ring then
-    if limit.ok then
-      kernel.write(limit, state, limit.o, limit.key, (limit.u or cost), outs[limit.i], limit.group.ttl)
-    else
-      kernel.mend(limit, state, limit.o, limit.key, limit.group.ttl)
-    end
-  elseif kernel.holders and limit.ok then
+    local ttl = limit.group.ttl
+    kernel.write(limit, states[limit.i], limit.o, limit.key, limit.u or cost, outs[limit.i], ttl)
+  elseif kernel.holders then
     kernel.take(limit, limit.key, now, wait_us, holder)
   end
 end
 
+local function mend_holders(now)
+  for n = 1, count do
+    local limit = verdicts[n]
+    if limit.strayed then limit.kernel.mend(limit, limit.key, now) end
+  end
+end
+
+local function was_charged(limit) return limit.charged end
+
 local function write_charged(plan, header, records, cost, now, holder)
   local groups = plan.g
+  if plan.beside then
+    mend_holders(now)
+    for n = 1, count do
+      local limit = verdicts[n]
+      limit.charged = limit.ok
+      if limit.ok then charge_beside(limit, cost, now, holder) end
+    end
+    for i = 1, #groups do record.mend_rings(groups[i], records[i], states[i], was_charged) end
+  end
   for i = 1, #groups do write(header, groups[i], i, records[i], outs[i]) end
-  if not plan.beside then return end
-  for n = 1, count do keep_beside(verdicts[n], cost, now, holder) end
 end
 
 -- After a denial only candidates that count, and states mended after a clock step, are written.
-local function write_denied(plan, header, records, cost)
+local function write_denied(plan, header, records, cost, now, holder)
   local touched = {}
   for n = 1, count do
     local limit = verdicts[n]
-    local i, o, kernel = limit.i, limit.o, limit.kernel
-    local state, out = states[i], outs[i]
-    if state.mended then touched[i] = true end
-    if limit.m == 'c' and limit.ok and candidate_counts(limit) then
-      touched[i] = true
-      if kernel.ring then kernel.write(limit, state, o, limit.key, (limit.u or cost), out, limit.group.ttl) end
-      for k = o, o + kernel.width - 1 do state[k] = out[k] end
-    elseif state.mended and kernel.ring then
-      kernel.mend(limit, state, o, limit.key, limit.group.ttl)
+    local i, o = limit.i, limit.o
+    limit.charged = limit.m == 'c' and limit.ok and candidate_counts(limit)
+    if limit.charged then
+      charge_beside(limit, cost, now, holder)
+      for k = o, o + limit.kernel.width - 1 do states[i][k] = outs[i][k] end
     end
+    if limit.charged or states[i].mended then touched[i] = true end
   end
-  for i in pairs(touched) do write(header, plan.g[i], i, records[i], states[i]) end
+  if plan.beside then mend_holders(now) end
+  for i in pairs(touched) do
+    record.mend_rings(plan.g[i], records[i], states[i], was_charged)
+    write(header, plan.g[i], i, records[i], states[i])
+  end
   return touched
 end
 
@@ -202,8 +217,11 @@ local function reset_of(limit, now)
 end
 
 local function row_of(limit, cost, now)
-  -- Nothing was charged if another limit denied.
-  local remaining = limit.ok and denied and limit.remaining + (limit.u or cost) or limit.remaining
+  local remaining = limit.remaining
+  if limit.ok and denied then -- nothing was charged
+    local left = limit.kernel.left
+    remaining = left and left(limit, states[limit.i], limit.o, now) or remaining + (limit.u or cost)
+  end
   return {
     limit.name, limit.ok and 1 or 0, limit.hq, limit.hw, remaining, reset_of(limit, now), limit.retry, limit.wait,
     limit.m, limit.u and 'requests' or 'cost', limit.group.t or 'tenant', limit.group.c,
@@ -242,8 +260,8 @@ end
 
 local LETTERS = { limit = 'd', cost_too_big = 'z', overflow = 'o', bypass = 'b' }
 
-local function settle_denied(shard, header, number, endpoint, plan, records, newcomers, reason, cost, now)
-  local touched = write_denied(plan, header, records, cost)
+local function settle_denied(shard, header, number, endpoint, plan, records, newcomers, reason, cost, now, holder)
+  local touched = write_denied(plan, header, records, cost, now, holder)
   if newcomers then H.newcomers.charge(newcomers, touched, now) end
   account.count(shard, header.usage_key, now, number, endpoint, LETTERS[reason] .. denied.id, cost)
   local subject = sub(records[denied.i], #shard + 8)
@@ -363,7 +381,7 @@ local function check(call_keys, args, now, dry)
   local revision = header.revision
   if dry then return answer(plan, revision, why, cost, now, holder, '', rows) end
   if denied then
-    settle_denied(shard, header, number, endpoint_number, plan, records, newcomers, why, cost, now)
+    settle_denied(shard, header, number, endpoint_number, plan, records, newcomers, why, cost, now, holder)
   else
     settle_allowed(shard, header, number, endpoint_number, plan, records, newcomers, cost, now, holder)
   end

@@ -3,17 +3,30 @@
 -- `holder` is the caller's id, so that a lost reply can still be released; the same holder again renews.
 local concurrency = { format = '', width = 0, zero = {}, holders = true }
 
-local function held(limit, key, now, holder)
+local function held(key, now, holder)
   local others = call('ZCOUNT', key, format('(%.0f', now), '+inf')
-  local mine = holder and call('ZSCORE', key, holder)
+  local mine = call('ZSCORE', key, holder)
   if mine and tonumber_(mine) > now then others = others - 1 end
   return others
 end
 
+-- An expiry more than two holds ahead is a clock's that went back. (One hold may follow a wait.)
+local function strays(limit, key, now)
+  return call('ZCOUNT', key, format('(%.0f', now + 2 * limit.H), '+inf') > 0
+end
+
 function concurrency.decide(limit, state, o, now, cost, out, key, holder)
-  local others = held(limit, key, now, holder)
+  limit.strayed = strays(limit, key, now)
+  local others = held(key, now, holder)
   if others >= limit.n then return false, 0, 1000000, 0 end
   return true, limit.n - others - 1, 0, 0
+end
+
+-- Those holders keep one hold from now.
+function concurrency.mend(limit, key, now)
+  for _, holder in ipairs(call('ZRANGEBYSCORE', key, format('(%.0f', now + 2 * limit.H), '+inf')) do
+    call('ZADD', key, format('%.0f', now + limit.H), holder)
+  end
 end
 
 function concurrency.reset()

@@ -23,28 +23,44 @@ function keys.enforcer_info() return keys.ALL .. ':i' end
 
 keys.EVERYONE = keys.ALL .. ':g'
 
--- The network an IPv6 address is counted by (/64), or the IPv4 address inside it; nil: not an address.
-local function network(text)
-  local v4 = match(text, '^::[fF][fF][fF][fF]:(%d+%.%d+%.%d+%.%d+)$')
-  if v4 then return v4 end
-  text = match(text, '^([^%%]+)')
-  if not text or not match(text, '^[%x:%.]+$') then return nil end
+-- The groups of an IPv6 address's text, an IPv4 address at its end as two of them; nil: they are no groups.
+local function groups_of(text)
+  local groups = {}
+  if text == '' then return groups end
+  for group in gmatch(text .. ':', '([^:]*):') do
+    local a, b, c, d = match(group, '^(%d+)%.(%d+)%.(%d+)%.(%d+)$')
+    if a then
+      if a + 0 > 255 or b + 0 > 255 or c + 0 > 255 or d + 0 > 255 then return nil end
+      groups[#groups + 1], groups[#groups + 2] = a * 256 + b, c * 256 + d
+    elseif match(group, '^%x%x?%x?%x?$') then
+      groups[#groups + 1] = tonumber_(group, 16)
+    else
+      return nil
+    end
+  end
+  return groups
+end
+
+local function address_of(text)
   local head, tail = match(text, '^(.-)::(.*)$')
-  local groups, behind = {}, 0
-  for group in gmatch(head or text, '[^:]+') do groups[#groups + 1] = group end
-  if tail then
-    for group in gmatch(tail, '[^:]+') do behind = behind + (match(group, '%.') and 2 or 1) end
-    for _ = #groups + behind + 1, 8 do groups[#groups + 1] = '0' end
-    for group in gmatch(tail, '[^:]+') do groups[#groups + 1] = group end
-  elseif #groups < 7 then
-    return nil
+  local groups = groups_of(head or text)
+  if not head then return groups and #groups == 8 and groups or nil end
+  local behind = groups_of(tail)
+  if not groups or not behind or #groups + #behind > 7 then return nil end
+  for _ = #groups + #behind + 1, 8 do groups[#groups + 1] = 0 end
+  for i = 1, #behind do groups[#groups + 1] = behind[i] end
+  return groups
+end
+
+-- What an IPv6 address is counted by: its /64, or the IPv4 address inside it; nil: it is none.
+local function network(text)
+  local groups = address_of(match(text, '^([^%%]*)'))
+  if not groups then return nil end
+  local a, b, c, d, e, f, g, h = unpack_(groups)
+  if a + b + c + d + e == 0 and f == 65535 then
+    return format('%d.%d.%d.%d', floor(g / 256), g % 256, floor(h / 256), h % 256)
   end
-  local out = '~'
-  for i = 1, 4 do
-    if not groups[i] or not match(groups[i], '^%x%x?%x?%x?$') then return nil end
-    out = out .. rep('0', 4 - #groups[i]) .. groups[i]:lower()
-  end
-  return out
+  return format('~%04x%04x%04x%04x', a, b, c, d)
 end
 
 function keys.value(dimension, value)

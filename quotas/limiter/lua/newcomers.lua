@@ -31,8 +31,14 @@ end
 
 function newcomers.open(shard, header, number, now)
   local key = H.keys.newcomers(shard, number)
+  return { key = key, tat = newcomers.tat(key, now), interval = HOUR / header.cap, price = {} }
+end
+
+-- More than an hour ahead is a clock's that went back: then it begins anew.
+function newcomers.tat(key, now)
   local tat = tonumber_(call('GET', key) or 0)
-  return { key = key, tat = min(max(tat, now), now + HOUR), interval = HOUR / header.cap, price = {} }
+  if tat < now or tat > now + HOUR then return now end
+  return tat
 end
 
 function newcomers.registered(shard, number, key)
@@ -46,6 +52,6 @@ function newcomers.charge(found, touched, now)
     if not touched or touched[i] then total = total + price end
   end
   if total == 0 then return end
-  local tat = min(max(tonumber_(call('GET', found.key) or 0), now), now + HOUR) + total
+  local tat = newcomers.tat(found.key, now) + total
   call('SET', found.key, format('%.0f', tat), 'PX', ceil((tat - now) / 1000) + 1000)
 end

@@ -32,7 +32,7 @@ local function prepare_limit(limit, calendars)
   limit.decide = limit.kernel.decide
   limit.enforced = limit.m == 'e'
   if limit.kernel.prepare and limit.kernel.prepare(limit, calendars) == false then return false end
-  limit.id = H.base36(limit.i)
+  limit.number, limit.id = limit.i, H.base36(limit.i)
   limit.generations = {}
   for i, past in ipairs(limit.past or {}) do
     local generation = past[2]

@@ -86,7 +86,7 @@ function record.adopt(group, text, now, key)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do
     local promoted = limit.ad and found[limit.ad]
-    local old = promoted or found[limit.i]
+    local old = promoted or found[limit.number]
     if old and old.kind == limit.k and limit.kernel.width > 0 then
       if promoted or old.generation == limit.h then
         copy(limit, old, numbers, state, promoted)
@@ -107,7 +107,18 @@ function record.read(group, text, now, key)
   return record.adopt(group, text, now, key)
 end
 
+-- Logs whose entries moved, and to which nothing is added now, get their rings rewritten.
+function record.mend_rings(group, key, state, is_written)
+  if not state.moved then return end
+  for _, limit in ipairs(group.l) do
+    if state.moved[limit.o] and not (is_written and is_written(limit)) then
+      limit.kernel.mend(limit, state, limit.o, H.keys.ring(key, limit), group.ttl)
+    end
+  end
+end
+
 function record.write(group, key, state, text)
+  record.mend_rings(group, key, state)
   local head = byte(text, 1) == 2 and group.marked or group.plain
   call('SET', key, head .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
 end

@@ -62,10 +62,17 @@ local function entry_at(limit, state, o, key, tail, i)
   return found and found[1] or 0
 end
 
+-- For log.reset, which must not read a ring again that has changed since.
+local function remember_oldest(state, o, oldest)
+  state.oldest = state.oldest or {}
+  state.oldest[o] = oldest
+end
+
 function log.decide(limit, state, o, now, cost, out, key)
   local time, tail, held, oldest = look(limit, state, o, now, key)
   if held == 0 then oldest = time end
-  state.oldest, out.oldest = { [o] = held > 0 and oldest }, { [o] = oldest }
+  remember_oldest(state, o, held > 0 and oldest)
+  remember_oldest(out, o, oldest)
   if held + cost > limit.n then
     out[o], out[o + 1], out[o + 2] = state[o], state[o + 1], state[o + 2]
     local remaining = max(0, limit.n - held)

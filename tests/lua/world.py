@@ -1,0 +1,135 @@
+"""One tenant on a real Valkey with the simulation library: every call says what time it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+
+from quotas.limiter import keys, library
+from quotas.policy.compiler import Compiler, Target
+from quotas.policy.plans import CANDIDATE
+from quotas.policy.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
+
+TENANT = "acme"
+TIER = "pro"
+NOW_US = 1_800_000_000_000_000  # a Friday in January 2027, on a whole minute
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    allowed: bool
+    reason: str
+    limit: str
+    quota: int
+    remaining: int
+    reset_us: int
+    retry_us: int
+    wait_us: int
+    revision: int
+    holder: str
+    receipt: bytes
+    failure: str
+    rows: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def of(cls, raw: list[Any]) -> Reply:
+        rows = tuple(tuple(_text(value) for value in row) for row in raw[12:])
+        plain = [_text(value) for value in raw[:10]]
+        return cls(bool(plain[0]), *plain[1:], raw[10], _text(raw[11]), rows)
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def tier_policy(*limits: Limit, endpoint: str = "*") -> Policy:
+    return Policy(f"{TIER}-{endpoint}", endpoint, limits, tier=TIER)
+
+
+@dataclass
+class World:
+    client: redis.Redis
+    tenants: Mapping[str, Tenant] = field(default_factory=lambda: {TENANT: Tenant(1, TENANT, TIER)})
+    numbers: dict[str, int] = field(default_factory=dict)
+    revision: int = 0
+    endpoints: tuple[str, ...] = ("rides:search", "rides:book")
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.client.execute_command("FUNCTION", "LOAD", "REPLACE", library.simulation_source())
+
+    def configure(self, *policies: Policy, overrides: Iterable[Override] = (), now_us: int = NOW_US) -> None:
+        self.revision += 1
+        compiler = Compiler(Target(keys.SHARDS, keys.shard_of, keys.shard_prefix), now_us)
+        compiler.load(self._configuration(policies, tuple(overrides)))
+        assert not compiler.problems, compiler.problems
+        # Only the shards that somebody asks: the others hold nothing but the same tiers.
+        for shard in {keys.shard_of(tenant) for tenant in self.tenants}:
+            image = compiler.image.shards[shard]
+            for part, fields in (("t", image.entries), ("c", image.config)):
+                self.call("publish", now_us, shard, "STAGE", self.revision, part, *_flat(fields))
+            lengths = (len(image.entries), len(image.config))
+            status, _ = self.call("publish", now_us, shard, "FLIP", self.revision, image.token, *lengths)
+            assert status == b"applied"
+
+    def limit_by(self, *limits: Limit, now_us: int = NOW_US) -> None:
+        """The limits of the tier on every endpoint, replacing what was there."""
+        self.configure(tier_policy(*limits), now_us=now_us)
+
+    def _configuration(self, policies: tuple[Policy, ...], overrides: tuple[Override, ...]) -> Configuration:
+        names = {limit.name for policy in policies for limit in policy.limits}
+        names |= {name for override in overrides for name in override.limits}
+        for name in sorted(names):
+            for text in (name, name + CANDIDATE):
+                self.numbers.setdefault(text, len(self.numbers) + 1)
+        endpoints = {name: Endpoint(number, name) for number, name in enumerate(self.endpoints, start=1)}
+        return Configuration(
+            revision=self.revision,
+            tiers={TIER: Tier(1, TIER), "free": Tier(2, "free")},
+            endpoints=endpoints,
+            tenants=self.tenants,
+            policies=policies,
+            overrides=overrides,
+            limit_numbers=self.numbers,
+            **self.settings,
+        )
+
+    def call(self, name: str, now_us: int, shard: int, *args: Any) -> Any:
+        return self.client.fcall(f"hs_{name}", 1, keys.shard_prefix(shard), now_us, *args)
+
+    def ask(self, name: str, now_us: int, *args: Any, tenant: str = TENANT) -> Any:
+        return self.call(name, now_us, keys.shard_of(tenant), tenant, *args)
+
+    def check(
+        self,
+        now_us: int = NOW_US,
+        cost: int | str = 1,
+        endpoint: str = "rides:search",
+        tenant: str = TENANT,
+        rows: bool = False,
+        function: str = "check",
+        **dimensions: str | bytes,
+    ) -> Reply:
+        args = (endpoint, cost, *(("ALL",) if rows else ()), *_flat(dimensions))
+        return Reply.of(self.ask(function, now_us, *args, tenant=tenant))
+
+    def peek(self, now_us: int = NOW_US, **options: Any) -> Reply:
+        return self.check(now_us, function="peek", **options)
+
+    def state(self) -> dict[bytes, bytes | None]:
+        """Every key that holds a limit's state, byte for byte."""
+        prefix = keys.tenant_prefix(TENANT).encode()
+        apart = (b":t", b":c", b":u", b":ub", b":a", b":b", b":k")
+        found = [key for key in self.client.keys() if not (key.endswith(apart) or b":d:" in key or key == prefix)]
+        return {key: self.client.dump(key) for key in found if b":t" not in key[-2:] and key.count(b":") > 1}
+
+    def usage(self, tenant: str = TENANT) -> dict[str, int]:
+        found = self.client.hgetall(keys.usage(keys.shard_of(tenant)))
+        return {name.decode(): int(value) for name, value in found.items() if name != b"_"}
+
+
+def _flat(fields: Mapping[str, Any]) -> list[Any]:
+    return [part for pair in fields.items() for part in pair]
