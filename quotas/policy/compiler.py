@@ -11,22 +11,20 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from quotas.policy.book import UTC, Book, Touched
+from quotas.policy.common import endpoint_problem, global_problem
 from quotas.policy.image import Delta, Image, ShardImage, canonical
 from quotas.policy.plans import (
-    ENDPOINT_NUMBER_MAX,
     CompileError,
     PlanWriter,
     Terms,
     base36,
     content_name,
     month_start_us,
-    uses_tenant_zone,
 )
-from quotas.policy.resolve import Layers, Resolved, moments, resolve
-from quotas.policy.spec import Configuration, Endpoint, Policy, Tenant
+from quotas.policy.resolve import Layers, moments, resolve
+from quotas.policy.spec import Configuration, Policy, Tenant
 
 TENANT_NUMBER_MAX = 36**5 - 1
-COST_MAX = 1_000_000_000  # the most that a check takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +139,30 @@ class Compiler:
         """What is in every plan: endpoints and global policies."""
         for owner in [owner for owner in self.problems if owner.kind in ("endpoint", "global")]:
             del self.problems[owner]
-        endpoints = {name: e for name, e in self._book.endpoints.items() if self._check(Owner("endpoint", name), e)}
-        last_good, numbers = self._terms.globals, self._book.limit_numbers
-        self._terms = Terms(endpoints, numbers, {}, self.month_us)
-        self._terms = Terms(endpoints, numbers, self._good_globals(last_good), self.month_us)
+        endpoints = {
+            name: endpoint
+            for name, endpoint in self._book.endpoints.items()
+            if self._is_good(Owner("endpoint", name), endpoint_problem(endpoint))
+        }
+        last_good = self._terms.globals
+        self._terms = Terms(endpoints, self._book.limit_numbers, {}, self.month_us)
+        self._terms = replace(self._terms, globals=self._good_globals(last_good))
         text = canonical({name: [base36(e.number, 3), e.default_cost] for name, e in endpoints.items()})
         before, self._endpoints = self._endpoints, Piece(content_name(text), {f"e:{content_name(text)}": text})
         self._share(before.fields, self._endpoints.fields)
 
-    def _check(self, owner: Owner, endpoint: Endpoint) -> bool:
-        if not 0 < endpoint.number <= ENDPOINT_NUMBER_MAX:
-            self.problems[owner] = f"number {endpoint.number} is not from 1 to {ENDPOINT_NUMBER_MAX:,}; remove some"
-        elif not 0 < endpoint.default_cost <= COST_MAX:
-            self.problems[owner] = f"default_cost {endpoint.default_cost} is not from 1 to {COST_MAX:,}; change it"
-        return owner not in self.problems
-
     def _good_globals(self, last_good: Mapping[str, Policy]) -> dict[str, Policy]:
-        good: dict[str, Policy] = {}
+        good = {scope: policy for scope, policy in last_good.items() if scope in self._book.globals}
         for scope, policy in self._book.globals.items():
-            try:
-                self._try_global(policy)
+            problem = global_problem(policy, self._terms, is_clustered=self._target.clustered)
+            if self._is_good(Owner("global", scope), problem):
                 good[scope] = policy
-            except CompileError as error:
-                self.problems[Owner("global", scope)] = str(error)
-                if scope in last_good:
-                    good[scope] = last_good[scope]
         return good
 
-    def _try_global(self, policy: Policy) -> None:
-        if policy.problem:
-            raise CompileError(policy.problem)
-        if self._target.clustered:
-            raise CompileError("global limits cannot be counted across a cluster; remove the policy, or use one server")
-        if uses_tenant_zone([policy]):
-            raise CompileError("timezone of a global calendar_quota cannot be tenant; name one, such as UTC")
-        alone = replace(self._terms, globals={policy.endpoint: policy})
-        PlanWriter(alone, UTC).write_set(Resolved((), {}))
+    def _is_good(self, owner: Owner, problem: str) -> bool:
+        if problem:
+            self.problems[owner] = problem
+        return not problem
 
     def _writer(self, zone: str) -> PlanWriter:
         # To compile plans without a limit that protects a backend would lift it.
