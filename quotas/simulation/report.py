@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from quotas.algorithms.units import ceil_div
 from quotas.limiter.sandbox import Sandbox
 from quotas.policy.spec import Policy
+from quotas.simulation.accuracy import Tally, measure
 from quotas.simulation.replay import Decided, Totals
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.engine import ReferenceEngine
 from quotas.simulation.scenarios.model import Case, Result, run
 from quotas.simulation.store import StoreEngine
+
+ACCURACY = 14
+ACCURACY_TITLE = "How often the sliding counter decides otherwise than the exact log"
 
 
 def decisions_json(decisions: Iterable[Decided], each: bool) -> str:
@@ -40,8 +44,9 @@ def policy_table(policy: Policy, decisions: Iterable[Decided]) -> Iterator[str]:
 
 
 def scenario_list() -> Iterator[str]:
-    rows = [(str(one.number), one.title, str(len(one.cases))) for one in SCENARIOS.values()]
-    return table(("scenario", "title", "cases"), rows)
+    rows = [(one.number, one.title, str(len(one.cases))) for one in SCENARIOS.values()]
+    rows.append((ACCURACY, ACCURACY_TITLE, "1"))
+    return table(("scenario", "title", "cases"), [(str(number), *rest) for number, *rest in sorted(rows)])
 
 
 def scenario_table(numbers: Sequence[int], engine: str) -> Iterator[str]:
@@ -62,6 +67,21 @@ def _run(case: Case, engine: str) -> Result:
         return run(case, ReferenceEngine())
     with Sandbox() as sandbox:
         return run(case, StoreEngine(sandbox))
+
+
+def accuracy_table(requests: int) -> Iterator[str]:
+    found = measure(requests)
+    yield f"14. {ACCURACY_TITLE}"
+    rows = [
+        (name, f"{tally.requests:,}", *(f"{n:,}" for n in (tally.wrongly_denied, tally.wrongly_allowed)), _share(tally))
+        for name, tally in (*found.by_load.items(), *sorted(found.by_pattern.items()), ("all", found.total))
+    ]
+    yield from table(("clients", "requests", "wrongly denied", "wrongly allowed", "wrong"), rows)
+    yield ""
+
+
+def _share(tally: Tally) -> str:
+    return f"{tally.wrong_share:.4%}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

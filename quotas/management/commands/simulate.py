@@ -20,10 +20,18 @@ from quotas.policy.spec import Limit, Policy
 from quotas.simulation import replay, store
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.calendars import on_calendar
-from quotas.simulation.report import decisions_json, policy_table, scenario_list, scenario_table
+from quotas.simulation.report import (
+    ACCURACY,
+    accuracy_table,
+    decisions_json,
+    policy_table,
+    scenario_list,
+    scenario_table,
+)
 from quotas.simulation.scenarios import SCENARIOS
 
 ENGINES = ("reference", "lua")
+ACCURACY_REQUESTS = 1_000_000
 
 
 class Command(BaseCommand):
@@ -76,6 +84,9 @@ class Command(BaseCommand):
         wanted = options["scenario"]
         if wanted == "list":
             yield from scenario_list()
+            return
+        if wanted == str(ACCURACY):
+            yield from accuracy_table(ACCURACY_REQUESTS)
             return
         numbers = list(SCENARIOS) if wanted == "all" else [int(wanted)] if wanted.isdecimal() else []
         if not numbers or any(number not in SCENARIOS for number in numbers):

@@ -1,0 +1,118 @@
+"""Scenario 14: how often the sliding counter decides otherwise than the exact log, on natural arrivals.
+
+Each limit follows its own decisions, as it would in production; a decision is wrong where the two differ.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
+
+from quotas.algorithms.base import Algorithm, State
+from quotas.algorithms.sliding import SlidingCounter, SlidingLog
+from quotas.algorithms.units import SECOND_US
+
+LIMIT = 100
+WINDOW_US = 60 * SECOND_US
+MEAN_REQUESTS = 1_000  # of one client
+
+# A client's mean rate as a share of the limit.
+LOADS = {"up to 50 % of the limit": 0.5, "50 to 100 %": 1.0, "above the limit": 3.0}
+
+Gaps = Iterator[float]  # seconds between two requests
+
+
+@dataclass(slots=True)
+class Tally:
+    requests: int = 0
+    wrongly_denied: int = 0
+    wrongly_allowed: int = 0
+
+    @property
+    def wrong_share(self) -> float:
+        return (self.wrongly_denied + self.wrongly_allowed) / max(1, self.requests)
+
+
+@dataclass(slots=True)
+class Accuracy:
+    total: Tally = field(default_factory=Tally)
+    by_pattern: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    by_load: dict[str, Tally] = field(default_factory=lambda: {name: Tally() for name in LOADS})
+
+
+def measure(requests: int, seed: int = 14) -> Accuracy:
+    """Many clients against 100/min, most of them well below it, some far above."""
+    draw, found = random.Random(seed), Accuracy()
+    patterns = list(PATTERNS)
+    while found.total.requests < requests:
+        pattern = draw.choice(patterns)
+        # From 1 % of the limit to three times, evenly on a logarithmic scale.
+        load = 3 * 300 ** -draw.random()
+        rate = load * LIMIT * SECOND_US / WINDOW_US
+        count = min(requests - found.total.requests, 1 + int(draw.expovariate(1 / MEAN_REQUESTS)))
+        start = draw.uniform(0, 86_400)
+        gaps = islice(PATTERNS[pattern](draw, rate), count)
+        times = (int(second * SECOND_US) for second in accumulate(gaps, initial=start))
+        _compare(islice(times, count), (found.total, found.by_pattern[pattern], found.by_load[_load_name(load)]))
+    return found
+
+
+def _load_name(load: float) -> str:
+    return next(name for name, most in LOADS.items() if load <= most)
+
+
+def _compare(times: Iterator[int], tallies: tuple[Tally, ...]) -> None:
+    counter, log = _Follower(SlidingCounter(LIMIT, WINDOW_US)), _Follower(SlidingLog(LIMIT, WINDOW_US))
+    for now_us in times:
+        estimated, exact = counter.admits(now_us), log.admits(now_us)
+        for tally in tallies:
+            tally.requests += 1
+            tally.wrongly_denied += exact and not estimated
+            tally.wrongly_allowed += estimated and not exact
+
+
+class _Follower:
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+        self._state: State | None = None
+
+    def admits(self, now_us: int) -> bool:
+        outcome = self._algorithm.decide(self._state, now_us, 1)
+        self._state = outcome.charged if outcome.verdict.admitted else outcome.kept
+        return outcome.verdict.admitted
+
+
+def _independent(draw: random.Random, rate: float) -> Gaps:
+    """Many people behind one key: a Poisson process."""
+    while True:
+        yield draw.expovariate(rate)
+
+
+def _clustered(draw: random.Random, rate: float) -> Gaps:
+    """Weibull gaps of shape 0.5: quick runs and long pauses. Their mean is twice their scale."""
+    while True:
+        yield draw.weibullvariate(1 / (2 * rate), 0.5)
+
+
+def _sessions(draw: random.Random, rate: float) -> Gaps:
+    """About twenty requests in two seconds, then silence for as long as the rate asks."""
+    while True:
+        size = 1 + int(draw.expovariate(1 / 20))
+        yield draw.expovariate(rate / size)
+        for _ in range(size - 1):
+            yield draw.expovariate(10)
+
+
+def _polling(draw: random.Random, rate: float) -> Gaps:
+    """A timer, a tenth of its period late at most."""
+    while True:
+        yield draw.uniform(1, 1.1) / rate
+
+
+PATTERNS: dict[str, Callable[[random.Random, float], Gaps]] = {
+    "independent": _independent,
+    "clustered": _clustered,
+    "sessions": _sessions,
+    "polling": _polling,
+}
