@@ -1,0 +1,68 @@
+"""A small configuration, made by the services: tiers free and pro, acme on pro, bolt on free."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from quotas.models import Limit, Outbox, Revision
+from quotas.policy.document import read_document
+from quotas.services.documents import document_apply
+from quotas.services.errors import accepted
+from quotas.services.tenants import NewTenant, tenants_create
+
+PAY, GET = "payments:charge", "rides:get"
+
+
+class Said(TypedDict):
+    author: str
+    reason: str
+
+
+SAID: Said = {"author": "ann", "reason": "because"}
+
+
+def bucket(rate: int, name: str = "burst", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "algorithm": "token_bucket", "rate": rate, "burst": 2 * rate, **fields}
+
+
+DOCUMENT = f"""
+tiers: [{{name: free}}, {{name: pro}}]
+endpoints:
+  - {{name: "{PAY}", method: POST, path: /v1/charges, default_cost: 10}}
+  - {{name: "{GET}", method: GET, path: "/v1/rides/{{id}}"}}
+policies:
+  - name: free-all
+    tier: free
+    endpoint: "*"
+    limits:
+      - {{name: burst, algorithm: token_bucket, rate: 10, burst: 20}}
+  - name: pro-all
+    tier: pro
+    endpoint: "*"
+    limits:
+      - {{name: burst, algorithm: token_bucket, rate: 100, burst: 200}}
+      - {{name: minute, algorithm: token_bucket, rate: 1000, per: 1m, burst: 2000}}
+"""
+
+
+def make_world() -> None:
+    document_apply(document=accepted(read_document(DOCUMENT)), **SAID)
+    tenants_create(tenants=[NewTenant("acme", "pro"), NewTenant("bolt", "free")], **SAID)
+
+
+def newest() -> Revision:
+    return Revision.objects.latest("number")
+
+
+def waiting() -> list[str]:
+    """What the newest outbox row asks to recompile."""
+    return Outbox.objects.latest("id").touched
+
+
+def limit_of(policy: str, name: str = "burst") -> Limit:
+    return Limit.objects.get(policy__name=policy, name__name=name)
+
+
+def rates(past: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    """Rate, revision, carry of stored generations."""
+    return [(row["parameters"]["rate"], row["revision"], row["carry"]) for row in past]
