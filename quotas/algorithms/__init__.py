@@ -20,3 +20,16 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     )
 }
 KINDS: dict[str, type[Algorithm]] = {algorithm.kind: algorithm for algorithm in ALGORITHMS.values()}
+
+__all__ = [
+    "ALGORITHMS",
+    "KINDS",
+    "CalendarQuota",
+    "Concurrency",
+    "FixedWindow",
+    "Gcra",
+    "LeakyBucket",
+    "SlidingCounter",
+    "SlidingLog",
+    "TokenBucket",
+]
