@@ -22,7 +22,7 @@ from quotas.algorithms.sliding import SlidingCounter, SlidingLog
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policy.plans import CALENDAR_DAYS, month_start_us
-from quotas.policy.spec import Generation, Limit, Policy
+from quotas.policy.spec import Carry, Generation, Limit, Policy
 from quotas.policy.subject import Subject
 from quotas.simulation.plan import Plan, applied_at
 from quotas.simulation.reference import ReferenceLimiter, Request
@@ -103,7 +103,7 @@ def _changed(draw: st.DrawFn, limit: Limit, now_us: int) -> Limit:
     if algorithm == limit.algorithm:
         return limit
     past = (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past)[:8]
-    carry = draw(st.sampled_from(["keep", "proportional", "reset"]))
+    carry: Carry = draw(st.sampled_from(["keep", "proportional", "reset"]))
     return replace(limit, algorithm=algorithm, since_us=now_us, carry=carry, past=past)
 
 
@@ -114,7 +114,8 @@ class Agreement(RuleBasedStateMachine):
         super().__init__()
         self.client = self.server.client()
         self.client.flushall()
-        self.world = World(self.client)
+        # The reference model knows no cap on new subjects.
+        self.world = World(self.client, settings={"subject_cap": 10**9})
         self.model = ReferenceLimiter()
         self.now_us = NOW_US
         self.high_us = NOW_US  # state never outlives its TTL here: the clock of the server hardly moves

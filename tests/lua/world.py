@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,8 +38,8 @@ class Reply:
     @classmethod
     def of(cls, raw: list[Any]) -> Reply:
         rows = tuple(tuple(_text(value) for value in row) for row in raw[12:])
-        plain = [_text(value) for value in raw[:10]]
-        return cls(bool(plain[0]), *plain[1:], raw[10], _text(raw[11]), rows)
+        plain: Any = [_text(value) for value in raw[:10]]
+        return cls(bool(plain[0]), *plain[1:10], receipt=raw[10], failure=_text(raw[11]), rows=rows)
 
 
 def _text(value: Any) -> Any:
@@ -59,7 +60,7 @@ class World:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.client.execute_command("FUNCTION", "LOAD", "REPLACE", library.simulation_source())
+        self.client.function_load(library.simulation_source(), replace=True)
 
     def configure(self, *policies: Policy, overrides: Iterable[Override] = (), now_us: int = NOW_US) -> None:
         self.revision += 1
@@ -116,19 +117,30 @@ class World:
         args = (endpoint, cost, *(("ALL",) if rows else ()), *_flat(dimensions))
         return Reply.of(self.ask(function, now_us, *args, tenant=tenant))
 
+    def check_subject(self, dimensions: Mapping[str, str]) -> Reply:
+        return Reply.of(self.ask("check", NOW_US, "rides:search", 1, *_flat(dimensions)))
+
     def peek(self, now_us: int = NOW_US, **options: Any) -> Reply:
         return self.check(now_us, function="peek", **options)
 
-    def state(self) -> dict[bytes, bytes | None]:
+    def state(self) -> dict[bytes, Any]:
         """Every key that holds a limit's state, byte for byte."""
-        prefix = keys.tenant_prefix(TENANT).encode()
-        apart = (b":t", b":c", b":u", b":ub", b":a", b":b", b":k")
-        found = [key for key in self.client.keys() if not (key.endswith(apart) or b":d:" in key or key == prefix)]
-        return {key: self.client.dump(key) for key in found if b":t" not in key[-2:] and key.count(b":") > 1}
+        execute: Any = self.client.execute_command
+        return {key: execute("DUMP", key) for key in execute("KEYS", "*") if _STATE.search(key)}
 
     def usage(self, tenant: str = TENANT) -> dict[str, int]:
-        found = self.client.hgetall(keys.usage(keys.shard_of(tenant)))
-        return {name.decode(): int(value) for name, value in found.items() if name != b"_"}
+        """Accounting without the second it happened in: `00001001a` → count and cost in one number."""
+        execute: Any = self.client.execute_command
+        found: dict[bytes, bytes] = execute("HGETALL", keys.usage(keys.shard_of(tenant)))
+        return {name.decode()[9:]: int(value) for name, value in found.items() if name != b"_"}
+
+
+_STATE = re.compile(rb"^hr:\{\d+\}:\w{5}:|^hr:\{all\}:g")
+
+
+def times(count: int, cost: int = 1) -> int:
+    """What the accounting holds after so many requests of one cost."""
+    return count * (cost * 2**24 + 1)
 
 
 def _flat(fields: Mapping[str, Any]) -> list[Any]:

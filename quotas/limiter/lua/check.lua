@@ -122,8 +122,8 @@ local function write(header, group, i, record_key, state)
   else
     body = pack(group.format, unpack_(state, 1, group.numbers))
   end
-  local head = heads[i] or first_head(header, group, record_key)
-  call('SET', record_key, head .. body, 'PX', group.ttl)
+  heads[i] = heads[i] or first_head(header, group, record_key)
+  call('SET', record_key, heads[i] .. body, 'PX', group.ttl)
 end
 
 -- Adds an admitted request to what its limits keep beside the record.
