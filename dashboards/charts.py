@@ -40,19 +40,18 @@ class Panel:
 
 def panel(values: Sequence[float | None], divisions: int) -> Panel:
     """Steps over equal times; None is unknown and breaks the line."""
-    top = nice_top(max((value for value in values if value is not None), default=0), divisions)
-    runs = list(_runs(values))
-    return Panel(
-        line="".join(_line(first, run, len(values), top) for first, run in runs),
-        area="".join(_area(first, run, len(values), top) for first, run in runs),
-        ticks=[Tick(_percent(100 - 100 * i / divisions), number(top * i / divisions)) for i in range(divisions + 1)],
-    )
+    top = nice_top(_largest(values), divisions)
+    ticks = [Tick(_percent(100 - 100 * i / divisions), number(top * i / divisions)) for i in range(divisions + 1)]
+    return Panel(*_paths(values, top), ticks)
 
 
-def spark(values: Sequence[float]) -> Panel:
-    """A line without axis; flat at the bottom if there was nothing."""
-    top = max(values, default=0) * 1.08 or 1
-    return Panel(_line(0, values, len(values), top), _area(0, values, len(values), top), ())
+def spark(values: Sequence[float | None]) -> Panel:
+    """The same without an axis; flat at the bottom if there was nothing."""
+    return Panel(*_paths(values, _largest(values) * 1.08 or 1), ())
+
+
+def _largest(values: Sequence[float | None]) -> float:
+    return max((value for value in values if value is not None), default=0)
 
 
 def nice_top(largest: float, divisions: int) -> float:
@@ -60,6 +59,15 @@ def nice_top(largest: float, divisions: int) -> float:
     part = largest / divisions or 1
     steps = (n * 10.0**power for power in range(SMALLEST_POWER, 18) for n in (1, 2, 5))
     return next(step for step in steps if step >= part) * divisions
+
+
+def _paths(values: Sequence[float | None], top: float) -> tuple[str, str]:
+    """The line, and the area under it, in one stretch for each run of known values."""
+    lines, areas = [], []
+    for first, run in _runs(values):
+        lines.append(_line(first, run, len(values), top))
+        areas.append(f"{lines[-1]}V{BOX}H{BOX * first / len(values):.1f}Z")
+    return "".join(lines), "".join(areas)
 
 
 def _runs(values: Sequence[float | None]) -> Iterator[tuple[int, list[float]]]:
@@ -72,12 +80,8 @@ def _runs(values: Sequence[float | None]) -> Iterator[tuple[int, list[float]]]:
 
 def _line(first: int, run: Sequence[float], steps: int, top: float) -> str:
     heights = [f"{BOX * (1 - value / top):.1f}" for value in run]
-    path = f"M{BOX * first / steps:.1f} {heights[0]}" if heights else ""
-    return path + "".join(f"V{y}H{BOX * (first + i + 1) / steps:.1f}" for i, y in enumerate(heights))
-
-
-def _area(first: int, run: Sequence[float], steps: int, top: float) -> str:
-    return f"{_line(first, run, steps, top)}V{BOX}H{BOX * first / steps:.1f}Z" if run else ""
+    path = "".join(f"V{y}H{BOX * (first + i + 1) / steps:.1f}" for i, y in enumerate(heights))
+    return f"M{BOX * first / steps:.1f} {heights[0]}{path}"
 
 
 def bands(times: Sequence[tuple[datetime, datetime, str]], begin: datetime, end: datetime) -> list[Band]:

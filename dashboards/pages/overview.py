@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +15,7 @@ from dashboards import charts
 from quotas.selectors.usage import SPANS, Point, TenantUsage, Usage, usage_read
 
 LATE = timedelta(seconds=30)  # a drain runs every few seconds
+SHORTEST_S = 1.0  # less of a step says nothing of its rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,10 @@ AXES = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """One step: requests a second, None where that is not known."""
+
     when: str
-    allowed: float | None  # a second; None: not known
+    allowed: float | None
     denied: float | None
 
 
@@ -43,6 +47,10 @@ class Row:
 class TenantRow:
     usage: TenantUsage
     spark: charts.Panel
+
+    @property
+    def classes(self) -> str:
+        return "spark-cell s-denied" if self.usage.counts.denied else "spark-cell s-allowed"
 
 
 @require_safe
@@ -58,33 +66,33 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _figures(usage: Usage, now: datetime) -> dict[str, object]:
-    axis = AXES[usage.span.key]
-    rows = [_row(point, axis) for point in usage.points]
+    axis, points = AXES[usage.span.key], usage.points
+    allowed = [_rate(point.counts.allowed, point) for point in points]
+    denied = [_rate(point.counts.denied, point) for point in points]
+    whens = [f"{point.start:{axis.moment}}" for point in points]
     age = now - usage.drained_at if usage.drained_at else None
     gaps = [(gap.start, gap.end, gap.reason) for gap in usage.gaps]
     return {
         "axis": axis,
-        "rows": rows[::-1],
-        "allowed": charts.panel([row.allowed for row in rows], 4),
-        "denied": charts.panel([row.denied for row in rows], 2),
-        "asked_spark": charts.spark([point.counts.asked for point in usage.points]),
-        "denied_spark": charts.spark([point.counts.denied for point in usage.points]),
+        "rows": [Row(*facts) for facts in zip(whens, allowed, denied, strict=True)][::-1],
+        "allowed": charts.panel(allowed, 4),
+        "denied": charts.panel(denied, 2),
+        "asked_spark": charts.spark([_rate(point.counts.asked, point) for point in points]),
+        "denied_spark": charts.spark(denied),
         "times": charts.time_ticks(usage.begin, usage.end, axis.every, axis.form),
         "gaps": charts.bands(gaps, usage.begin, usage.end),
-        "tenants": [TenantRow(tenant, _spark(tenant)) for tenant in usage.tenants],
+        "tenants": [TenantRow(tenant, _spark(tenant, points)) for tenant in usage.tenants],
         "mean_rate": usage.total.asked / max(usage.measured_seconds, 1),
         "age": age,
         "late": age is not None and age > LATE,
     }
 
 
-def _row(point: Point, axis: Axis) -> Row:
-    when = f"{point.start:{axis.moment}}"
-    if point.seconds < 1:
-        return Row(when, None, None)
-    return Row(when, point.counts.allowed / point.seconds, point.counts.denied / point.seconds)
+def _rate(requests: int, point: Point) -> float | None:
+    return requests / point.seconds if point.seconds >= SHORTEST_S else None
 
 
-def _spark(tenant: TenantUsage) -> charts.Panel:
+def _spark(tenant: TenantUsage, points: Sequence[Point]) -> charts.Panel:
     """What is worth a look: the denials if there are any, otherwise what was asked."""
-    return charts.spark([each.denied if tenant.counts.denied else each.asked for each in tenant.series])
+    counts = [each.denied if tenant.counts.denied else each.asked for each in tenant.series]
+    return charts.spark([_rate(count, point) for count, point in zip(counts, points, strict=True)])

@@ -6,10 +6,12 @@ true after the thing itself is gone, and a batch with a number nobody knows must
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from django.db import models
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Outcome(models.TextChoices):
@@ -207,3 +209,8 @@ class GapRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.start:%Y-%m-%d %H:%M:%S} to {self.end:%H:%M:%S}: {self.reason}"
+
+    @property
+    def before_all(self) -> bool:
+        """The time before the first measurement: nothing can have been counted in it."""
+        return self.start == BEGINNING

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from quotas.models.usage import (
+    BEGINNING,
     LET_THROUGH,
     REFUSED,
     DrainState,
@@ -28,7 +29,6 @@ from quotas.models.usage import (
 )
 from tenants.models import Tenant
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNKNOWN_TENANT = 0
 
 
@@ -71,7 +71,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One step; `seconds` is how much of it was measured, 0: nothing is known of it."""
+    """One step; `seconds` is how much of it was measured. 0: nothing is known of it."""
 
     start: datetime
     counts: Counts
@@ -113,7 +113,7 @@ class Usage:
 
 def usage_read(span: Span, now: datetime, *, most_tenants: int = 50) -> Usage:
     step = span.rollup.step
-    end = now - (now - EPOCH) % step + step
+    end = now - (now - BEGINNING) % step + step
     starts = [end - i * step for i in range(span.steps, 0, -1)]
     rows = span.rollup._default_manager.filter(start__gte=starts[0], start__lt=end)
     state = DrainState.objects.first()
@@ -159,23 +159,16 @@ def _points(
     gaps: Sequence[GapRecord],
     drained_at: datetime | None,
 ) -> list[Point]:
-    return [
-        Point(start, counts.get(start, Counts()), _measured(start, start + step, gaps, drained_at)) for start in starts
-    ]
-
-
-def _measured(start: datetime, end: datetime, gaps: Sequence[GapRecord], drained_at: datetime | None) -> float:
-    """Seconds of [start, end) that were drained and lie in no gap."""
-    if drained_at is None:
-        return 0.0
-    until = min(end, drained_at)
-    lost = timedelta(0)
-    reached = start
-    for gap in gaps:  # in order of their start; they may overlap
-        gap_end = min(gap.end, until)
-        lost += max(gap_end - max(gap.start, reached), timedelta(0))
-        reached = max(reached, gap_end)
-    return max((until - start - lost).total_seconds(), 0.0)
+    since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
+    until = drained_at or BEGINNING
+    points = []
+    for start in starts:
+        begin, end = max(start, since), min(start + step, until)
+        found = counts.get(start, Counts())
+        # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
+        lost = not found.asked and any(gap.start <= begin and end <= gap.end for gap in gaps)
+        points.append(Point(start, found, 0.0 if lost else max((end - begin).total_seconds(), 0.0)))
+    return points
 
 
 def _tenants(

@@ -17,11 +17,10 @@ import redis
 from django.conf import settings
 from django.db import connection, transaction
 
-from quotas.models.usage import DrainBatch, DrainState, GapRecord
+from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
 from quotas.usage.fields import FUTURE, Cell
-from quotas.usage.partitions import EPOCH
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +95,7 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
     summary.batches += len(new)
     summary.rows += sum(batch.rows for batch in new)
     summary.cells += len(cells)
-    summary.first = min([summary.first, *(EPOCH + cell.start * rollups.SECOND for cell in cells)])
+    summary.first = min([summary.first, *(BEGINNING + cell.start * rollups.SECOND for cell in cells)])
     summary.unreadable += sum(_report(batch) for batch in new)
 
 
@@ -119,7 +118,7 @@ def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
 
 def _plausible(batches: Sequence[Batch], now: datetime) -> list[Cell]:
     """Without what lies far in the future: it would have slices made for it."""
-    latest = (now + FUTURE - EPOCH) // rollups.SECOND
+    latest = (now + FUTURE - BEGINNING) // rollups.SECOND
     for batch in batches:
         for cell in batch.cells:
             if cell.start > latest:
@@ -143,14 +142,15 @@ def _note_drained(taken: Taken, first: datetime) -> None:
         if state and timedelta(0) < state.drained_at - taken.at < OVERTAKEN:
             return
         if state is None:
-            _note_gap(EPOCH, first, "Nothing was measured before.")
+            GapRecord.objects.create(start=BEGINNING, end=first, reason="Nothing was measured before.")
         elif state.run_id != taken.run_id:
-            # A restarted server lost at most what came before its start; one that took over, up to now.
-            end = taken.started_at if taken.started_at > state.drained_at else taken.at
-            _note_gap(min(state.drained_at, end), end, "Redis restarted, or another server took over.")
+            _note_loss(state.drained_at, taken)
         DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
 
 
-def _note_gap(start: datetime, end: datetime, reason: str) -> None:
-    GapRecord.objects.create(start=start, end=end, reason=reason)
-    log.warning("no counts from %s to %s: %s", start, end, reason)
+def _note_loss(drained_at: datetime, taken: Taken) -> None:
+    """A restarted server lost at most what came before its start; one that took over, up to now."""
+    end = taken.started_at if taken.started_at > drained_at else taken.at
+    gap = GapRecord(start=min(drained_at, end), end=end, reason="Redis restarted, or another server took over.")
+    gap.save()
+    log.warning("counts may be missing from %s", gap)

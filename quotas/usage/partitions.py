@@ -12,11 +12,10 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Identifier, Literal
 
-from quotas.models.usage import PARTITIONED, Partitioned
+from quotas.models.usage import BEGINNING, PARTITIONED, Partitioned
 
 log = logging.getLogger(__name__)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AHEAD = 2  # slices beyond the present one
 # Rows of a rollup are added to many times: room on the page keeps those updates out of the index.
 FILL_PERCENT = 70
@@ -41,7 +40,7 @@ class Slice:
 
 
 def slice_of(model: type[Partitioned], moment: datetime) -> Slice:
-    return Slice(model, moment - (moment - EPOCH) % model.slice)
+    return Slice(model, moment - (moment - BEGINNING) % model.slice)
 
 
 def oldest_kept(model: type[Partitioned], now: datetime) -> datetime:

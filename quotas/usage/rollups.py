@@ -15,9 +15,9 @@ from django.db import connection
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier, Literal
 
-from quotas.models.usage import ROLLUPS, Arrival, Denial, Partitioned
+from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned
 from quotas.usage import fields
-from quotas.usage.partitions import EPOCH, ensure, oldest_kept, slice_of
+from quotas.usage.partitions import ensure, oldest_kept, slice_of
 
 SUBJECT_BYTES = 16
 SECOND = timedelta(seconds=1)
@@ -50,7 +50,7 @@ def add_cells(cells: Sequence[fields.Cell], now: datetime) -> None:
     if not cells:
         return
     lines = [f"{start}\t{s[0]}\t{s[1]}\t{s[2]}\t{s[3]}\t{count}\t{cost}\n" for start, s, count, cost in cells]
-    moments = [EPOCH + start * SECOND for start in {cell.start for cell in cells}]
+    moments = [BEGINNING + start * SECOND for start in {cell.start for cell in cells}]
     with staged(SQL(_CELL)) as cursor:
         with cursor.copy("COPY staged FROM STDIN") as copy:
             copy.write("".join(lines))
@@ -58,7 +58,7 @@ def add_cells(cells: Sequence[fields.Cell], now: datetime) -> None:
             oldest = oldest_kept(model, now)
             ensure(slice_of(model, moment) for moment in moments if moment >= oldest)
             table, step = Identifier(model._meta.db_table), Literal(model.step // SECOND)
-            cursor.execute(_ADD.format(table=table, step=step, oldest=Literal((oldest - EPOCH) // SECOND)))
+            cursor.execute(_ADD.format(table=table, step=step, oldest=Literal((oldest - BEGINNING) // SECOND)))
 
 
 def add_arrivals(arrivals: Iterable[fields.Arrival], now: datetime) -> int:
@@ -94,7 +94,7 @@ def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tup
 
 
 def _moment(at_us: int) -> datetime:
-    return EPOCH + at_us * MICROSECOND
+    return BEGINNING + at_us * MICROSECOND
 
 
 def subject_hash(values: bytes) -> bytes:

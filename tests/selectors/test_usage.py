@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.models.usage import DrainState, GapRecord
+from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.selectors.usage import SPANS, Counts, Usage, usage_read
 from quotas.usage.fields import Cell, Series
 from quotas.usage.rollups import add_cells
@@ -83,15 +83,31 @@ def test_what_is_not_drained_yet_is_unknown_and_not_zero() -> None:
     assert seconds[0] == 10.0
 
 
-def test_gaps_shorten_what_was_measured_however_they_overlap() -> None:
+def gap(begin: datetime, seconds: float) -> None:
+    GapRecord.objects.create(start=begin, end=begin + timedelta(seconds=seconds), reason="test")
+
+
+def test_a_step_wholly_in_a_gap_is_unknown() -> None:
     drained()
     start = read().begin
-    for begin, end in ((-100, 10), (12, 15), (14, 17), (13, 14), (40, 40)):
-        times = (start + timedelta(seconds=seconds) for seconds in (begin, end))
-        GapRecord.objects.create(start=next(times), end=next(times), reason="test")
+    gap(start + timedelta(seconds=5), 20)
     usage = read()
-    assert [point.seconds for point in usage.points[:5]] == [0.0, 5.0, 10.0, 10.0, 10.0]
-    assert len(usage.gaps) == 5
+    assert [point.seconds for point in usage.points[:4]] == [10.0, 0.0, 10.0, 10.0]
+    assert len(usage.gaps) == 1
+
+
+def test_what_survived_in_a_gap_is_shown() -> None:
+    start = read().begin
+    drained(counted(1, "a", 5, start))
+    gap(start - MINUTE, 120)
+    assert [(point.seconds, point.counts.allowed) for point in read().points[:2]] == [(10.0, 5), (0.0, 0)]
+
+
+def test_the_first_step_is_measured_from_the_first_measurement_on() -> None:
+    start = read().begin
+    drained(counted(1, "a", 5, start + timedelta(seconds=10)))
+    GapRecord.objects.create(start=BEGINNING, end=start + timedelta(seconds=17), reason="test")
+    assert [point.seconds for point in read().points[:3]] == [0.0, 3.0, 10.0]
 
 
 def test_nothing_was_ever_drained() -> None:

@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import QuerySet
 
-from quotas.models.usage import DrainState, GapRecord
+from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.usage.drain import drain
-from quotas.usage.partitions import EPOCH
 from tests.usage.counters import Hit, count, expected, in_postgres
 from tests.valkeys import SpareValkey
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def gaps() -> QuerySet[GapRecord]:
     """Without the one that everything begins with."""
-    return GapRecord.objects.exclude(start=EPOCH)
+    return GapRecord.objects.exclude(start=BEGINNING)
 
 
 def test_the_time_before_the_first_count_is_a_gap(spare_valkey: Callable[..., SpareValkey]) -> None:
@@ -29,7 +28,7 @@ def test_the_time_before_the_first_count_is_a_gap(spare_valkey: Callable[..., Sp
         drain(client)
         drain(client)
     gap = GapRecord.objects.get()
-    assert (gap.start, gap.end) == (EPOCH, datetime.fromtimestamp(second - second % 10, UTC))
+    assert (gap.start, gap.end) == (BEGINNING, datetime.fromtimestamp(second - second % 10, UTC))
 
 
 def test_the_same_server_leaves_no_gap(spare_valkey: Callable[..., SpareValkey]) -> None:
