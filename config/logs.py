@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from logging import LogRecord
 
 import redis
 from django.db import InterfaceError, OperationalError
+from kombu.exceptions import OperationalError as BrokerError
 
-OUTAGES = (InterfaceError, OperationalError, redis.ConnectionError, redis.TimeoutError)
+OUTAGES = (InterfaceError, OperationalError, BrokerError, redis.ConnectionError, redis.TimeoutError)
 
 
 def but_health(record: LogRecord) -> bool:
@@ -17,8 +19,14 @@ def but_health(record: LogRecord) -> bool:
 
 def outages_in_one_line(record: LogRecord) -> bool:
     """A server that is away is no fault of the code: where it was noticed is of no use to anybody."""
-    if record.exc_info and isinstance(record.exc_info[1], OUTAGES):
+    if record.exc_info and any(isinstance(error, OUTAGES) for error in _chain(record.exc_info[1])):
         record.exc_info = None
         record.exc_text = None
         record.msg, record.args = record.getMessage().splitlines()[0], ()
     return True
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -107,6 +107,7 @@ LOGGING = {
     "loggers": {
         "django.request": {"filters": ["but_health"]},
         "celery.app.trace": {"filters": ["outages_in_one_line"]},
+        "celery.beat": {"filters": ["outages_in_one_line"]},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
