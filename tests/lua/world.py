@@ -38,8 +38,8 @@ class Reply:
     @classmethod
     def of(cls, raw: list[Any]) -> Reply:
         rows = tuple(tuple(_text(value) for value in row) for row in raw[12:])
-        plain: Any = [_text(value) for value in raw[:10]]
-        return cls(bool(plain[0]), *plain[1:10], receipt=raw[10], failure=_text(raw[11]), rows=rows)
+        fields: Any = (bool(raw[0]), *(_text(value) for value in raw[1:10]), raw[10], _text(raw[11]), rows)
+        return cls(*fields)
 
 
 def _text(value: Any) -> Any:
