@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 BOX = 1000
+ROUND = (1, 2, 3, 4, 5, 6, 8)
 SMALLEST_POWER = -2  # a tick is written with two digits
 NARROWEST = 0.25  # percent; a gap of seconds must be seen among days
 
@@ -55,9 +56,9 @@ def _largest(values: Sequence[float | None]) -> float:
 
 
 def nice_top(largest: float, divisions: int) -> float:
-    """The least number from `largest` up whose equal parts are 1, 2 or 5 times a power of ten."""
+    """The least number from `largest` up whose equal parts are one digit times a power of ten."""
     part = largest / divisions or 1
-    steps = (n * 10.0**power for power in range(SMALLEST_POWER, 18) for n in (1, 2, 5))
+    steps = (n * 10.0**power for power in range(SMALLEST_POWER, 18) for n in ROUND)
     return next(step for step in steps if step >= part) * divisions
 
 

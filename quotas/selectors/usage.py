@@ -95,16 +95,13 @@ class Usage:
     total: Counts
     points: Sequence[Point]
     tenants: Sequence[TenantUsage]  # most denied first, then most asked
-    others: Counts  # of tenants that are not shown
-    active_tenants: int
+    others: Counts  # of those that are not shown
+    other_tenants: int
+    active_tenants: int  # registered ones
     denied_tenants: int
     all_tenants: int
     gaps: Sequence[GapRecord]
     drained_at: datetime | None  # None: nothing was ever drained
-
-    @property
-    def other_tenants(self) -> int:
-        return self.active_tenants - len(self.tenants)
 
     @property
     def measured_seconds(self) -> float:
@@ -129,8 +126,9 @@ def usage_read(span: Span, now: datetime, *, most_tenants: int = 50) -> Usage:
         points=_points(starts, step, {start: counts for (start,), counts in _sums(rows, "start")}, gaps, drained_at),
         tenants=_tenants(order[:most_tenants], by_tenant, rows, starts),
         others=_total(by_tenant[number] for number in order[most_tenants:]),
-        active_tenants=len(order),
-        denied_tenants=sum(counts.denied > 0 for counts in by_tenant.values()),
+        other_tenants=len(order[most_tenants:]),
+        active_tenants=len(by_tenant.keys() - {UNKNOWN_TENANT}),
+        denied_tenants=sum(by_tenant[number].denied > 0 for number in by_tenant.keys() - {UNKNOWN_TENANT}),
         all_tenants=Tenant.objects.count(),
         gaps=gaps,
         drained_at=drained_at,

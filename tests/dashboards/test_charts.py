@@ -38,7 +38,9 @@ def test_the_top_of_a_scale_is_not_far_away(largest: float, divisions: int) -> N
     assert largest <= top <= max(2.5 * largest, divisions)
 
 
-@pytest.mark.parametrize(("largest", "top"), [(0, 4), (0.001, 0.04), (0.07, 0.08), (3.2, 4), (17, 20), (901, 2000)])
+@pytest.mark.parametrize(
+    ("largest", "top"), [(0, 4), (0.001, 0.04), (0.07, 0.08), (3.1, 3.2), (17, 20), (95, 120), (901, 1200)]
+)
 def test_the_parts_of_a_scale_are_round(largest: float, top: float) -> None:
     assert nice_top(largest, 4) == pytest.approx(top)
 

@@ -67,6 +67,7 @@ def test_the_most_denied_come_first_and_the_rest_is_summed() -> None:
 def test_tenants_have_their_names_even_when_nobody_knows_them() -> None:
     acme = Tenant.objects.create(name="acme", tier=Tier.objects.create(name="free"))
     drained(counted(acme.number, "d", 3), counted(0, "u", 2), counted(acme.number + 5, "d", 1))
+    assert (read().active_tenants, read().denied_tenants) == (2, 2)
     names = [(tenant.name, tenant.tier) for tenant in read().tenants]
     assert names == [("acme", "free"), ("unknown tenants", ""), (f"removed tenant {acme.number + 5}", "")]
 
