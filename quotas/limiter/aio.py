@@ -72,13 +72,14 @@ class AsyncLimiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        return (await self._decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms))[0]
+        talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows)
+        return (await self._run(talk, budget_ms))[0]
 
     async def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
     ) -> list[Decision]:
         """All in one round trip, each for itself: one that is denied does not undo the others."""
-        return await self._decide(CHECK, list(checks), rows, budget_ms)
+        return await self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
 
     async def peek(
         self,
@@ -91,7 +92,8 @@ class AsyncLimiter:
         budget_ms: float | None = None,
     ) -> Decision:
         """What a check would answer now; charges nothing."""
-        return (await self._decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms))[0]
+        talk = self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows)
+        return (await self._run(talk, budget_ms))[0]
 
     @asynccontextmanager
     async def hold(
@@ -107,7 +109,7 @@ class AsyncLimiter:
     ) -> AsyncIterator[Decision]:
         """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
         check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
-        (decision,) = await self._decide(CHECK, [check], rows, budget_ms)
+        (decision,) = await self._run(self._core.decide(CHECK, [check], rows), budget_ms)
         try:
             yield decision
         finally:
@@ -128,14 +130,6 @@ class AsyncLimiter:
     ) -> int:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
-
-    async def _decide(
-        self, function: str, checks: list[Check], rows: bool | None, budget_ms: float | None
-    ) -> list[Decision]:
-        if not checks:
-            return []
-        wanted = self._settings.rows if rows is None else rows
-        return await self._run(self._core.decide(function, checks, rows=wanted), budget_ms)
 
     async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)

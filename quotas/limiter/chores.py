@@ -88,8 +88,9 @@ class Chores:
         command = pack(("FCALL", "hr_heartbeat", "1", ALL, self.enforcer, json.dumps(about)))
         return [Chore(command, self._learn_share, nothing)]
 
-    def _learn_share(self, alive: int) -> None:
-        self._failures.share = max(1, alive)
+    def _learn_share(self, alive: Any) -> None:
+        if isinstance(alive, int):
+            self._failures.share = max(1, alive)
 
     def _late_releases(self) -> list[Chore]:
         releases = [self._releases.popleft() for _ in range(len(self._releases))]
@@ -111,8 +112,8 @@ class Chores:
         tenant, endpoint = key
         words = ("FCALL_RO", "hr_profile", "1", tenant_prefix(tenant, self._shards), tenant, endpoint)
 
-        def learn(text: bytes) -> None:
-            if text:
+        def learn(text: Any) -> None:
+            if text and isinstance(text, bytes):
                 self._failures.learn_plan(key, revision, text.decode())
 
         return Chore(pack(words), learn, nothing)

@@ -82,13 +82,13 @@ class Limiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        return self._decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms)[0]
+        return self._run(self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
 
     def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
     ) -> list[Decision]:
         """All in one round trip, each for itself: one that is denied does not undo the others."""
-        return self._decide(CHECK, list(checks), rows, budget_ms)
+        return self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
 
     def peek(
         self,
@@ -101,7 +101,7 @@ class Limiter:
         budget_ms: float | None = None,
     ) -> Decision:
         """What a check would answer now; charges nothing."""
-        return self._decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows, budget_ms)[0]
+        return self._run(self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
 
     @contextmanager
     def hold(
@@ -117,7 +117,7 @@ class Limiter:
     ) -> Iterator[Decision]:
         """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
         check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
-        decision = self._decide(CHECK, [check], rows, budget_ms)[0]
+        (decision,) = self._run(self._core.decide(CHECK, [check], rows), budget_ms)
         try:
             yield decision
         finally:
@@ -138,12 +138,6 @@ class Limiter:
     ) -> int:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
-
-    def _decide(self, function: str, checks: list[Check], rows: bool | None, budget_ms: float | None) -> list[Decision]:
-        if not checks:
-            return []
-        wanted = self._settings.rows if rows is None else rows
-        return self._run(self._core.decide(function, checks, rows=wanted), budget_ms)
 
     def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))

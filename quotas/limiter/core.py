@@ -39,15 +39,19 @@ _MISTAKES: Final = ("HRCOST", "HRARGS")
 @dataclass(slots=True)
 class Core:
     shards: int
+    rows: bool  # whether a check asks for rows unless it says otherwise
     breaker: Breaker
     failures: FailureModes
     chores: Chores
 
-    def decide(self, function: str, checks: Sequence[Check], *, rows: bool) -> Conversation[list[Decision]]:
+    def decide(self, function: str, checks: Sequence[Check], rows: bool | None) -> Conversation[list[Decision]]:
+        if not checks:
+            return []
         how = self.breaker.enter()
         if how is Pass.REFUSED:
             return [self._without_store(check, "the breaker is open") for check in checks]
-        commands = [encode_check(function, check, self.shards, rows=rows) for check in checks]
+        wanted = self.rows if rows is None else rows
+        commands = [encode_check(function, check, self.shards, rows=wanted) for check in checks]
         try:
             replies = yield from self._ask(how, commands)
         except StoreError as error:
@@ -98,8 +102,10 @@ class Core:
         answered = False
         try:
             replies = yield commands
-            if any(_is_missing(reply) for reply in replies):
-                replies = yield from self._load_and_repeat(commands, replies)
+            for reply in replies:
+                if isinstance(reply, ReplyError):
+                    replies = yield from self._load_and_repeat(commands, replies)
+                    break
             answered = True
         finally:
             # Also when the caller is cancelled: a probe without an outcome would block all others.

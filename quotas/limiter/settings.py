@@ -24,7 +24,7 @@ class Settings:
     budget_ms: float = BUDGET_MS  # for one check, from the call to the decision
     fail: Failure | None = None  # before a plan has told its own; None: $HEADROOM_FAIL, or open
     shards: int = SHARDS
-    rows: bool = True  # whether checks ask for the rows that RateLimit-Policy needs
+    rows: bool = False  # ask for a row a limit, which RateLimit-Policy needs; half as much again for the store
     connections: int = 2
     connect_timeout_ms: float = 1_000.0  # dialling goes on in the background past a check's budget
     breaker: BreakerSettings = DEFAULT_BREAKER
@@ -46,7 +46,13 @@ class Settings:
 
     def core(self, address: Address) -> Core:
         failures = FailureModes(self.failure, where=str(address))
-        return Core(self.shards, Breaker(self.breaker), failures, Chores(failures, self.shards, self.heartbeat_s))
+        return Core(
+            self.shards,
+            self.rows,
+            Breaker(self.breaker),
+            failures,
+            Chores(failures, self.shards, self.heartbeat_s),
+        )
 
 
 def seconds(budget_ms: float) -> float:
