@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from quotas.policy.book import UTC, Book, Touched
 from quotas.policy.common import endpoint_problem, global_problem
-from quotas.policy.image import Delta, Image, ShardImage, canonical
+from quotas.policy.image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
 from quotas.policy.plans import (
     CompileError,
     PlanWriter,
@@ -61,6 +61,8 @@ class Compiler:
     def __init__(self, target: Target, now_us: int) -> None:
         self.month_us = month_start_us(now_us)
         self.image = Image(0, [ShardImage() for _ in range(target.shards)])
+        for shard in self.image.shards:
+            shard.put_entry(TABLE_FIELD, TABLE_VALUE)
         self.problems: dict[Owner, str] = {}
         self._target = target
         self._book = Book(self.month_us)

@@ -11,6 +11,9 @@ from hashlib import blake2b
 from typing import Any
 
 MAIN = "main"
+# No tenant's name, and a value over 64 bytes: with it Redis keeps the tenants in a table from the first on.
+# Otherwise up to 512 of them would be a list, searched from its start at each check (3 µs at 150 tenants).
+TABLE_FIELD, TABLE_VALUE = "*", f"00000!{'.' * 65}"
 _DIGEST_SPAN = 2**64
 
 
