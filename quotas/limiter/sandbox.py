@@ -32,6 +32,7 @@ BATCH = 500  # calls in one write
 _LIBC = ctypes.CDLL(None)
 
 Words = Sequence[str | int | bytes]
+Call = tuple[str, int, str, Words]  # function, now in microseconds, tenant, further arguments
 
 
 class SandboxError(RuntimeError):
@@ -40,9 +41,10 @@ class SandboxError(RuntimeError):
 
 class Sandbox:
     def __init__(self) -> None:
+        program = _program()
         self._folder = Path(tempfile.mkdtemp(prefix="hr-sandbox-"))
         self._socket = self._folder / "s"
-        self._process = self._start()
+        self._process = self._start(program)
         on_connect: Any = _see_expired_keys  # the stubs forget its argument
         self._redis = redis.Redis(
             unix_socket_path=str(self._socket), retry=Retry(NoBackoff(), 0), redis_connect_func=on_connect
@@ -75,43 +77,39 @@ class Sandbox:
         if compiler.problems:
             raise SandboxError("; ".join(compiler.problems.values()))
         with self._redis.pipeline(transaction=False) as pipe:
-            for number, shard in enumerate(compiler.image.shards):
+            for number in {keys.shard_of(tenant) for tenant in configuration.tenants}:
+                shard = compiler.image.shards[number]
                 pipe.delete(keys.tenants(number), keys.config(number))
-                if shard.entries:
-                    pipe.hset(keys.tenants(number), items=[part for pair in shard.entries.items() for part in pair])
+                pipe.hset(keys.tenants(number), items=[part for pair in shard.entries.items() for part in pair])
                 pipe.hset(keys.config(number), items=[part for pair in shard.config.items() for part in pair])
                 pipe.set(keys.shard_prefix(number), shard.token)
             pipe.execute()
 
-    def call(self, function: str, now_us: int, tenant: str, *words: str | int | bytes) -> Any:
-        """One of the store's functions, by its name without prefix."""
-        return self._execute(*_command(function, now_us, tenant, words))
+    def forget(self) -> None:
+        """All state and configuration; the library stays."""
+        self._execute("FLUSHALL")
 
-    def call_all(self, calls: Iterable[tuple[str, int, str, Words]]) -> list[Any]:
-        """Many (function, now, tenant, words) in one write; the replies in order."""
+    def call_all(self, calls: Iterable[Call]) -> list[Any]:
+        """Functions of the store, by their names without prefix, in one write; the replies in order."""
         with self._redis.pipeline(transaction=False) as pipe:
             execute: Callable[..., Any] = pipe.execute_command
             for function, now_us, tenant, words in calls:
                 execute(*_command(function, now_us, tenant, words))
             return list(pipe.execute())
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, program: Path) -> subprocess.Popen[bytes]:
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "save": "",
+            "appendonly": "no",
+            "import-mode": "yes",
+            "dir": str(self._folder),
+            "logfile": "log",
+        }
         return subprocess.Popen(
-            [
-                *(str(_program()), "--port", "0", "--unixsocket", str(self._socket), "--unixsocketperm", "700"),
-                *(
-                    "--save",
-                    "",
-                    "--appendonly",
-                    "no",
-                    "--import-mode",
-                    "yes",
-                    "--dir",
-                    str(self._folder),
-                    "--logfile",
-                    "log",
-                ),
-            ],
+            [str(program), *(word for name, value in options.items() for word in (f"--{name}", value))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

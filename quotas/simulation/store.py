@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 
-from quotas.limiter.sandbox import BATCH, Sandbox, Words
+from quotas.limiter.sandbox import BATCH, Call, Sandbox, Words
 from quotas.policy.plans import month_start_us
 from quotas.policy.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from quotas.simulation.arrivals import Arrival
@@ -15,8 +15,6 @@ from quotas.simulation.scenarios.nesting import NEIGHBOUR
 
 ENDPOINTS = (ENDPOINT, "orders:list", "orders:cancel")
 NO_CAP = 10**9  # new subjects per tenant and hour
-
-Call = tuple[str, int, str, Words]
 
 
 class StoreEngine:
@@ -48,9 +46,12 @@ class StoreEngine:
         )
         self._sandbox.publish(configuration, self._around_us)
 
-    def ask(self, ask: Ask) -> Reply:
-        pairs = [word for pair in ask.subject.items() for word in pair]
-        reply = self._sandbox.call("check", ask.t_us, ask.tenant, ask.endpoint, ask.cost, "ALL", *pairs)
+    def ask(self, ask: Ask) -> list[Reply]:
+        words: Words = (ask.endpoint, ask.cost, "ALL", *(word for pair in ask.subject.items() for word in pair))
+        call = ("check", ask.t_us, ask.tenant, words)
+        return [self._reply(reply) for reply in self._sandbox.call_all([call] * ask.count)]
+
+    def _reply(self, reply: list[Any]) -> Reply:
         allowed, reason, name, _, remaining, _, retry_us, wait_us, *_ = reply
         rows = {row[0].decode(): row[4] for row in reply[12:]}
         return Reply(bool(allowed), reason.decode(), name.decode(), remaining, retry_us, wait_us, rows)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from quotas.policy.spec import Policy
+from quotas.simulation.answer import Answer
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.plan import Plan, applied_at
 from quotas.simulation.reference import ReferenceLimiter, Request
@@ -20,9 +21,11 @@ class ReferenceEngine:
         self._policies, self._timezone = policies, timezone
         self._plans = {}
 
-    def ask(self, ask: Ask) -> Reply:
-        request = Request(ask.tenant, ask.subject, ask.cost)
-        answer = self._limiter.check(self._plan(ask.tenant, ask.endpoint), ask.t_us, request)
+    def ask(self, ask: Ask) -> list[Reply]:
+        plan, request = self._plan(ask.tenant, ask.endpoint), Request(ask.tenant, ask.subject, ask.cost)
+        return [self._reply(self._limiter.check(plan, ask.t_us, request)) for _ in range(ask.count)]
+
+    def _reply(self, answer: Answer) -> Reply:
         return Reply(
             answer.allowed,
             answer.reason,

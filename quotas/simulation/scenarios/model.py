@@ -87,8 +87,8 @@ class Reply:
 class Engine(Protocol):
     def configure(self, policies: tuple[Policy, ...], timezone: str) -> None: ...
 
-    def ask(self, ask: Ask) -> Reply:
-        """One request of the ask."""
+    def ask(self, ask: Ask) -> list[Reply]:
+        """One reply to each of its requests."""
 
 
 @dataclass(slots=True)
@@ -112,15 +112,13 @@ def run(case: Case, engine: Engine) -> Result:
 
 
 def _run_ask(ask: Ask, engine: Engine, result: Result, where: str) -> None:
-    accepted, reply = 0, None
-    for _ in range(ask.count):
-        reply = engine.ask(ask)
-        accepted += reply.allowed
+    replies = engine.ask(ask)
+    accepted = sum(reply.allowed for reply in replies)
     result.accepted += accepted
     result.denied += ask.count - accepted
     _compare("accepted", ask.expect.accepted, accepted, where, result)
     for name in ("reason", "limit", "remaining", "retry_us", "wait_us", "rows"):
-        _compare(name, getattr(ask.expect, name), getattr(reply, name), where, result)
+        _compare(name, getattr(ask.expect, name), getattr(replies[-1], name), where, result)
 
 
 def _compare(name: str, expected: object, found: object, where: str, result: Result) -> None:

@@ -1,0 +1,34 @@
+"""Replay of arrivals through a list of limits."""
+
+from quotas.algorithms.units import SECOND_US
+from quotas.policy.fields import limit_parse
+from quotas.simulation.arrivals import Arrival
+from quotas.simulation.replay import Point, replay, series, totals
+
+NOW = 1_772_409_600 * SECOND_US
+PER_SUBJECT = limit_parse("own", {"algorithm": "fixed_window", "limit": 2, "window": "1s", "subject": "key"})
+TOGETHER = limit_parse("all", {"algorithm": "fixed_window", "limit": 3, "window": "1s"})
+
+
+def arrivals() -> list[Arrival]:
+    return [Arrival(NOW + number * SECOND_US // 4, subject) for number, subject in enumerate("aaabbbaa")]
+
+
+def test_each_denial_names_its_limit() -> None:
+    found = totals(replay([PER_SUBJECT, TOGETHER], arrivals()))
+    assert (found.allowed, found.denied) == (6, 2)
+    assert dict(found.denied_by) == {"own": 1, "all": 1}
+
+
+def test_a_series_counts_by_aligned_step() -> None:
+    points = list(series(replay([PER_SUBJECT], [*arrivals(), Arrival(NOW + 9 * SECOND_US, "a")]), SECOND_US))
+    assert points == [Point(NOW, 3, 1), Point(NOW + SECOND_US, 4, 0), Point(NOW + 9 * SECOND_US, 1, 0)]
+    assert list(series([], SECOND_US)) == []
+
+
+def test_a_wait_delays_the_release_of_a_slot() -> None:
+    shaped = limit_parse("shaped", {"algorithm": "leaky_bucket", "rate": 1, "queue": 9})
+    slots = limit_parse("slots", {"algorithm": "concurrency", "limit": 2, "hold": "1m"})
+    times = (0, 0, SECOND_US, 2 * SECOND_US - 1, 2 * SECOND_US)
+    decided = replay([shaped, slots], [Arrival(NOW + time, "", 1, SECOND_US) for time in times])
+    assert [one.allowed for one in decided] == [True, True, True, False, True]
