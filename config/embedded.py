@@ -155,7 +155,7 @@ def _let_through(path: Path) -> None:
 def start_postgres(places: Places, *, durable: bool = True) -> Server:
     _own_postgres_folders(places)
     data = places.postgres / "data"
-    _end_leftover(data / "postmaster.pid", data, signal.SIGINT)
+    _end_leftover(data / "postmaster.pid", data, signal.SIGINT, owner=places.postgres / "owner")
     log = places.postgres / "log"
     if not (data / "PG_VERSION").exists():
         _create_cluster(data, log)
@@ -235,7 +235,7 @@ def start_valkey(folder: Path, options: ValkeyOptions) -> Server:
     if options.socket is not None:
         make_folder(options.socket.parent.parent)
         make_folder(options.socket.parent, 0o700)
-    _end_leftover(folder / "pid", folder, signal.SIGTERM)
+    _end_leftover(folder / "pid", folder, signal.SIGTERM, owner=folder / "owner")
     server = _spawn("Valkey", _valkey_command(folder, options), folder / "log", signal.SIGTERM)
     _wait_ready(server, lambda: _ping(options))
     return server
@@ -303,17 +303,56 @@ def _wait_ready(server: Server, ask: Callable[[], None]) -> None:
     raise ServerError(f"{server.name} did not answer within {START_SECONDS:.0f} seconds (see {server.log}).")
 
 
-def _end_leftover(pid_file: Path, folder: Path, stop_signal: int) -> None:
-    """After a kill -9 the old server may still be stopping, or its pid may now be a stranger's."""
+def _end_leftover(pid_file: Path, folder: Path, stop_signal: int, owner: Path) -> None:
+    """After a kill -9 the old server may still be stopping, or its pid may now be a stranger's.
+
+    A server whose owner lives is not left over: it is somebody's, and stays.
+    """
     leftover = _process_in(pid_file, folder)
     if leftover is not None:
-        leftover.send_signal(stop_signal)
-        try:
-            leftover.wait(STOP_SECONDS)
-        except psutil.TimeoutExpired:
-            leftover.kill()
-            leftover.wait(STOP_SECONDS)
+        if _another_lives(owner):
+            raise ServerError(f"The folder {folder} is in use by process {_pid_in(owner)}: stop it, or choose another.")
+        _end(leftover, stop_signal)
     pid_file.unlink(missing_ok=True)
+    owner.write_text(_identity(psutil.Process()))
+
+
+def _identity(process: psutil.Process) -> str:
+    # The time tells a process from a later one with the same pid.
+    return f"{process.pid} {process.create_time()}"
+
+
+def _pid_in(owner: Path) -> int:
+    return int(owner.read_text().split()[0])
+
+
+def _another_lives(owner: Path) -> bool:
+    with suppress(OSError, ValueError, IndexError, psutil.Error):
+        pid = _pid_in(owner)
+        return pid != os.getpid() and _identity(psutil.Process(pid)) == owner.read_text()
+    return False
+
+
+def _end(process: psutil.Process, stop_signal: int) -> None:
+    for number in (stop_signal, signal.SIGKILL):
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+        if _gone(process):
+            return
+    raise ServerError(f"The process {process.pid} cannot be ended: end it first.")
+
+
+def _gone(process: psutil.Process) -> bool:
+    deadline = time.monotonic() + STOP_SECONDS
+    while time.monotonic() < deadline:
+        # A zombie has let go of everything; whoever adopted it may never collect it.
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _process_in(pid_file: Path, folder: Path) -> psutil.Process | None:

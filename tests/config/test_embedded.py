@@ -18,13 +18,12 @@ import redis
 from config.embedded import Server, ServerError, sole_owner, start_embedded_valkey, start_postgres
 from config.places import ROOT, Places
 
-LAUNCH_AND_DIE = """
+LAUNCH = """
 import os, signal
 from config.embedded import start_embedded_valkey, start_postgres
 from config.places import places
 pids = start_postgres(places()).process.pid, start_embedded_valkey(places()).process.pid
 print(*pids, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -86,7 +85,7 @@ def test_the_data_is_there_after_kill_9_of_both_servers(here: Places, running: l
 
 def test_servers_end_with_the_process_that_started_them(here: Places, running: list[Server]) -> None:
     environment = {**os.environ, "HEADROOM_HOME": str(here.home)}
-    command = [sys.executable, "-c", LAUNCH_AND_DIE]
+    command = [sys.executable, "-c", LAUNCH + "os.kill(os.getpid(), signal.SIGKILL)"]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == -signal.SIGKILL
     orphans = [psutil.Process(int(pid)) for pid in result.stdout.split() if psutil.pid_exists(int(pid))]
@@ -102,6 +101,20 @@ def test_a_server_left_running_is_ended_and_its_data_taken_over(here: Places, ru
     assert read(here) == ((7,), b"7")
     assert running[0].process.wait(5) == 0
     assert running[1].process.wait(5) == 0
+
+
+def test_a_server_whose_owner_lives_is_left_alone(here: Places, running: list[Server]) -> None:
+    environment = {**os.environ, "HEADROOM_HOME": str(here.home)}
+    command = [sys.executable, "-c", LAUNCH + "input()"]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        pids = [int(pid) for pid in owner.stdout.readline().split()]
+        for start in (start_postgres, start_embedded_valkey):
+            with pytest.raises(ServerError, match=rf"is in use by process {owner.pid}: stop it, or choose another\.$"):
+                start(here)
+        assert all(psutil.pid_exists(pid) for pid in pids)
+        owner.kill()
+    start_both(here, running)
 
 
 def test_a_pid_file_that_now_names_a_stranger_is_ignored(here: Places, running: list[Server]) -> None:
