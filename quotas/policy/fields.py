@@ -63,7 +63,8 @@ def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterE
     known = tuple(known)
     close = get_close_matches(str(field), known, n=1)
     way_out = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}"
-    shown_name = str(field)[:64]
+    text = str(field)[:64]
+    shown_name = text if text.isprintable() else repr(text)
     return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")
 
 
