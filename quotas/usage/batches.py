@@ -6,6 +6,7 @@ another drain has just finished holds an id that is already in Postgres, and add
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ import redis
 from quotas.limiter import keys, library
 from quotas.models.usage import Outcome
 from quotas.usage.fields import BESIDE, Arrival, Cell, Denied, Quotes, Tally, parse_arrivals, parse_denials
+
+log = logging.getLogger(__name__)
 
 SCAN_COUNT = 1_000  # fields; about a third of a millisecond of the server's time
 RANGE_COUNT = 5_000  # list items
@@ -36,19 +39,27 @@ class Taken:
     at: datetime
     run_id: str
     started_at: datetime
-    batches: Mapping[int, uuid.UUID]  # shard → batch id
+    batches: Mapping[int, bytes]  # shard → batch id
     sizes: Mapping[int, int]  # shard → fields
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    id: uuid.UUID
+    id: bytes
     shard: int
     rows: int  # counters, readable or not
     cells: Sequence[Cell]
     arrivals: Sequence[Arrival]
     denials: Sequence[Denied] = ()
     unreadable: Quotes = field(default_factory=Quotes)
+
+    @property
+    def key(self) -> uuid.UUID:
+        """The id as Postgres keeps it; one that somebody gave by hand has its place too."""
+        try:
+            return uuid.UUID(self.id.decode())
+        except ValueError:
+            return uuid.uuid5(uuid.NAMESPACE_OID, self.id.hex())
 
 
 def take(server: redis.Redis, shards: int) -> Taken:
@@ -59,11 +70,19 @@ def take(server: redis.Redis, shards: int) -> Taken:
         pipe.fcall("hr_drain", 1, keys.shard_prefix(shard), "TAKE", str(uuid.uuid4()))
     pipe.time()
     pipe.info("server")
-    *ids, (seconds, micros), info = pipe.execute()
+    *ids, (seconds, micros), info = pipe.execute(raise_on_error=False)
     at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
-    batches = {shard: uuid.UUID(bytes(id_).decode()) for shard, id_ in enumerate(ids) if id_}
+    batches = {shard: id_ for shard, id_ in enumerate(ids) if _is_batch(shard, id_)}
     started_at = at - timedelta(seconds=info["uptime_in_seconds"])
     return Taken(at, info["run_id"], started_at, batches, _sizes(server, batches))
+
+
+def _is_batch(shard: int, reply: object) -> bool:
+    """A shard that cannot be drained does not keep the others from it."""
+    if isinstance(reply, Exception):
+        log.error("shard %d cannot be drained: %s", shard, reply)
+        return False
+    return reply != b""
 
 
 def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
@@ -109,7 +128,7 @@ def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list
     return found
 
 
-def _parse(batch_id: uuid.UUID, shard: int, counters: Mapping[bytes, bytes], arrivals: Sequence[bytes]) -> Batch:
+def _parse(batch_id: bytes, shard: int, counters: Mapping[bytes, bytes], arrivals: Sequence[bytes]) -> Batch:
     tally = Tally()
     tally.add(counters)
     kept = list(parse_arrivals(arrivals, tally.unreadable))
@@ -146,5 +165,5 @@ def forget(server: redis.Redis, batches: Iterable[Batch]) -> None:
     """They are safe in Postgres; one that another drain has forgotten already stays forgotten."""
     pipe = server.pipeline(transaction=False)
     for batch in batches:
-        pipe.fcall("hr_drain", 1, keys.shard_prefix(batch.shard), "DONE", str(batch.id))
+        pipe.fcall("hr_drain", 1, keys.shard_prefix(batch.shard), "DONE", batch.id)
     pipe.execute()

@@ -95,7 +95,8 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
     summary.batches += len(new)
     summary.rows += sum(batch.rows for batch in new)
     summary.cells += len(cells)
-    summary.first = min([summary.first, *(BEGINNING + cell.start * rollups.SECOND for cell in cells)])
+    if cells:
+        summary.first = min(summary.first, BEGINNING + min(cell.start for cell in cells) * rollups.SECOND)
     summary.unreadable += sum(_report(batch) for batch in new)
 
 
@@ -107,10 +108,10 @@ def _lock() -> None:
 
 def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
     """Those that no drain has added yet."""
-    known = set(DrainBatch.objects.filter(id__in=[batch.id for batch in batches]).values_list("id", flat=True))
-    new = [batch for batch in batches if batch.id not in known]
+    known = set(DrainBatch.objects.filter(id__in=[batch.key for batch in batches]).values_list("id", flat=True))
+    new = [batch for batch in batches if batch.key not in known]
     DrainBatch.objects.bulk_create(
-        DrainBatch(id=batch.id, shard=batch.shard, drained_at=taken.at, run_id=taken.run_id, rows=batch.rows)
+        DrainBatch(id=batch.key, shard=batch.shard, drained_at=taken.at, run_id=taken.run_id, rows=batch.rows)
         for batch in new
     )
     return new
@@ -130,7 +131,7 @@ def _report(batch: Batch) -> int:
     if batch.unreadable.count:
         log.warning(
             "batch %s of shard %d: %d items could not be read, for example %s",
-            *(batch.id, batch.shard, batch.unreadable.count, batch.unreadable.examples),
+            *(batch.key, batch.shard, batch.unreadable.count, batch.unreadable.examples),
         )
     return batch.unreadable.count
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import connection
 from django.utils.crypto import salted_hmac
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Composable, Identifier, Literal
 
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned
 from quotas.usage import fields
@@ -38,7 +38,7 @@ _ADD = SQL("""
 
 
 @contextmanager
-def staged(definition: SQL | Any) -> Iterator[Any]:
+def staged(definition: Composable) -> Iterator[Any]:
     """A cursor with a temporary table `staged`: COPY into it is how many rows come in fast."""
     with connection.cursor() as cursor:
         cursor.execute(SQL("CREATE TEMPORARY TABLE staged ({}) ON COMMIT DROP").format(definition))

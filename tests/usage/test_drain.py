@@ -134,3 +134,24 @@ def test_a_batch_is_remembered_with_its_shard_and_size(valkey: redis.Redis) -> N
     batch = DrainBatch.objects.get()
     assert (batch.shard, batch.rows) == (0, 2)
     assert batch.run_id == valkey.info("server")["run_id"]
+
+
+def test_a_batch_that_somebody_named_by_hand_is_added_once(valkey: redis.Redis) -> None:
+    count(valkey, [Hit(64)])
+    drain(valkey)
+    count(valkey, [Hit(64)])
+    valkey.fcall("hr_drain", 1, keys.shard_prefix(0), "TAKE", "by hand")
+    drain(valkey)
+    drain(valkey)
+    assert in_postgres() == expected([Hit(64)] * 2)
+    assert not in_redis(valkey)
+
+
+def test_a_shard_that_cannot_be_drained_does_not_stop_the_others(
+    valkey: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    valkey.set(keys.usage_batch(1), "not a hash")
+    count(valkey, [Hit(64), Hit(65), Hit(66)])
+    drain(valkey)
+    assert in_postgres() == expected([Hit(64), Hit(66)])
+    assert "shard 1 cannot be drained" in caplog.text
