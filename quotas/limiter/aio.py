@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from quotas.limiter.address import Address, parse_url
 from quotas.limiter.breaker import Breaker, State
@@ -17,7 +17,7 @@ from quotas.limiter.core import CHECK, PEEK, Conversation
 from quotas.limiter.decision import Decision
 from quotas.limiter.errors import StoreError
 from quotas.limiter.line import Line
-from quotas.limiter.settings import Settings, seconds
+from quotas.limiter.settings import READY_MS, Options, Settings, seconds
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class AsyncLimiter:
         self._closed = False
 
     @classmethod
-    def from_url(cls, url: str, **settings: Any) -> Self:
+    def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
         """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
         return cls(parse_url(url), Settings(**settings))
 
@@ -52,6 +52,10 @@ class AsyncLimiter:
             self._tick.cancel()
         if self._line is not None:
             self._line.close()
+
+    async def ready(self, timeout_ms: float = READY_MS) -> bool:
+        """Before the first request: connects, and brings the Lua library if the store has none."""
+        return await self._run(self._core.ready(), timeout_ms)
 
     @property
     def degraded(self) -> int:
@@ -69,10 +73,11 @@ class AsyncLimiter:
         endpoint: str,
         subject: Subject | None = None,
         cost: int | None = None,
+        holder: str = "",
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows)
+        talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows)
         return (await self._run(talk, budget_ms))[0]
 
     async def check_many(
@@ -113,7 +118,11 @@ class AsyncLimiter:
         try:
             yield decision
         finally:
-            await self._run(self._core.release(decision), budget_ms)
+            await self.release(decision, budget_ms=budget_ms)
+
+    async def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        return await self._run(self._core.release(decision), budget_ms)
 
     async def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
         """Gives back what an allowed request was charged, while that still counts; how many limits got it."""

@@ -20,11 +20,18 @@ class Attendant:
         self._dial = dial
         self._patience_s = patience_s
         self._stopped = threading.Event()
+        self._lock = threading.Lock()
         self._started = False
         self._wire: Wire | None = None
 
     def ensure(self) -> None:
         if not self._started:
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._started:
+                return
             self._started = True
             # Without the thread checks still work; only `local` does not learn.
             with suppress(RuntimeError):

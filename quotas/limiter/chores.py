@@ -55,7 +55,12 @@ class Chores:
         self._clock = clock
         self._next_heartbeat_s = float("-inf")
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
-        self.enforcer = secrets.token_hex(8)
+        self._token = secrets.token_hex(8)
+
+    @property
+    def enforcer(self) -> str:
+        """This process's name; a forked child has one of its own."""
+        return f"{self._token}-{os.getpid()}"
 
     def release_later(self, command: bytes) -> None:
         self._releases.append(command)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from quotas.limiter.address import Address, parse_url
 from quotas.limiter.attendant import Attendant
@@ -19,7 +19,7 @@ from quotas.limiter.core import CHECK, PEEK, Conversation
 from quotas.limiter.decision import Decision
 from quotas.limiter.errors import StoreError
 from quotas.limiter.lanes import Lanes
-from quotas.limiter.settings import Settings, seconds
+from quotas.limiter.settings import READY_MS, Options, Settings, seconds
 from quotas.limiter.wire import Wire
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Limiter:
         _living.add(self)
 
     @classmethod
-    def from_url(cls, url: str, **settings: Any) -> Self:
+    def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
         """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
         return cls(parse_url(url), Settings(**settings))
 
@@ -63,6 +63,10 @@ class Limiter:
         self._attendant.stop()
         self._lanes.close()
 
+    def ready(self, timeout_ms: float = READY_MS) -> bool:
+        """Before the first request: connects, and brings the Lua library if the store has none."""
+        return self._run(self._core.ready(), timeout_ms)
+
     @property
     def degraded(self) -> int:
         """How many decisions were taken without the store since the start."""
@@ -79,10 +83,13 @@ class Limiter:
         endpoint: str,
         subject: Subject | None = None,
         cost: int | None = None,
+        holder: str = "",
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        return self._run(self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
+        return self._run(
+            self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows), budget_ms
+        )[0]
 
     def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
@@ -121,7 +128,11 @@ class Limiter:
         try:
             yield decision
         finally:
-            self._run(self._core.release(decision), budget_ms)
+            self.release(decision, budget_ms=budget_ms)
+
+    def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        return self._run(self._core.release(decision), budget_ms)
 
     def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
         """Gives back what an allowed request was charged, while that still counts; how many limits got it."""

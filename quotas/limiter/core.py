@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from hiredis import ReplyError
 
 from quotas.limiter.breaker import Breaker, Pass
-from quotas.limiter.check import DEFAULT_COST, Check, encode_call, encode_check, pack
+from quotas.limiter.check import Check, encode_call, encode_check, pack
 from quotas.limiter.chores import Chores
 from quotas.limiter.decision import Decision, Failure, decision_of
 from quotas.limiter.errors import StoreError, StoreRefusedError
@@ -58,14 +58,23 @@ class Core:
             return [self._without_store(check, str(error)) for check in checks]
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
+    def ready(self) -> Conversation[bool]:
+        """Dials, and brings the library if the store has none. The breaker has no say in it."""
+        command = pack(("FCALL_RO", "hr_version", "0"))
+        try:
+            replies = yield [command]
+            (reply,) = yield from self._load_and_repeat([command], replies)
+        except StoreError:
+            return False
+        return not isinstance(reply, ReplyError)
+
     def refund(self, decision: Decision) -> Conversation[int]:
         """How many limits were given back; 0 also when the store cannot be asked."""
         if not decision.receipt:
             return 0
         check = decision.check
-        cost = DEFAULT_COST if check.cost is None else str(check.cost)
         try:
-            return (yield from self._call(encode_call("hr_refund", check, self.shards, cost, decision.receipt)))
+            return (yield from self._call(encode_call("hr_refund", check, self.shards, decision.receipt)))
         except StoreError:
             return 0
 

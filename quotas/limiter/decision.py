@@ -49,7 +49,7 @@ class Decision:
     wait_us: int
     revision: int
     holder: str = ""
-    receipt: bytes = field(default=b"", repr=False)
+    raw_receipt: Sequence[Any] = field(default=(), repr=False)
     failure: Failure | None = None  # the failure mode that decided, when the store could not
     raw_rows: Sequence[Sequence[Any]] = field(default=(), repr=False)
 
@@ -71,6 +71,11 @@ class Decision:
     def wait_ms(self) -> int:
         """How long an allowed request should wait for its turn."""
         return -(-self.wait_us // 1_000)
+
+    @property
+    def receipt(self) -> str:
+        """What a refund needs; empty: nothing was charged."""
+        return ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in self.raw_receipt)
 
     @property
     def rows(self) -> tuple[Row, ...]:

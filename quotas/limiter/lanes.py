@@ -17,7 +17,7 @@ from quotas.limiter.errors import StoreError, StoreLostError, StoreTimeoutError
 
 class Connection(Protocol):
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]: ...
-    def is_silent(self) -> bool: ...
+    def is_fit(self) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -77,7 +77,7 @@ class Lanes:
     def _take(self) -> Connection | None:
         while self._free:
             connection = self._free.pop()
-            if connection.is_silent():
+            if connection.is_fit():
                 return connection
             connection.close()
             self._open -= 1

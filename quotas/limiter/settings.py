@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from quotas.limiter.address import Address
 from quotas.limiter.breaker import DEFAULT as DEFAULT_BREAKER
@@ -16,7 +16,21 @@ from quotas.limiter.failure import FailureModes
 from quotas.limiter.keys import SHARDS
 
 BUDGET_MS: Final = 20.0
+READY_MS: Final = 1_000.0
 FAIL_VARIABLE: Final = "HEADROOM_FAIL"
+
+
+class Options(TypedDict, total=False):
+    """Settings, for `from_url(url, budget_ms=…)`."""
+
+    budget_ms: float
+    fail: Failure | None
+    shards: int
+    rows: bool
+    connections: int
+    connect_timeout_ms: float
+    breaker: BreakerSettings
+    heartbeat_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import hiredis
 
 from quotas.limiter.address import Address
 from quotas.limiter.errors import StoreError, StoreLostError
-from quotas.limiter.wire import check_greeting, greeting
+from quotas.limiter.wire import check_greeting, greeting, is_demoted
 
 
 class Question:
@@ -38,6 +38,7 @@ class Stream(asyncio.Protocol):
         self._on_lost = on_lost
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
+        self._demoted = False
         # A question whose caller has given up stays in its place, so that no reply slips to another.
         self.asked: deque[Question] = deque()
 
@@ -59,10 +60,14 @@ class Stream(asyncio.Protocol):
         except (hiredis.ProtocolError, LookupError):
             # Bytes that are no reply, or a reply to nothing: whatever comes after cannot be trusted.
             self.drop(StoreLostError("the store sent what nobody asked for"))
+        if self._demoted:
+            self.drop(StoreLostError("the store has become a replica"))
 
     def _match(self, reply: Any) -> None:
         question = self.asked[0]
         question.replies.append(reply)
+        if is_demoted(reply):
+            self._demoted = True
         if len(question.replies) == len(question.commands):
             self.asked.popleft()
             if not question.answer.done():

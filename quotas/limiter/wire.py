@@ -29,6 +29,7 @@ class Wire:
         except OSError as error:
             raise StoreLostError(f"{address} cannot be reached: {error}") from None
         self._reader = hiredis.Reader()
+        self._demoted = False
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         try:
@@ -41,9 +42,9 @@ class Wire:
         with suppress(OSError):
             self._socket.close()
 
-    def is_silent(self) -> bool:
-        """True while nothing came unasked: the end of the stream, or a reply that belongs to nobody."""
-        return not self._poll.poll(0)
+    def is_fit(self) -> bool:
+        """False if the peer may no longer write, has hung up, or sent what nobody asked for."""
+        return not self._demoted and not self._poll.poll(0)
 
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
         """Sends the commands in one write and reads as many replies. After an error the wire is useless."""
@@ -67,6 +68,7 @@ class Wire:
             reader.feed(data)
             while (reply := reader.gets()) is not False:
                 replies.append(reply)
+                self._demoted |= is_demoted(reply)
         if len(replies) > count or reader.has_data():
             raise StoreLostError("the store sent more replies than questions")
         return replies
@@ -74,20 +76,31 @@ class Wire:
 
 def _connect(address: Address, timeout_s: float) -> socket.socket:
     if address.path:
-        plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        plain.settimeout(timeout_s)
-        plain.connect(address.path)
-        return plain
+        return _connect_unix(address.path, timeout_s)
     plain = socket.create_connection((address.host, address.port), timeout_s)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if address.tls is None:
-        return plain
     try:
-        return address.tls.wrap_socket(plain, server_hostname=address.host)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return address.tls.wrap_socket(plain, server_hostname=address.host) if address.tls else plain
     except BaseException:
         plain.close()
         raise
+
+
+def _connect_unix(path: str, timeout_s: float) -> socket.socket:
+    plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(timeout_s)
+        plain.connect(path)
+    except BaseException:
+        plain.close()
+        raise
+    return plain
+
+
+def is_demoted(reply: Any) -> bool:
+    """The node is a replica by now: whoever dials again may reach the new primary."""
+    return isinstance(reply, hiredis.ReplyError) and str(reply).startswith("READONLY")
 
 
 def greeting(address: Address) -> list[bytes]:

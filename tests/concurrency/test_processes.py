@@ -42,7 +42,7 @@ def ask_on_a_loop(url: str, requests: int) -> int:
 
 
 def admitted(url: str, ask: Callable[[str, int], int], requests: int) -> int:
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("fork")) as pool:
         return sum(pool.map(ask, [url] * PROCESSES, [requests] * PROCESSES))
 
 

@@ -27,6 +27,8 @@ class OnThreads:
         self.refund = self.limiter.refund
         self.reset = self.limiter.reset
         self.hold = self.limiter.hold
+        self.release = self.limiter.release
+        self.ready = self.limiter.ready
 
     @property
     def core(self) -> Core:
@@ -98,6 +100,12 @@ class OnLoop:
 
     def refund(self, decision: Decision) -> int:
         return self.run(self.limiter.refund(decision))
+
+    def release(self, decision: Decision) -> int:
+        return self.run(self.limiter.release(decision))
+
+    def ready(self, timeout_ms: float = 10_000) -> bool:
+        return self.run(self.limiter.ready(timeout_ms))
 
     def reset(self, **about: Any) -> int:
         return self.run(self.limiter.reset(**about))

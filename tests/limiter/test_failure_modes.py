@@ -227,3 +227,11 @@ def test_settings_that_cannot_work_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         make_limiter(valkey_url, **settings)
+
+
+def test_other_shards_than_the_stores_are_a_failure_that_says_so(
+    store: redis.Redis, make_limiter: MakeLimiter, valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    limiter = make_limiter(valkey_url, shards=50, fail="closed")
+    assert check(limiter).failure == "closed"
+    assert "HRSHARD" in caplog.text

@@ -52,3 +52,12 @@ def test_without_a_concurrency_limit_nothing_needs_a_release(store: redis.Redis,
         assert decision.holder == ""
         store.config_resetstat()
     assert fcalls(store) == 0
+
+
+def test_a_slot_can_be_taken_and_released_apart(two_slots: redis.Redis, limiter: Either) -> None:
+    named = limiter.check(tenant=TENANT, endpoint=ENDPOINT, holder="job-7")
+    unnamed = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+    assert named.holder == "job-7"
+    assert unnamed.holder
+    denied = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+    assert [limiter.release(decision) for decision in (named, named, unnamed, denied)] == [1, 0, 1, 0]
