@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
@@ -13,7 +13,7 @@ from quotas.limiter.address import Address, parse_url
 from quotas.limiter.breaker import Breaker, State
 from quotas.limiter.check import Check, Subject
 from quotas.limiter.chores import TICK_S, Chore
-from quotas.limiter.core import CHECK, PEEK, Conversation
+from quotas.limiter.core import CHECK, PEEK, Conversation, Core
 from quotas.limiter.decision import Decision
 from quotas.limiter.errors import StoreError
 from quotas.limiter.line import Line
@@ -139,6 +139,10 @@ class AsyncLimiter:
     ) -> int:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
+
+    async def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
+        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        return await self._run(talk(self._core), budget_ms)
 
     async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Self, TypeVar, Unpack
@@ -15,7 +15,7 @@ from quotas.limiter.address import Address, parse_url
 from quotas.limiter.attendant import Attendant
 from quotas.limiter.breaker import Breaker
 from quotas.limiter.check import Check, Subject
-from quotas.limiter.core import CHECK, PEEK, Conversation
+from quotas.limiter.core import CHECK, PEEK, Conversation, Core
 from quotas.limiter.decision import Decision
 from quotas.limiter.errors import StoreError
 from quotas.limiter.lanes import Lanes
@@ -149,6 +149,10 @@ class Limiter:
     ) -> int:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
+
+    def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
+        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        return self._run(talk(self._core), budget_ms)
 
     def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))

@@ -98,14 +98,18 @@ class Core:
             self.chores.release_later(command)
             return 0
 
-    def _call(self, command: bytes) -> Conversation[int]:
+    def read(self, command: bytes) -> Conversation[Reply]:
+        """Anything else the store can be asked. StoreError if it cannot."""
         how = self.breaker.enter()
         if how is Pass.REFUSED:
             raise StoreRefusedError("the breaker is open")
         (reply,) = yield from self._ask(how, [command])
         if isinstance(reply, ReplyError):
             raise _mistake(reply) or StoreRefusedError(str(reply))
-        return int(reply)
+        return reply
+
+    def _call(self, command: bytes) -> Conversation[int]:
+        return int((yield from self.read(command)))
 
     def _ask(self, how: Pass, commands: Commands) -> Conversation[list[Reply]]:
         answered = False

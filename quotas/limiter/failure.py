@@ -49,7 +49,7 @@ class Report:
 
 class FailureModes:
     def __init__(self, default: Failure, *, where: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self._default = default
+        self.default = default  # before a plan has told its own
         self._where = where
         self._clock = clock
         self._lock = threading.Lock()
@@ -85,11 +85,11 @@ class FailureModes:
 
     def decide(self, check: Check, *, reason: str, cause: str) -> Decision:
         key = (check.tenant, check.endpoint)
-        mode = self._modes.get(key) or self._default
+        mode = self._modes.get(key) or self.default
         plan = self._plans.get(key) if mode == "local" else None
         if mode == "local" and plan is None:
             # There is no plan to decide by yet: what holds before the first reply holds here too.
-            mode = self._default if self._default != "local" else "open"
+            mode = self.default if self.default != "local" else "open"
         decision = self._by_plan(check, plan) if plan else _flat(check, mode, reason)
         self._count(decision, cause)
         return decision

@@ -53,6 +53,15 @@ def registered(shard: int) -> str:
     return f"{shard_prefix(shard)}:k"
 
 
+def credentials(shard: int) -> str:
+    """Hash of a credential's secret → whose it is. Lies on the shard of that hash, not of the tenant."""
+    return f"{shard_prefix(shard)}:i"
+
+
+def directory() -> str:
+    return f"{ALL}:d"
+
+
 def usage(shard: int) -> str:
     return f"{shard_prefix(shard)}:u"
 

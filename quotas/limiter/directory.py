@@ -1,0 +1,134 @@
+"""Whose a credential is, and which endpoint serves a path, as the publisher has written it to the store.
+
+Kept here for a moment only: a revoked key is refused, and a new one accepted, well within a second. While the store is
+away, what was known stays known. Conversations, as in `core`: no input or output.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from quotas.limiter import keys
+from quotas.limiter.check import pack
+from quotas.limiter.core import Conversation, Core
+from quotas.limiter.errors import StoreError, StoreRefusedError
+from quotas.limiter.recent import Recent
+from quotas.policy.routes import Route
+
+# From a revocation in the store to the refusal: twice this if a request is cut short just then.
+FRESH_S: Final = 0.3
+CREDENTIALS_KEPT: Final = 8_192
+EVERY_TENANT: Final = ""
+TOKEN: Final = "token"  # noqa: S105 - the name of a field
+PEPPER: Final = "pepper"
+ROUTES: Final = "routes"
+MARKER: Final = "*"  # a field that every index has: one without it was lost, and says nothing about anybody
+
+_TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_([0-9a-f]{64})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    key_id: str
+    tenant: str  # EVERY_TENANT: it speaks for all of them
+    scopes: frozenset[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Credential:
+        key_id, scopes, tenant = text.split(" ")
+        return cls(key_id, tenant, frozenset(scopes.split(",")))
+
+    def __str__(self) -> str:
+        """As it stands in the index."""
+        return f"{self.key_id} {','.join(sorted(self.scopes))} {self.tenant}"
+
+
+@dataclass(slots=True)
+class _Known:
+    credential: Credential | None  # None: the store knows none
+    read_s: float
+
+
+def secret_hash(pepper: bytes, text: str) -> str | None:
+    """Under which the index knows a credential (twin of tenants.keys); None: this text is none of ours."""
+    match = _TEXT.fullmatch(text)
+    return hmac.digest(pepper, match[1].encode(), "sha256").hex() if match else None
+
+
+def encode_routes(routes: list[Route]) -> str:
+    return json.dumps([[route.endpoint, route.method, route.path] for route in routes], separators=(",", ":"))
+
+
+class Directory:
+    def __init__(self, shards: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shards = shards
+        self._clock = clock
+        self._token = b""  # of the routes that are held
+        self._pepper = b""
+        self._read_s = float("-inf")
+        self._known: Recent[str, _Known] = Recent(CREDENTIALS_KEPT)
+        self.routes: tuple[Route, ...] = ()  # replaced whole
+
+    def refresh(self, core: Core) -> Conversation[None]:
+        """Routes and pepper, if it is time to look again. StoreError only if there is nothing to go on with."""
+        now = self._clock()
+        if now - self._read_s < FRESH_S:
+            return
+        # Whoever comes meanwhile goes on with what there is.
+        self._read_s = now if self._pepper else self._read_s
+        try:
+            token, pepper = yield from _read(core, keys.directory(), TOKEN, PEPPER)
+            if token != self._token:
+                token, pepper, text = yield from _read(core, keys.directory(), TOKEN, PEPPER, ROUTES)
+                self._take(token, pepper, text)
+        except StoreError:
+            if not self._pepper:
+                raise
+
+    def _take(self, token: bytes | None, pepper: bytes | None, text: bytes | None) -> None:
+        if token is None or pepper is None or text is None:
+            # A store that was emptied a moment ago tells nothing about routes and keys.
+            raise StoreRefusedError("the store has no directory of keys and routes yet")
+        self.routes = tuple(Route(*row) for row in json.loads(text))
+        self._pepper, self._token = bytes.fromhex(pepper.decode()), token
+
+    def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
+        """None: unknown, wrong or revoked. StoreError: the store is away, and this one is not known here."""
+        yield from self.refresh(core)
+        digest = secret_hash(self._pepper, text)
+        if digest is None:
+            return None
+        known = self._known.get(digest)
+        now = self._clock()
+        if known is not None and now - known.read_s < FRESH_S:
+            return known.credential
+        try:
+            credential = yield from self._read_credential(core, digest, known, now)
+        except StoreError:
+            if known is None:
+                raise
+            return known.credential
+        self._known.put(digest, _Known(credential, now))
+        return credential
+
+    def _read_credential(
+        self, core: Core, digest: str, known: _Known | None, now: float
+    ) -> Conversation[Credential | None]:
+        if known is not None:
+            known.read_s = now
+        index = keys.credentials(keys.shard_of(digest, self._shards))
+        text, marker = yield from _read(core, index, digest, MARKER)
+        if marker is None:
+            raise StoreRefusedError("the store has no index of credentials yet")
+        return Credential.parse(text.decode()) if text is not None else None
+
+
+def _read(core: Core, key: str, *fields: str) -> Conversation[list[bytes | None]]:
+    reply: list[bytes | None] = yield from core.read(pack(("HMGET", key, *fields)))
+    return reply
