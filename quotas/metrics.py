@@ -12,4 +12,5 @@ PUBLISH_FAILURES = Counter("headroom_publish_failures_total", "Passes of the pub
 COMPILE_PROBLEMS = Gauge(
     "headroom_compile_problems", "Tiers, tenants and policies that do not compile and stay at their last good state"
 )
+BYPASS_SWITCHES = Gauge("headroom_bypass_switches", "Switches that turn limits to shadow at the moment")
 SHARDS_REPAIRED = Counter("headroom_shards_repaired_total", "Shards that the reconciler wrote again", ["cause"])

@@ -7,8 +7,10 @@ the same moment however often the publishing is repeated.
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
 
 import redis
@@ -49,6 +51,17 @@ class Step(IntEnum):
 
 
 Observer = Callable[[Step], None]
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """A whole configuration is a million objects without a cycle: to look for cycles in it delays every edit."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Publisher:
@@ -112,7 +125,8 @@ class Publisher:
 
     def _load(self, work: Work) -> Configuration | None:
         if not self.is_loaded or work.is_everything:
-            return configuration_load()
+            with _without_collecting():
+                return configuration_load()
         if not work.revisions:
             return None
         return configuration_part(tenants=work.touched.tenants, tiers=work.touched.tiers)
@@ -133,7 +147,8 @@ class Publisher:
 
     def _compile_anew(self, configuration: Configuration, now_us: int) -> dict[int, Delta]:
         self._compiler = Compiler(self._target(store.is_clustered(self._client)), now_us)
-        self._compiler.load(configuration)
+        with _without_collecting():
+            self._compiler.load(configuration)
         restore_last_good(self._compiler, self._client, self.shards.count)
         return self._compiler.seal()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
 
 import redis
 
@@ -18,12 +19,14 @@ from quotas.limiter import keys
 from quotas.limiter.library import ensure_loaded
 from quotas.models.revision import AuditEvent
 from quotas.policy.image import ShardImage
+from quotas.publishing.bypass import switches_read
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, Found
 
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS = 30.0
+BYPASS_CHANGED = "bypass_changed"
 QUOTED = 5  # how many wrong fields the audit event names
 
 
@@ -41,6 +44,7 @@ class Reconciler:
         self._client = client
         self._slices = self._round()
         self._swept_at = time.monotonic()
+        self._noted: list[dict[str, Any]] | None = None  # the switches of the last audit event
 
     def look(self) -> None:
         """Tokens and lengths."""
@@ -57,6 +61,17 @@ class Reconciler:
         if drifted := self._publisher.api_keys.drifted():
             self._publisher.api_keys.restore(drifted)
             self._report(sorted(drifted), "API keys were missing", [])
+
+    def note_bypass(self) -> None:
+        """The command that sets switches works without Postgres, so it is noted here who lifted what, and when."""
+        switches = [asdict(switch) for switch in switches_read(self._client, self._publisher.shards.count)]
+        metrics.BYPASS_SWITCHES.set(len(switches))
+        if self._noted is None:
+            last = AuditEvent.objects.filter(kind=BYPASS_CHANGED).first()
+            self._noted = last.detail["on"] if last else []
+        if switches != self._noted:
+            AuditEvent.objects.create(kind=BYPASS_CHANGED, detail={"on": switches})
+            self._noted = switches
 
     def sweep(self) -> None:
         """As many slices as are due by now."""

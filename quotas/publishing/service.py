@@ -54,6 +54,7 @@ class Service:
         self._publisher = Publisher(self._client, shards, observer)
         self._reconciler = Reconciler(self._publisher, self._client)
         self._looked_at = 0.0
+        self._last_failure = ""  # said once, not every second
 
     def run(self) -> None:
         while True:
@@ -85,6 +86,7 @@ class Service:
         try:
             self._publisher.publish()
             self._reconcile()
+            self._last_failure = ""
         except (redis.RedisError, SupersededError) as error:
             # The database is well, so stay active: who stands by would fare no better.
             self._failed(error)
@@ -94,11 +96,14 @@ class Service:
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
             self._reconciler.look()
+            self._reconciler.note_bypass()
         if self._publisher.is_loaded:
             self._reconciler.sweep()
 
     def _failed(self, error: Exception) -> None:
-        logger.error("publishing failed, and will be tried again: %s", error)
+        if str(error) != self._last_failure:
+            logger.error("publishing failed, and will be tried again: %s", error)
+        self._last_failure = str(error)
         metrics.PUBLISH_FAILURES.labels(cause=type(error).__name__).inc()
         connection.close()
 

@@ -112,7 +112,10 @@ class Shards:
 def _is_done(status: str, token: str, wanted: str) -> bool:
     """Also when it had been done before: the answer to the first attempt may have been lost."""
     if status == "stale":
-        raise SupersededError(f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}")
+        raise SupersededError(
+            f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}: either another publisher "
+            "is ahead, or Postgres was restored; in that case delete the keys hr:{0} … of the shards"
+        )
     return status == "applied" or token == wanted
 
 

@@ -15,6 +15,10 @@ SECOND_US = 1_000_000
 NO_EVICTION = "noeviction"
 
 
+Client = redis.Redis
+StoreError = redis.RedisError
+
+
 class UnfitServerError(RuntimeError):
     """A server on which limits could not be trusted; the message says what to change."""
 

@@ -29,7 +29,8 @@ def client(valkey: redis.Redis, valkey_server: SpareValkey) -> Iterator[redis.Re
 
 
 @pytest.fixture
-def world(transactional_db: None) -> None:
+def world(db: None) -> None:
+    """Committed only in tests that ask for `run` too: other processes must see it."""
     world_create()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import cast
 
 import pytest
@@ -11,6 +12,8 @@ from django.conf import settings
 
 from quotas.limiter import keys
 from quotas.models import AuditEvent
+from quotas.publishing import store
+from quotas.publishing.bypass import Switch, switch_off, switch_on
 from quotas.publishing.reconciler import Reconciler
 from quotas.services.api_keys import api_key_issue
 from tests.publishing.conftest import Run
@@ -156,3 +159,19 @@ def reasons_until_ok(client: redis.Redis) -> set[str]:
 
 def reason(client: redis.Redis) -> str:
     return str(client.fcall("hr_peek", 1, keys.tenant_prefix("acme"), "acme", ENDPOINT, "1")[1])
+
+
+def test_bypass_is_noted_once_for_each_change(client: redis.Redis, reconciler: Reconciler) -> None:
+    switch = Switch("tenant", "acme", store.now_us(client) + 60_000_000, "outage")
+    switch_on(client, settings.HEADROOM_SHARDS, switch)
+    reconciler.note_bypass()
+    reconciler.note_bypass()
+    Reconciler(publisher_for(client), client).note_bypass()  # another process, later
+    assert [event.detail["on"] for event in noted()] == [[asdict(switch)]]
+    switch_off(client, settings.HEADROOM_SHARDS, None)
+    reconciler.note_bypass()
+    assert [event.detail["on"] for event in noted()] == [[asdict(switch)], []]
+
+
+def noted() -> list[AuditEvent]:
+    return list(AuditEvent.objects.filter(kind="bypass_changed").order_by("id"))

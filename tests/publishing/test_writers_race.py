@@ -22,7 +22,7 @@ WRITERS = 8
 
 
 def test_racing_writers_and_one_that_holds_its_transaction_open(client: redis.Redis, world: None, run: Run) -> None:
-    check_race(client, run, edits=6, held_seconds=0.3)
+    check_race(client, run, edits=4, held_seconds=0.3)
 
 
 @pytest.mark.faults_long

@@ -106,5 +106,5 @@ def wait_until(condition: Callable[[], bool], what: str) -> float:
     while not condition():
         if time.monotonic() - start > PATIENCE_SECONDS:
             raise AssertionError(f"{what}: not within {PATIENCE_SECONDS:.0f} s")
-        time.sleep(0.002)
+        time.sleep(0.005)
     return time.monotonic() - start

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -38,10 +37,10 @@ class Command(BaseCommand):
                 self._list(switch_off(client, settings.HEADROOM_SHARDS, about), "Nothing was bypassed.", "ended: ")
             else:
                 self._on(client, about, options)
-        except redis.RedisError as error:
+        except store.StoreError as error:
             raise CommandError(f"Redis did not do it: {error}") from None
 
-    def _on(self, client: redis.Redis, about: tuple[Scope, str] | None, options: dict[str, Any]) -> None:
+    def _on(self, client: store.Client, about: tuple[Scope, str] | None, options: dict[str, Any]) -> None:
         if about is None:
             raise CommandError("Say what to bypass: --all, --tenant NAME, --endpoint NAME or --limit NAME.")
         if not (options["reason"] or "").strip():

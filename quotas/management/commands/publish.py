@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.limiter.library import LibraryError
+from quotas.publishing import store
 from quotas.publishing.service import Service
 from quotas.publishing.shards import SupersededError
-from quotas.publishing.store import UnfitServerError
 
 
 class Command(BaseCommand):
@@ -18,6 +17,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             revision = Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
-        except (UnfitServerError, LibraryError, SupersededError, redis.RedisError) as error:
+        except (store.UnfitServerError, LibraryError, SupersededError, store.StoreError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"Redis holds revision {revision}.")
