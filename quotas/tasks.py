@@ -6,15 +6,18 @@ import logging
 
 from celery import shared_task
 
-from quotas.usage import drain, upkeep
+from quotas.usage import upkeep
+from quotas.usage.drain import DrainError, drain_once
 
 log = logging.getLogger(__name__)
 
 
 @shared_task(name="quotas.drain", soft_time_limit=300, time_limit=360)
 def drain_usage() -> None:
-    with drain.connect() as server:
-        log.debug("drained: %s", drain.drain(server))
+    try:
+        log.debug("drained: %s", drain_once())
+    except DrainError as error:
+        log.warning("%s", error)
 
 
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.utils import timezone
@@ -13,6 +15,8 @@ from django.views.decorators.http import require_safe
 
 from dashboards import charts
 from quotas.selectors.usage import SPANS, Point, TenantUsage, Usage, usage_read
+
+log = logging.getLogger(__name__)
 
 LATE = timedelta(seconds=30)  # a drain runs every few seconds
 SHORTEST_S = 1.0  # less of a step says nothing of its rate
@@ -59,7 +63,11 @@ def overview(request: HttpRequest) -> HttpResponse:
     if span is None:
         return HttpResponseBadRequest(f"span must be one of {', '.join(SPANS)}.", content_type="text/plain")
     now = timezone.now()
-    usage = usage_read(span, now)
+    try:
+        usage = usage_read(span, now)
+    except OperationalError as error:
+        log.warning("the overview cannot be read: %s", error)
+        return render(request, "dashboards/unavailable.html", status=503)
     return render(
         request, "dashboards/overview.html", {"usage": usage, "spans": SPANS.values(), **_figures(usage, now)}
     )

@@ -15,7 +15,7 @@ from itertools import chain
 
 import redis
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord
 from quotas.usage import rollups
@@ -46,6 +46,25 @@ class Summary:
     def __str__(self) -> str:
         parts = f"{self.batches} batches, {self.rows} counters into {self.cells} cells"
         return f"{parts}, {self.arrivals} arrivals, {self.denials} denials, {self.unreadable} unreadable"
+
+
+class DrainError(Exception):
+    """A drain that could not be finished; nothing is lost. The message is one sentence for the operator."""
+
+
+def drain_once() -> Summary:
+    """From the server of the settings, with errors as one sentence."""
+    try:
+        with connect() as server:
+            return drain(server)
+    except redis.RedisError as error:
+        raise DrainError(f"Redis did not answer, so the drain goes on next time: {_first_line(error)}") from error
+    except DatabaseError as error:
+        raise DrainError(f"Postgres did not take the counts, so they stay in Redis: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def connect() -> redis.Redis:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.contrib.staticfiles import finders
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -85,6 +85,18 @@ def test_without_requests_it_shows_how_to_send_one(client: Client, acme: Tenant)
     text = page(client)
     assert "No requests in the last 15 minutes" in text
     assert "Limiter.from_url" in text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_postgres_it_says_so_and_what_still_works(client: Client) -> None:
+    with connection.cursor() as cursor, connection.copy().cursor() as killer:
+        cursor.execute("SELECT pg_backend_pid()")
+        killer.execute("SELECT pg_terminate_backend(%s, 5000)", cursor.fetchone())
+        killer.connection.close()
+    response = client.get("/")
+    connection.close()
+    assert response.status_code == 503
+    assert b"Limits are enforced all the same" in response.content
 
 
 def test_an_unknown_span_is_refused_in_one_sentence(client: Client) -> None:
