@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -52,7 +53,8 @@ class Lanes:
         self._size = size
         self._lock = threading.Lock()
         self._free: list[Connection] = []
-        self._open = 0  # free or in use
+        # Free or in use. Weak, because a signal may end a thread between two lines: what it held is not lost.
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._dialling = 0
         self._waiting: list[_Passenger] = []
         self._closed = False
@@ -80,11 +82,11 @@ class Lanes:
             if connection.is_fit():
                 return connection
             connection.close()
-            self._open -= 1
+            self._open.discard(connection)
         return None
 
     def _grow(self) -> None:
-        if self._closed or self._open + self._dialling >= self._size:
+        if self._closed or len(self._open) + self._dialling >= self._size:
             return
         # Apart from the caller, whose budget is shorter than a handshake over TLS may take.
         with suppress(RuntimeError):  # no more threads: then without this connection
@@ -99,7 +101,7 @@ class Lanes:
             return
         with self._lock:
             self._dialling -= 1
-            self._open += 1
+            self._open.add(connection)
         self._give(connection)
 
     def _nobody_there(self, error: StoreError) -> None:
@@ -123,7 +125,6 @@ class Lanes:
     def _give(self, connection: Connection) -> None:
         with self._lock:
             if self._closed:
-                self._open -= 1
                 connection.close()
             elif self._waiting:
                 batch, self._waiting = self._waiting, []
@@ -141,7 +142,7 @@ class Lanes:
         """After an error replies may still come: nobody else may read them."""
         connection.close()
         with self._lock:
-            self._open -= 1
+            self._open.discard(connection)
             if self._waiting:
                 self._grow()
 
@@ -201,6 +202,5 @@ class Lanes:
         with self._lock:
             self._closed = True
             free, self._free = self._free, []
-            self._open -= len(free)
         for connection in free:
             connection.close()

@@ -253,7 +253,7 @@ class Agreement(RuleBasedStateMachine):
             return
         endpoint, request, reply, receipt = data.draw(st.sampled_from(self.receipts))
         dimensions = [part for pair in request.subject.items() for part in pair]
-        count = self.world.ask("refund", self.now_us, endpoint, request.cost, reply.receipt, *dimensions)
+        count = self.world.ask("refund", self.now_us, endpoint, reply.receipt, *dimensions)
         assert count == self.model.refund(self.plans[endpoint], self.now_us, receipt, request)
 
     @rule(request=requests, endpoint=st.sampled_from(ENDPOINTS), name=st.sampled_from(["a", "b", "*"]))

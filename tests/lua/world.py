@@ -31,14 +31,20 @@ class Reply:
     wait_us: int
     revision: int
     holder: str
-    receipt: bytes
+    receipt: str
     failure: str
     rows: tuple[tuple[Any, ...], ...]
 
     @classmethod
     def of(cls, raw: list[Any]) -> Reply:
         rows = tuple(tuple(_text(value) for value in row) for row in raw[12:])
-        fields: Any = (bool(raw[0]), *(_text(value) for value in raw[1:10]), raw[10], _text(raw[11]), rows)
+        fields: Any = (
+            bool(raw[0]),
+            *(_text(value) for value in raw[1:10]),
+            ":".join(str(_text(part)) for part in raw[10]),
+            _text(raw[11]),
+            rows,
+        )
         return cls(*fields)
 
 

@@ -18,7 +18,7 @@ local denied, passed, least -- limits: the one to blame, one that a bypass let t
 local keys, record, plans, account = H.keys, H.record, H.plans, H.account
 
 local function refused(reason, revision)
-  return { 0, reason, '', 0, 0, 0, -1, 0, revision or 0, '', '', '' }
+  return { 0, reason, '', 0, 0, 0, -1, 0, revision or 0, '', {}, '' }
 end
 
 -- Which limits a switch turns to shadow right now: true for all, a set of names, or nil.
@@ -195,20 +195,15 @@ local function count_observers(shard, header, number, endpoint, cost, now)
   end
 end
 
-local tats = {}
-
--- Opaque to callers: when, for which plan, and each bucket's own TAT (hr_refund reads it).
-local function receipt_of(plan, now)
-  local n = 0
+-- Opaque to callers: when, for which plan and cost, and each bucket's own TAT. A list of numbers, because
+-- Redis writes those faster than Lua, and as text for every client. hr_refund takes it joined by colons.
+local function receipt_of(plan, cost, now)
+  local receipt = { now, plan.mark, cost }
   for k = 1, count do
     local limit = verdicts[k]
-    if limit.P then
-      n = n + 1
-      tats[n] = outs[limit.i][limit.o]
-    end
+    if limit.P then receipt[#receipt + 1] = outs[limit.i][limit.o] end
   end
-  if n == 1 then return pack(plan.receipt, now, plan.mark, tats[1]) end
-  return pack(plan.receipt, now, plan.mark, unpack_(tats, 1, n))
+  return receipt
 end
 
 local function reset_of(limit, now)
@@ -234,7 +229,7 @@ local function answer(plan, revision, reason, cost, now, holder, receipt, rows)
   if denied then
     reply = {
       0, reason, limit.name, limit.hq, limit.remaining, reset_of(limit, now), limit.retry, 0,
-      revision, holder, '', plan.f,
+      revision, holder, {}, plan.f,
     }
   elseif limit then
     reply = {
@@ -305,8 +300,8 @@ local fresh = {}
 -- The common case in one loop: only enforced limits that live in records, and all of them admit.
 -- Returns nil, having written nothing, as soon as that is not so; then the long way decides afresh.
 local function pass(shard, header, number, endpoint, plan, records, values, cost, now)
-  local groups, tightest, left, longest, n = plan.g, nil, nil, 0, 0
-  local tightest_out
+  local groups, longest, n, receipt = plan.g, 0, 3, { now, plan.mark, cost }
+  local left, tightest, tightest_out
   for i = 1, #groups do
     local group, text = groups[i], values[i + 2]
     local head, state
@@ -327,7 +322,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
       if wait > longest then longest = wait end
       if limit.P then
         n = n + 1
-        tats[n] = out[o]
+        receipt[n] = out[o]
       end
     end
     if group.numbers == 2 then
@@ -342,8 +337,6 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
   if sampled and byte(fresh[sampled], 1) == 2 then
     account.arrival(shard, number .. endpoint, records[sampled], now, cost, 'a')
   end
-  local receipt = n == 1 and pack(plan.receipt, now, plan.mark, tats[1])
-    or pack(plan.receipt, now, plan.mark, unpack_(tats, 1, n))
   return {
     1, 'ok', tightest.name, tightest.hq, left, tightest.kernel.reset(tightest, tightest_out, tightest.o, now),
     0, longest, header.revision, '', receipt, plan.f,
@@ -379,7 +372,7 @@ local function check(call_keys, args, now, dry)
   judge(plan, records, values, cost, now, holder, switched)
   local why = reason_of(newcomers and newcomers.overflow)
   local revision = header.revision
-  if dry then return answer(plan, revision, why, cost, now, holder, '', rows) end
+  if dry then return answer(plan, revision, why, cost, now, holder, {}, rows) end
   if denied then
     settle_denied(shard, header, number, endpoint_number, plan, records, newcomers, why, cost, now, holder)
   else
@@ -390,7 +383,7 @@ local function check(call_keys, args, now, dry)
   if sampled and heads[sampled] == plan.g[sampled].marked then
     account.arrival(shard, number .. endpoint_number, records[sampled], now, cost, denied and 'd' or 'a')
   end
-  return answer(plan, revision, why, cost, now, holder, not denied and receipt_of(plan, now), rows)
+  return answer(plan, revision, why, cost, now, holder, not denied and receipt_of(plan, cost, now), rows)
 end
 
 H.define('check', {}, check)

@@ -62,14 +62,12 @@ end
 
 local function prepare_plan(plan, shard)
   local function calendars(id) return fetch(shard, 'k:' .. id) end
-  plan.tats = 0
   for i, group in ipairs(plan.g) do
     if not prepare_group(group, calendars) then return nil end
     plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
     if group.d and not plan.sampled then plan.sampled = i end
     for _, limit in ipairs(group.l) do
       limit.group, limit.i = group, i
-      if limit.P and not limit.x then plan.tats = plan.tats + 1 end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
       plan.observers = plan.observers or not limit.enforced
       plan.carries = plan.carries or limit.x
@@ -77,7 +75,6 @@ local function prepare_plan(plan, shard)
     end
   end
   plan.simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
-  plan.receipt = '<dc8' .. rep('d', plan.tats)
   return plan
 end
 

@@ -1,20 +1,22 @@
 -- hr_refund: gives back what one decision charged, while it is still charged.
--- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, cost (* for the endpoint's own), receipt, [dimension, value]...
+-- KEYS[1]  the shard's prefix
+-- ARGV     tenant, endpoint, the decision's receipt joined by colons, [dimension, value]...
 -- reply    how many limits were given back; 0 when it is too late, was done before, or the plan has changed
 -- writes   the records, and a mark (with TTL) that this receipt is spent
 
--- now, plan, and the TATs in the order hr_check wrote them; nil if it is no receipt.
+-- When, which plan, what cost, and the TATs in the order hr_check wrote them; nil if it is no receipt.
 local function open(receipt)
-  if #receipt < 16 or #receipt % 8 ~= 0 then return nil end
+  local given, mark, cost, rest = match(receipt, '^(%d+):(%x+):(%d+)([%d:]*)$')
+  if not given or #receipt > 1000 then return nil end
   local tats = {}
-  for at = 17, #receipt, 8 do tats[#tats + 1] = unpack_struct('<d', receipt, at) end
-  return unpack_struct('<d', receipt), sub(receipt, 9, 16), tats
+  for tat in gmatch(rest, ':(%d+)') do tats[#tats + 1] = tonumber_(tat) end
+  return tonumber_(given), mark, tonumber_(cost), tats
 end
 
 local function refund_limit(limit, state, given, tat, now, cost, key)
   if limit.x or limit.m ~= 'e' or limit.kernel.holders then return false end
   local amount = limit.u and 1 or cost
-  return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat, key)
+  return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat or 0, key)
 end
 
 local function refund_group(group, record, given, tats, used, now, cost)
@@ -35,10 +37,10 @@ local function refund_group(group, record, given, tats, used, now, cost)
 end
 
 H.define('refund', { 'allow-oom' }, function(keys, args, now)
-  local cost, receipt = args[3] == '*' and '*' or H.whole(args[3], 1, 1000000000), args[4]
-  local given, mark, tats = open(receipt or '')
-  if not cost or not given or #args % 2 == 1 then
-    return H.fail('HRARGS', 'give tenant, endpoint, cost, the receipt of the decision, then its pairs of dimension and value')
+  local receipt = args[3] or ''
+  local given, mark, cost, tats = open(receipt)
+  if not given or #args % 2 == 0 then
+    return H.fail('HRARGS', 'give tenant, endpoint, the receipt joined by colons, then its pairs of dimension and value')
   end
   local shard, header, number, plan, endpoint, default, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
@@ -46,9 +48,9 @@ H.define('refund', { 'allow-oom' }, function(keys, args, now)
   if reason or plan.mark ~= mark or given > now then return 0 end
   local longest = 0
   for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
-  local spent = H.keys.refunded(shard, number, receipt .. concat(args, ' ', 5))
+  local spent = H.keys.refunded(shard, number, receipt .. concat(args, ' ', 4))
   if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
-  local records, total, used = H.records(shard, number, plan, H.dimensions(args, 5)), 0, 0
+  local records, total, used = H.records(shard, number, plan, H.dimensions(args, 4)), 0, 0
   for i, group in ipairs(plan.g) do
     local count
     count, used = refund_group(group, records[i], given, tats, used, now, cost)

@@ -1,0 +1,167 @@
+"""What a check costs Redis, as a multiple of the least a rate limiter can do there.
+
+The yardstick is a bare, hard-coded GCRA function: TIME, GET, SET PX. Both run on one server in turns of a few
+hundred calls, because the machine is shared and its speed changes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from statistics import quantiles
+from typing import Any
+
+import redis
+
+from benchmarks.servers import throw_away_valkey
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.bucket import TokenBucket
+from quotas.algorithms.units import SECOND_US
+from quotas.algorithms.windows import FixedWindow
+from quotas.limiter import keys
+from quotas.limiter.library import ensure_loaded
+from quotas.policy.compiler import Compiler, Target
+from quotas.policy.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policy.subject import Subject
+from quotas.publishing.shards import Shards
+
+TURNS = 150
+CALLS_A_TURN = 300
+NOW_US = 1_800_000_000_000_000
+
+BARE = """#!lua name=bare
+redis.register_function('bare', function(keys)
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  local tat = math.max(tonumber(redis.call('GET', keys[1]) or 0), now) + 1000
+  if tat - now > 1000000 then return {0, 0, tat - now - 1000000} end
+  redis.call('SET', keys[1], string.format('%.0f', tat), 'PX', 1000)
+  return {1, math.floor((1000000 - (tat - now)) / 1000), 0}
+end)
+"""
+
+Call = Callable[[Any, int], None]
+Row = dict[str, Any]
+
+
+def rows() -> list[Row]:
+    with throw_away_valkey() as client:
+        client.function_load(BARE)
+        ensure_loaded(client)
+        return [*_by_limits(client), *_by_size(client)]
+
+
+def _bucket(size: int) -> Algorithm:
+    return TokenBucket(1_000, SECOND_US, size)
+
+
+def _one() -> tuple[Limit, ...]:
+    return (Limit("second", _bucket(1_000), Subject()),)
+
+
+def _four_on_one() -> tuple[Limit, ...]:
+    window = FixedWindow(1_000_000, 60 * SECOND_US)
+    sizes = enumerate((1_000, 2_000, 4_000), start=1)
+    return (*(Limit(f"bucket-{n}", _bucket(size), Subject()) for n, size in sizes), Limit("minute", window, Subject()))
+
+
+def _four_on_four() -> tuple[Limit, ...]:
+    subjects = ("tenant", "ip", "key", "user")
+    return tuple(Limit(f"per-{text}", _bucket(1_000), Subject.parse(text)) for text in subjects)
+
+
+def _by_limits(client: redis.Redis) -> list[Row]:
+    cases = [
+        ("1 limit", _one(), 2.5, 2.0),
+        ("4 limits on one subject", _four_on_one(), 2.5, 2.0),
+        ("4 limits on four subjects", _four_on_four(), 4.5, 3.2),
+    ]
+    found = []
+    for name, limits, must, aim in cases:
+        _publish(client, limits, tenants=10_000, endpoints=10)
+        has_subjects = any(limit.subject.alternatives for limit in limits)
+        ratio, micros = _ratio(client, tenants=10_000, endpoints=10, subjects=has_subjects)
+        text = f"Redis time of a check against a bare GCRA: {name} ({micros:.1f} µs)"
+        found.append({"name": text, "value": ratio, "unit": "×", "must": f"≤ {must}", "aim": f"≤ {aim}"})
+    return found
+
+
+def _by_size(client: redis.Redis) -> list[Row]:
+    """How the ratio moves as tenants or endpoints grow; the bare call is measured at the same number of keys."""
+    found = []
+    for name, small, large in (
+        ("tenants 1,000 → 100,000", (1_000, 10), (100_000, 10)),
+        ("endpoints 10 → 1,000", (10_000, 10), (10_000, 1_000)),
+    ):
+        ratios = []
+        for tenants, endpoints in (small, large):
+            _publish(client, _one(), tenants, endpoints)
+            ratios.append(_ratio(client, tenants, endpoints)[0])
+        value = ratios[1] / ratios[0]
+        found.append(
+            {"name": f"growth of that ratio, {name}", "value": value, "unit": "×", "must": "≤ 1.3", "aim": "1"}
+        )
+    return found
+
+
+def _publish(client: redis.Redis, limits: tuple[Limit, ...], tenants: int, endpoints: int) -> None:
+    client.flushall()
+    names = {f"svc:op-{number}": number for number in range(1, endpoints + 1)}
+    policies = [Policy("all", "*", limits, tier="pro")]
+    # Every other endpoint has a limit of its own, so that the sets are as large as they would be.
+    own = (Limit("own", _bucket(5_000), Subject()),)
+    policies += [Policy(name, name, own, tier="pro") for name, number in names.items() if number % 2]
+    limit_names = sorted({limit.name for policy in policies for limit in policy.limits})
+    configuration = Configuration(
+        revision=1,
+        tiers={"pro": Tier(1, "pro")},
+        endpoints={name: Endpoint(number, name) for name, number in names.items()},
+        tenants={f"tenant-{number}": Tenant(number, f"tenant-{number}", "pro") for number in range(1, tenants + 1)},
+        policies=tuple(policies),
+        overrides=(),
+        limit_numbers={name: number for number, name in enumerate(limit_names, start=1)},
+        subject_cap=10**9,
+    )
+    compiler = Compiler(Target(keys.SHARDS, keys.shard_of, keys.shard_prefix), NOW_US)
+    compiler.load(configuration)
+    Shards(client, keys.SHARDS).replace(dict(enumerate(compiler.image.shards)))
+
+
+def _ratio(client: redis.Redis, tenants: int, endpoints: int, *, subjects: bool = False) -> tuple[float, float]:
+    """Ours against the bare call's, and ours in microseconds, at the lower quartile of the turns.
+
+    Whoever else runs on the machine can only make a turn slower, so the quicker turns tell most.
+    """
+    chance = random.Random(1)
+
+    def bare(pipe: Any, tenant: int) -> None:
+        pipe.execute_command("FCALL", "bare", 1, f"bare:{{{tenant % 64}}}:tenant-{tenant}")
+
+    def check(pipe: Any, tenant: int) -> None:
+        name = f"tenant-{tenant}"
+        # An endpoint without limits of its own.
+        endpoint = f"svc:op-{chance.randrange(endpoints // 2) * 2 + 2}"
+        subject = ("ip", f"10.0.0.{tenant % 250}", "key", f"k{tenant}", "user", f"u{tenant}") if subjects else ()
+        pipe.execute_command("FCALL", "hr_check", 1, keys.tenant_prefix(name), name, endpoint, 1, *subject)
+
+    for call in (bare, check):
+        for tenant in range(1, tenants + 1, CALLS_A_TURN):
+            _turn(client, call, [min(tenant + step, tenants) for step in range(CALLS_A_TURN)])
+    ours, theirs = [], []
+    for _ in range(TURNS):
+        asked = [chance.randint(1, tenants) for _ in range(CALLS_A_TURN)]
+        ours.append(_turn(client, check, asked))
+        theirs.append(_turn(client, bare, asked))
+    mine = quantiles(ours, n=4)[0]
+    return mine / quantiles(theirs, n=4)[0], mine
+
+
+def _turn(client: redis.Redis, call: Call, tenants: list[int]) -> float:
+    """Microseconds a call, by the server's own count."""
+    client.config_resetstat()
+    with client.pipeline(transaction=False) as pipe:
+        for tenant in tenants:
+            call(pipe, tenant)
+        pipe.execute()
+    info: Any = client.info("commandstats")
+    return float(info["cmdstat_fcall"]["usec_per_call"])
