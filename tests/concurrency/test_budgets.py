@@ -1,0 +1,113 @@
+"""Threads that give up at every possible moment: whoever gets an answer gets its own, and nothing stays behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from random import Random
+from types import FrameType
+
+import pytest
+import redis
+
+from quotas.limiter.address import parse_url
+from quotas.limiter.check import pack
+from quotas.limiter.errors import StoreError
+from quotas.limiter.lanes import Lanes
+from quotas.limiter.wire import Wire
+
+CALLERS = 8
+ROUNDS = 150
+
+
+class Interrupted(BaseException):
+    """What a soft time limit of a task queue does to the main thread."""
+
+
+@pytest.fixture(params=[1, 3])
+def lanes(request: pytest.FixtureRequest, valkey: redis.Redis, valkey_url: str) -> Iterator[Lanes]:
+    lanes = Lanes(partial(Wire, parse_url(valkey_url), 5.0), request.param)
+    yield lanes
+    lanes.close()
+
+
+def echo(lanes: Lanes, text: str, budget_s: float) -> None:
+    """Two commands, so that replies which slip by one are found out."""
+    words = [f"{text}-{number}" for number in range(2)]
+    replies = lanes.exchange([pack(("ECHO", word)) for word in words], time.monotonic() + budget_s)
+    assert replies == [word.encode() for word in words]
+
+
+@contextmanager
+def callers(ask: Callable[[int], None]) -> Iterator[list[BaseException]]:
+    """CALLERS threads that ask until they are done; what went wrong in them."""
+    wrong: list[BaseException] = []
+
+    def call(number: int) -> None:
+        try:
+            ask(number)
+        except BaseException as error:  # noqa: BLE001 - an assertion in a thread would be lost
+            wrong.append(error)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(CALLERS)]
+    for thread in threads:
+        thread.start()
+    yield wrong
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def assert_it_still_works(lanes: Lanes) -> None:
+    for number in range(20):
+        echo(lanes, f"after-{number}", 10)
+    assert lanes._waiting == []
+
+
+def test_callers_that_give_up_disturb_nobody(lanes: Lanes) -> None:
+    def ask(number: int) -> None:
+        random = Random(number)
+        for turn in range(ROUNDS):
+            with suppress(StoreError):
+                echo(lanes, f"{number}-{turn}", random.choice([0.0001, 0.0005, 0.001, 0.002, 5.0]))
+
+    with callers(ask) as wrong:
+        pass
+    assert wrong == []
+    assert_it_still_works(lanes)
+
+
+def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None:
+    done = threading.Event()
+
+    def ask(number: int) -> None:
+        turn = 0
+        while not done.is_set():
+            turn += 1
+            with suppress(StoreError):
+                echo(lanes, f"{number}-{turn}", 5)
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise Interrupted
+
+    random = Random(7)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with callers(ask) as wrong:
+            for turn in range(ROUNDS):
+                with suppress(Interrupted):
+                    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
+                    for step in count():
+                        with suppress(StoreError):
+                            echo(lanes, f"main-{turn}-{step}", 5)
+            done.set()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert wrong == []
+    assert_it_still_works(lanes)
