@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.core import serializers
+from pytest_django.fixtures import Settings
 
 from quotas.models import AuditEvent, Outbox
 from quotas.selectors.api_keys import api_key_find, api_keys_active
@@ -37,9 +38,9 @@ def test_the_secret_has_256_bits_and_is_stored_nowhere() -> None:
     assert issued.text.secret not in repr(issued)
 
 
-def test_the_same_secret_has_another_hash_under_another_secret_key(settings: object) -> None:
+def test_the_same_secret_has_another_hash_under_another_secret_key(settings: Settings) -> None:
     issued = api_key_issue(tenant="acme", **SAID)
-    settings.SECRET_KEY = "another" * 10  # type: ignore[attr-defined]
+    settings.SECRET_KEY = "another" * 10
     assert api_key_find(str(issued.text)) is None
 
 

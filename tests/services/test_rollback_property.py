@@ -137,7 +137,7 @@ def enforced(configuration: Configuration) -> Mapping[str, object]:
     return {
         "endpoints": dict(configuration.endpoints),
         "policies": policies,
-        "overrides": sorted((o.tenant, o.endpoint, sorted(o.limits.items()), o.multiplier, o.carry) for o in live),
+        "overrides": sorted(str((o.tenant, o.endpoint, o.limits, o.multiplier)) for o in live),
         "timezones": {name: tenant.timezone for name, tenant in configuration.tenants.items()},
     }
 
