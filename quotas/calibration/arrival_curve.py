@@ -1,0 +1,154 @@
+"""How large a burst a bucket needs at a given rate: q_i = max(0, q_{i-1} − r·Δt_i) + c_i, and b(r) a quantile of q.
+
+At ε = 0, b(r) is exact: the smallest bucket that denies nothing. At ε > 0 it errs on the generous side, because a
+denied request is not charged and leaves more for the next.
+
+From single arrivals everything is whole numbers: time in microseconds, backlog in units × P where P/Q microseconds
+is the interval between two units. From counts per step it is bracketed: at most, every step's units came as close
+to their neighbours' as the steps allow; at least, evenly spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, gcd
+
+import numpy as np
+
+from quotas.algorithms.units import SECOND_US, ceil_div
+from quotas.calibration.counts import Counts
+from quotas.calibration.percentiles import weighted_quantile
+from quotas.simulation.arrays import Floats, Ints
+
+LARGEST = 2**62
+SLACK = 1e-9  # relative; doubles of a sum that is whole may end a little above it
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Units a second, and the burst that goes with them."""
+
+    rate: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`units` per `per_us`, exactly."""
+
+    units: int
+    per_us: int = SECOND_US
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """Microseconds between two units as a fraction P, Q in lowest terms."""
+        common = gcd(self.units, self.per_us)
+        return self.per_us // common, self.units // common
+
+
+@dataclass(frozen=True, slots=True)
+class Backlogs:
+    """What a bucket of that rate would have to hold at each arrival, in units × `scale`, exactly."""
+
+    values: Ints
+    scale: int
+
+    def burst(self, epsilon: float = 0.0) -> int:
+        if not len(self.values):
+            return 1
+        most = int(np.quantile(self.values, 1 - epsilon, method="inverted_cdf")) if epsilon else int(self.values.max())
+        return ceil_div(most, self.scale)
+
+
+def backlogs(times_us: Ints, costs: Ints, rate: Rate) -> Backlogs:
+    """Of arrivals in order of time; `rate` has to be so low that span × Q stays below 2^62."""
+    interval, per = rate.interval
+    if not len(times_us):
+        return Backlogs(np.empty(0, np.int64), interval)
+    span = int(times_us[-1] - times_us[0])
+    if span * per + int(costs.sum()) * interval >= LARGEST:
+        raise ValueError("the arrivals span too long a time for this rate; take them in pieces")
+    flowed = (times_us - times_us[0]) * per
+    asked = np.cumsum(costs) * interval
+    lowest = np.maximum.accumulate(flowed - asked + costs * interval)
+    return Backlogs(asked - flowed + lowest, interval)
+
+
+def burst_at(times_us: Ints, costs: Ints, rate: Rate, epsilon: float = 0.0) -> int:
+    return backlogs(times_us, costs, rate).burst(epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The burst lies between the two, however the units were spread within their steps."""
+
+    low: int
+    high: int
+
+
+def bracket(counts: Counts, rate: float, epsilon: float = 0.0) -> Bracket:
+    """The quantile counts requests: a step weighs as much as it carried."""
+    if not len(counts):
+        return Bracket(1, 1)
+    return Bracket(_quantile(_spread(counts, rate), counts, epsilon), burst_of(counts, rate, epsilon))
+
+
+def burst_of(counts: Counts, rate: float, epsilon: float = 0.0) -> int:
+    """The upper end of the bracket alone."""
+    return _quantile(_crowded(counts, rate), counts, epsilon) if len(counts) else 1
+
+
+def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0.0) -> Point:
+    """The given rate with its burst, or the lowest rate above it whose burst is no more than `burst_seconds` of it."""
+
+    def fits(candidate: float) -> bool:
+        return burst_of(counts, candidate, epsilon) <= max(1.0, burst_seconds * candidate)
+
+    found = _lowest(fits, rate, max(rate, counts.peak / counts.step_s, 2 * counts.peak / burst_seconds))
+    return Point(found, burst_of(counts, found, epsilon))
+
+
+def curve(counts: Counts, rates: Floats, epsilon: float = 0.0) -> tuple[Point, ...]:
+    return tuple(Point(float(rate), burst_of(counts, float(rate), epsilon)) for rate in rates)
+
+
+def _crowded(counts: Counts, rate: float) -> Floats:
+    """At most: the step before ended as this one began, so one step less lies between them than between their starts.
+
+    Its own units come at once. With q_s for all units at the start of their step, that is c_s + max(0, q_before −
+    r·(gap − step)).
+    """
+    at_once = _walk(counts.starts_s, counts.units, rate)
+    before = np.concatenate(([0.0], at_once[:-1]))
+    gaps = np.diff(counts.starts_s, prepend=counts.starts_s[:1] - counts.step_s) - counts.step_s
+    return counts.units + np.maximum(0.0, before - rate * gaps)
+
+
+def _spread(counts: Counts, rate: float) -> Floats:
+    """At least: what is left at the end of each step of a flow without grains; a step's last unit finds that much."""
+    ends = _walk(counts.starts_s, counts.units, rate) - rate * counts.step_s
+    return np.maximum(ends, np.minimum(counts.units, 1.0))
+
+
+def _walk(starts_s: Ints, units: Floats, rate: float) -> Floats:
+    flowed = (starts_s - starts_s[0]) * rate
+    asked = np.cumsum(units)
+    backlog: Floats = asked - flowed + np.maximum.accumulate(flowed - asked + units)
+    return backlog
+
+
+def _quantile(values: Floats, counts: Counts, epsilon: float) -> int:
+    most = weighted_quantile(values, counts.units, 1 - epsilon) if epsilon else float(values.max())
+    return max(1, ceil(most * (1 - SLACK)))
+
+
+def _lowest(fits: Callable[[float], bool], low: float, high: float) -> float:
+    """By halving the ratio until it is 1 %; `high` fits."""
+    if low > 0 and fits(low):
+        return low
+    low = max(low, high / 1e6)
+    while high > low * 1.01:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high

@@ -1,0 +1,77 @@
+"""Every number that calibration depends on, with its default and what it means."""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    # Demand
+    history_days: int = 28
+    half_life_days: float = 7.0
+    censored_above: float = 0.005  # share of denials in an hour, above which demand is only known from below
+    retry_grace_s: float = 1.0  # a retry so long after its Retry-After is still a retry: the header is in whole seconds
+    think_s: float = 0.02  # nobody learns of a denial and asks again sooner; what comes sooner is another request
+
+    # Rate and burst of one tenant on one endpoint
+    rate_quantile: float = 0.98  # of the 60 s rates, each weighing as much as it carried
+    burst_epsilon: float = 0.001  # share of requests that may find the bucket empty
+    burst_seconds: float = 60.0  # a burst above so many seconds of the rate raises the rate instead
+
+    # Growth of the daily peaks
+    trend_days: int = 3
+    trend_tau: float = 0.8  # Kendall's: 1 if every day is above all days before it
+    trend_damping: float = 0.8  # each day ahead counts so much of the one before
+    trend_horizon_days: int = 7  # and never further ahead than has been seen
+    trend_most: float = 1.5
+
+    # From tenants to the tier, and back
+    pool_quantile: float = 0.95
+    margin: float = 1.15
+    shrink_days: float = 7.0
+    reach_power: float = 2.0  # a tenant is drawn towards its tier by 1 + 1/c^power at most, c its days of evidence
+    least_days: float = 14.0  # of calendar, before anything is proposed
+    least_tenants: int = 5
+
+    # Capacity
+    capacity_share: float = 0.8
+
+    # What is worth a proposal
+    small_change: float = 0.10
+    down_days: float = 28.0
+    down_below: float = 0.5
+    step_up: float = 2.0
+    step_down: float = 1.5
+
+    # Life cycle
+    shadow_hours: float = 48.0
+    evaluate_days: float = 7.0
+    rollback_factor: float = 3.0  # real 429s above so many times the forecast: back to shadow
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if not 0 < value < 1e6 and not (name in MAY_BE_ZERO and value == 0):
+                raise ValueError(f"{name} must be above 0, not {value!r}")
+        for name in SHARES:
+            if getattr(self, name) > 1:
+                raise ValueError(f"{name} is a share and must be at most 1, not {getattr(self, name)!r}")
+        for name in FACTORS:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is a factor and must be at least 1, not {getattr(self, name)!r}")
+
+
+MAY_BE_ZERO = frozenset({"censored_above", "burst_epsilon", "small_change", "retry_grace_s", "think_s"})
+SHARES = (
+    "censored_above",
+    "rate_quantile",
+    "burst_epsilon",
+    "trend_tau",
+    "trend_damping",
+    "pool_quantile",
+    "capacity_share",
+    "small_change",
+    "down_below",
+)
+FACTORS = ("trend_most", "margin", "step_up", "step_down", "rollback_factor")
+
+DEFAULTS = Parameters()
