@@ -90,7 +90,7 @@ def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None
         while not done.is_set():
             turn += 1
             with suppress(StoreError):
-                echo(lanes, f"{number}-{turn}", 5)
+                echo(lanes, f"{number}-{turn}", 0.5)
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise Interrupted
@@ -104,7 +104,7 @@ def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None
                     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
                     for step in count():
                         with suppress(StoreError):
-                            echo(lanes, f"main-{turn}-{step}", 5)
+                            echo(lanes, f"main-{turn}-{step}", 0.5)
             done.set()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
