@@ -31,7 +31,12 @@ costs = st.integers(1, 14)
 
 
 def span_us(algorithm: Algorithm) -> int:
-    """Roughly one window, or one refill."""
+    """One window, one hold, or about one refill."""
+    match algorithm:
+        case FixedWindow() | SlidingLog() | SlidingCounter():
+            return algorithm.window_us
+        case Concurrency():
+            return algorithm.hold_us
     return max(1, (algorithm.ttl_ms() - 1_000) * 1_000)
 
 
