@@ -1,78 +1,83 @@
-"""The index of registered API keys (S:k): published apart, without a revision, so a key works at once."""
+"""The indexes of API keys, published apart, without a revision: a key works, and stops working, at once.
+
+S:k, on the tenant's shard: which key ids are registered (quotas.limiter.lua). S:i, on the shard of the secret's hash:
+whose a key is and what it may do (quotas.limiter.directory).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import redis
+from django.db.models import QuerySet
 
 from quotas.limiter import keys
-from quotas.publishing.shards import CHUNK, batches
+from quotas.limiter.directory import MARKER, Credential
+from quotas.publishing.sheets import Sheet
 from tenants.models import ApiKey
 
 
-class Registered(NamedTuple):
-    shard: int
+class Row(NamedTuple):
     key_id: str
-    number: str  # the tenant's, as in its entry
+    secret_hash: str
+    scopes: list[str]
+    number: int  # of the tenant
+    tenant: str
+    is_valid: bool
+
+    @property
+    def entry(self) -> str:
+        return str(Credential(self.key_id, self.tenant, frozenset(self.scopes)))
 
 
 class ApiKeyIndex:
-    """What S:k of every shard must hold: read whole once, then followed."""
+    """What the sheets must hold: read whole once, then followed."""
 
     def __init__(self, client: redis.Redis, shards: int) -> None:
         self._client = client
-        self.wanted: list[dict[str, str]] = [{} for _ in range(shards)]
+        self._shards = shards
+        self.registered = Sheet(client, shards, keys.registered)
+        self.credentials = Sheet(client, shards, keys.credentials, {MARKER: "1"})
         self._is_loaded = False
+
+    @property
+    def sheets(self) -> tuple[Sheet, Sheet]:
+        return self.registered, self.credentials
 
     def publish(self, changed: Collection[str]) -> None:
         if not self._is_loaded:
             self._load()
-            self.restore(self.drifted())
+            for sheet in self.sheets:
+                sheet.restore(sheet.drifted())
         if changed:
             self._follow(changed)
 
-    def drifted(self) -> set[int]:
-        """By their number of keys; the contents are compared slice by slice."""
-        with self._client.pipeline(transaction=False) as pipe:
-            for shard in range(len(self.wanted)):
-                pipe.hlen(keys.registered(shard))
-            found = cast("list[int]", pipe.execute())
-        return {shard for shard, count in enumerate(found) if count != len(self.wanted[shard])}
-
-    def restore(self, shards: Collection[int]) -> None:
-        for shard in shards:
-            with self._client.pipeline(transaction=True) as pipe:
-                pipe.delete(keys.registered(shard))
-                for chunk in batches(self.wanted[shard].items(), CHUNK):
-                    pipe.hset(keys.registered(shard), mapping=dict(chunk))
-                pipe.execute()
-
     def _load(self) -> None:
-        for index in self.wanted:
-            index.clear()
-        for key in self._read(None):
-            self.wanted[key.shard][key.key_id] = key.number
+        rows = list(_read(ApiKey.objects.filter(revoked_at=None)))
+        self.registered.load((self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows)
+        self.credentials.load((self._of_secret(row), row.secret_hash, row.entry) for row in rows)
         self._is_loaded = True
 
     def _follow(self, changed: Collection[str]) -> None:
-        """Those that are valid are set; whatever else changed is removed, wherever it was."""
-        valid = list(self._read(changed))
-        gone = sorted(set(changed) - {key.key_id for key in valid})
         with self._client.pipeline(transaction=False) as pipe:
-            for shard, index in enumerate(self.wanted if gone else ()):
-                pipe.hdel(keys.registered(shard), *gone)
-                for key_id in gone:
-                    index.pop(key_id, None)
-            for key in valid:
-                self.wanted[key.shard][key.key_id] = key.number
-                pipe.hset(keys.registered(key.shard), key.key_id, key.number)
+            for row in _read(ApiKey.objects.filter(key_id__in=changed)):
+                if row.is_valid:
+                    self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
+                    self.credentials.put(pipe, self._of_secret(row), row.secret_hash, row.entry)
+                else:
+                    self.credentials.remove(pipe, self._of_secret(row), row.secret_hash)
+                    self.registered.remove(pipe, self._of_tenant(row), row.key_id)
             pipe.execute()
 
-    def _read(self, only: Collection[str] | None) -> Iterator[Registered]:
-        valid = ApiKey.objects.filter(revoked_at=None).order_by()
-        if only is not None:
-            valid = valid.filter(key_id__in=only)
-        for key_id, number, name in valid.values_list("key_id", "tenant__number", "tenant__name").iterator():
-            yield Registered(keys.shard_of(name, len(self.wanted)), key_id, keys.tenant_number(number))
+    def _of_tenant(self, row: Row) -> int:
+        return keys.shard_of(row.tenant, self._shards)
+
+    def _of_secret(self, row: Row) -> int:
+        return keys.shard_of(row.secret_hash, self._shards)
+
+
+def _read(found: QuerySet[ApiKey]) -> Iterator[Row]:
+    fields = ("key_id", "secret_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
+    for key_id, secret_hash, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        yield Row(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)

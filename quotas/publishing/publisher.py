@@ -25,6 +25,7 @@ from quotas.policy.plans import month_start_us
 from quotas.policy.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.api_keys import ApiKeyIndex
+from quotas.publishing.directory import RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
 from quotas.publishing.shards import Shards, SupersededError, digest_of
@@ -42,11 +43,11 @@ class Step(IntEnum):
     READ = 1  # the outbox
     STAMPED = 2  # new revisions have their time, not yet committed
     LOADED = 3  # what was touched; the stamps are committed
-    COMPILED = 4
-    APPLIED = 5  # deltas, on the shards that were on their base
-    STAGED = 6  # a batch of whole shards, beside the live ones
-    REPLACED = 7  # all shards that no delta fitted
-    INDEXED = 8  # the API keys
+    INDEXED = 4  # the API keys
+    COMPILED = 5
+    APPLIED = 6  # deltas, on the shards that were on their base
+    STAGED = 7  # a batch of whole shards, beside the live ones
+    REPLACED = 8  # all shards that no delta fitted
     SETTLED = 9  # the outbox rows are gone
 
 
@@ -68,6 +69,7 @@ class Publisher:
     def __init__(self, client: redis.Redis, shards: int, observer: Observer = lambda _: None) -> None:
         self.shards = Shards(client, shards, on_batch=lambda: observer(Step.STAGED))
         self.api_keys = ApiKeyIndex(client, shards)
+        self.routes = RouteTable(client)
         self.is_loaded = False
         self._client = client
         self._step = observer
@@ -93,13 +95,16 @@ class Publisher:
         work, parts = self._read(now_us)
         if not work and not self._is_in_doubt:
             return False
+        # First: a revoked key waits for no compilation.
+        self.api_keys.publish(work.api_keys)
+        self._step(Step.INDEXED)
         try:
             self._send(self._compile(parts, work, now_us))
         except SupersededError:
             self.forget()
             raise
-        self.api_keys.publish(work.api_keys)
-        self._step(Step.INDEXED)
+        if parts is not None:
+            self.routes.publish()
         work_settle(work)
         self._step(Step.SETTLED)
         self._report(work)

@@ -22,6 +22,7 @@ from quotas.policy.image import ShardImage
 from quotas.publishing.bypass import switches_read
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, Found
+from quotas.publishing.sheets import Sheet
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +59,16 @@ class Reconciler:
             return
         causes = {shard: _cause(held, images[shard]) for shard, held in enumerate(found)}
         self._repair({shard: cause for shard, cause in causes.items() if cause})
-        if drifted := self._publisher.api_keys.drifted():
-            self._publisher.api_keys.restore(drifted)
-            self._report(sorted(drifted), "API keys were missing", [])
+        self._look_beside()
+
+    def _look_beside(self) -> None:
+        for sheet in self._publisher.api_keys.sheets:
+            if drifted := sheet.drifted():
+                sheet.restore(drifted)
+                self._report(sorted(drifted), "API keys were missing", [])
+        if self._publisher.routes.has_drifted():
+            self._publisher.routes.restore()
+            self._report([], "routes were missing or edited", [])
 
     def note_bypass(self) -> None:
         """The command that sets switches works without Postgres, so it is noted here who lifted what, and when."""
@@ -86,8 +94,9 @@ class Reconciler:
                 self._mend(part)
 
     def _mend(self, part: Slice) -> None:
-        if part.key == keys.registered(part.shard):
-            self._publisher.api_keys.restore([part.shard])
+        sheet = self._sheet(part.shard, part.key)
+        if sheet is not None:
+            sheet.restore([part.shard])
             self._report([part.shard], "API keys were edited", part.wrong)
         else:
             self._repair({part.shard: "fields were edited"}, part.wrong)
@@ -105,7 +114,8 @@ class Reconciler:
 
     def _round(self) -> Iterator[Slice]:
         for shard in range(self._publisher.shards.count):
-            for key in (keys.tenants(shard), keys.config(shard), keys.registered(shard)):
+            beside = [sheet.key_of(shard) for sheet in self._publisher.api_keys.sheets]
+            for key in (keys.tenants(shard), keys.config(shard), *beside):
                 yield from self._scan(shard, key)
 
     def _scan(self, shard: int, key: str) -> Iterator[Slice]:
@@ -119,14 +129,18 @@ class Reconciler:
 
     def _wanted(self, shard: int, key: str) -> Mapping[str, str]:
         image = self._publisher.image.shards[shard]
-        if key == keys.registered(shard):
-            return self._publisher.api_keys.wanted[shard]
+        sheet = self._sheet(shard, key)
+        if sheet is not None:
+            return sheet.wanted[shard]
         return image.entries if key == keys.tenants(shard) else image.config
+
+    def _sheet(self, shard: int, key: str) -> Sheet | None:
+        return next((sheet for sheet in self._publisher.api_keys.sheets if sheet.key_of(shard) == key), None)
 
     def _round_length(self) -> int:
         """Slices in a round, about."""
         fields = sum(len(image.entries) + len(image.config) for image in self._publisher.image.shards)
-        return 3 * self._publisher.shards.count + fields // CHUNK
+        return 4 * self._publisher.shards.count + fields // CHUNK
 
 
 def _cause(found: Found, image: ShardImage) -> str:

@@ -57,7 +57,7 @@ def test_flush_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
     client.flushall()
     reconciler.look()
     assert differences(client) == []
-    assert causes() == ["the token was missing"]
+    assert causes() == ["the token was missing", "API keys were missing", "routes were missing or edited"]
 
 
 def test_flush_of_the_functions_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
