@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 60.0
 Row = dict[str, Any]
 
 
-def run() -> list[Row]:
+def rows() -> list[Row]:
     """Rows of name, value, unit, must and aim."""
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
         environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
@@ -41,8 +41,8 @@ def run() -> list[Row]:
             text=True,
             check=True,
         )
-    rows: list[Row] = json.loads(done.stdout.splitlines()[-1])
-    return rows
+    measured: list[Row] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 def measure() -> list[Row]:
@@ -58,10 +58,10 @@ def measure() -> list[Row]:
     make_world()
     client = store.connect(settings.REDIS_URL)
     store.prepare(client)
-    rows = [*measure_whole(client)]
+    measured = [*measure_whole(client)]
     with publisher():
-        rows += measure_edits(client)
-    return rows
+        measured += measure_edits(client)
+    return measured
 
 
 def make_world() -> None:
