@@ -45,7 +45,8 @@ class Concurrency:
         return Window(self.limit, None)
 
     def ttl_ms(self) -> int:
-        return ceil_div(self.hold_us, 1_000) + TTL_SLACK_MS
+        # Two holds: as far ahead as an expiry may lie after a step back of the clock.
+        return ceil_div(2 * self.hold_us, 1_000) + TTL_SLACK_MS
 
     def compiled(self) -> dict[str, Any]:
         return {"n": self.limit, "H": self.hold_us}

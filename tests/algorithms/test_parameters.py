@@ -24,7 +24,7 @@ TABLE = [
     ("fixed_window", {"limit": 3, "window": "1500ms"}, 3, 3, 2, 4_000),
     ("sliding_log", {"limit": 10_000, "window": "1m"}, 10_000, 10_000, 60, 121_000),
     ("sliding_counter", {"limit": 50, "window": "60s"}, 50, 50, 60, 181_000),
-    ("concurrency", {"limit": 20, "hold": "30s"}, 20, 20, None, 31_000),
+    ("concurrency", {"limit": 20, "hold": "30s"}, 20, 20, None, 61_000),
     ("calendar_quota", {"limit": 9, "period": "day"}, 9, 9, 86_400, 180_001_000),
     ("calendar_quota", {"limit": 9, "period": "week"}, 9, 9, 604_800, 1_216_801_000),
     ("calendar_quota", {"limit": 9, "period": "month"}, 9, 9, 2_678_400, 5_364_001_000),
