@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
 
 import pytest
 import redis
+from django.core.management import call_command
 from django.db.models import Sum
 
 from quotas.limiter import keys
@@ -155,3 +157,12 @@ def test_a_shard_that_cannot_be_drained_does_not_stop_the_others(
     drain(valkey)
     assert in_postgres() == expected([Hit(64), Hit(66)])
     assert "shard 1 cannot be drained" in caplog.text
+
+
+def test_the_command_says_how_much_it_was(valkey: redis.Redis, capsys: pytest.CaptureFixture[str]) -> None:
+    count(valkey, [Hit(64), Hit(64), Hit(65, outcome="d")])
+    call_command("drain")
+    assert re.fullmatch(
+        r"drained up to .* UTC: 2 batches, 2 counters into 2 cells, 0 arrivals, 0 denials, 0 unreadable\n",
+        capsys.readouterr().out,
+    )
