@@ -62,12 +62,16 @@ function bucket.left(limit, state, o, now)
 end
 
 -- Microseconds until one more unit; 0 when full.
-function bucket.reset(limit, state, o, now)
-  local backlog = backlog_of(limit, state, o, now)
-  if backlog >= limit.full then return ceil((backlog - limit.full + limit.P) / limit.Q) end
+function bucket.reset_at(limit, backlog)
+  local full, P = limit.full, limit.P
+  if backlog >= full then return ceil((backlog - full + P) / limit.Q) end
   local left = level(limit, backlog)
   if left == limit.n then return 0 end
-  return ceil((backlog - (limit.full - (left + 1) * limit.P)) / limit.Q)
+  return ceil((backlog - full + (left + 1) * P) / limit.Q)
+end
+
+function bucket.reset(limit, state, o, now)
+  return bucket.reset_at(limit, backlog_of(limit, state, o, now))
 end
 
 function bucket.used(limit, state, o, at)

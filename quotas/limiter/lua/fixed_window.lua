@@ -5,7 +5,7 @@ local fixed = { format = 'dd', width = 2, zero = { 0, 0 } }
 -- The window and count that hold now. A stored window ahead of the clock by one is still the
 -- current one (adopting the earlier would admit twice); further ahead, its count moves here.
 local function current(limit, state, o, now)
-  local window = floor(now / limit.W)
+  local window = (now - now % limit.W) / limit.W
   local stored = state[o]
   if stored == window then return window, state[o + 1] end
   if stored < window then return window, 0 end
@@ -14,11 +14,17 @@ local function current(limit, state, o, now)
 end
 
 function fixed.decide(limit, state, o, now, cost, out)
-  local window, count = current(limit, state, o, now)
+  local W = limit.W
+  local window, count = (now - now % W) / W, 0
+  if state[o] == window then
+    count = state[o + 1]
+  elseif state[o] > window then
+    window, count = current(limit, state, o, now)
+  end
   if count + cost > limit.n then
     out[o], out[o + 1] = state[o], state[o + 1]
     if cost > limit.n then return false, max(0, limit.n - count), -1, 0 end
-    return false, max(0, limit.n - count), (window + 1) * limit.W - now, 0
+    return false, max(0, limit.n - count), (window + 1) * W - now, 0
   end
   out[o], out[o + 1] = window, count + cost
   return true, limit.n - count - cost, 0, 0

@@ -101,11 +101,6 @@ end
 -- A record's key: owner, scope, and unless it is the owner's as a whole, definition, alternative and values.
 function keys.record(owner, group, dimensions)
   if not group.d then return owner .. group.scope end
-  local single = group.single
-  local value = single and dimensions[single]
-  if value and #value <= 32 and not find(value, '[^%w%.@_%-]') and value ~= '' then
-    return owner .. group.paths[1] .. value
-  end
   return bounded(owner, subject(group, dimensions))
 end
 

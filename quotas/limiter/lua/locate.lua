@@ -41,7 +41,7 @@ function H.arguments(args, first)
   return cost, nil, first + (rows and 2 or 1), rows
 end
 
-local record_key = H.keys.record
+local record_key, EVERYONE = H.keys.record, H.keys.EVERYONE
 local crc_table
 
 local function crc32(text)
@@ -101,12 +101,20 @@ function H.stranger(shard, header, tenant, endpoint, now)
   return shard, header, nil, nil, nil, nil, 'unknown_tenant'
 end
 
--- The record's key of each group of a plan.
+-- The record's key of each group of a plan. The plainest keys are made here, as keys.record makes them.
 function H.records(shard, number, plan, dimensions)
   local groups, owner, found = plan.g, shard .. ':' .. number, {}
   for i = 1, #groups do
     local group = groups[i]
-    found[i] = record_key(group.a and H.keys.EVERYONE or owner, group, dimensions)
+    local single, whose = group.single, group.a and EVERYONE or owner
+    local value = single and dimensions[single]
+    if not group.d then
+      found[i] = whose .. group.scope
+    elseif value and value ~= '' and #value <= 32 and not find(value, '[^%w%.@_%-]') then
+      found[i] = whose .. group.path .. value
+    else
+      found[i] = record_key(whose, group, dimensions)
+    end
   end
   return found
 end

@@ -55,7 +55,9 @@ local function prepare_group(group, calendars)
     group.paths[a] = group.scope .. ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
   end
   -- A path too long for a plain key goes the way that bounds it.
-  if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then group.single = group.d[1][1] end
+  if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then
+    group.single, group.path = group.d[1][1], group.paths[1]
+  end
   H.record.prepare(group)
   return true
 end

@@ -16,7 +16,7 @@ function record.prepare(group)
     o = o + limit.kernel.width
   end
   group.plain, group.marked, group.format = '\1' .. header, '\2' .. header, formats
-  group.start, group.numbers = #header + 2, o - 1
+  group.last, group.start, group.numbers = #header + 1, #header + 2, o - 1
   group.zeros = record.fresh(group)
 end
 
@@ -100,7 +100,7 @@ end
 
 -- For the rarer functions; hr_check has the same inline. `head` is how the record begins.
 function record.read(group, text, now, key)
-  local head = sub(text, 1, group.start - 1)
+  local head = sub(text, 1, group.last)
   if head == group.plain or head == group.marked then
     return { unpack_struct(group.format, text, group.start) }
   end
