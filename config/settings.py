@@ -108,6 +108,8 @@ LOGGING = {
         "django.request": {"filters": ["but_health"]},
         "celery.app.trace": {"filters": ["outages_in_one_line"]},
         "celery.beat": {"filters": ["outages_in_one_line"]},
+        # A broker lost at the wrong moment ends the worker inside Celery; the supervisor starts it again.
+        "celery.worker": {"filters": ["outages_in_one_line"]},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},

@@ -20,7 +20,8 @@ import pytest
 from config.places import ROOT
 from tests.valkeys import free_port
 
-PATIENCE_SECONDS = 60.0
+# Two busy cores are shared with whatever else runs.
+PATIENCE_SECONDS = 120.0
 
 
 class Up:
@@ -89,6 +90,7 @@ def start(home: Path) -> Iterator[Callable[..., Up]]:
             up.end(signal.SIGTERM)
 
 
+@pytest.mark.timeout(400)
 def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..., Up]) -> None:
     up = start()
     up.wait_until_ready()
@@ -103,7 +105,7 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert "web ended (signal SIGKILL); starting it again in 0.5 s" in up.said()
 
     assert up.end(signal.SIGINT) == 0
-    assert "Traceback" not in up.said()
+    assert "Traceback" not in up.said(), up.said()
 
     again = start()
     again.wait_until_ready()
