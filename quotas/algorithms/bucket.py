@@ -23,7 +23,7 @@ from quotas.algorithms.base import (
     scaled_size,
     whole,
 )
-from quotas.algorithms.units import SECOND_US, ceil_div, format_duration
+from quotas.algorithms.units import SECOND_US, ceil_div, format_duration, per_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class TokenBucket(_Bucket):
         )
 
     def words(self) -> str:
-        return f"{self.rate}/{format_duration(self.per_us)} sustained, up to {self.size} at once"
+        return f"{self.rate:,}/{per_text(self.per_us)} sustained, up to {self.size:,} at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Gcra(_Bucket):
 
     def words(self) -> str:
         gap = ceil_div(self.P, self.Q)
-        return f"one request each {gap:,} µs, {self.size} tolerated at once"
+        return f"one request each {gap:,} µs, {self.size:,} tolerated at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class LeakyBucket(_Bucket):
         return cls(whole(fields, "rate"), duration(fields, "per", "1s"), whole(fields, "queue"))
 
     def words(self) -> str:
-        return f"smoothed to {self.rate}/{format_duration(self.per_us)}, up to {self.size} waiting"
+        return f"smoothed to {self.rate:,}/{per_text(self.per_us)}, up to {self.size:,} waiting"
 
     def _wait_us(self, backlog: int, after: int) -> int:
         return ceil_div(backlog, self.Q)

@@ -34,7 +34,9 @@ class Concurrency:
         return {"limit": self.limit, "hold": format_duration(self.hold_us)}
 
     def words(self) -> str:
-        return f"{self.limit} in flight at once; one that never ends is given up after {format_duration(self.hold_us)}"
+        return (
+            f"{self.limit:,} in flight at once; one that never ends is given up after {format_duration(self.hold_us)}"
+        )
 
     @property
     def capacity(self) -> int:

@@ -74,7 +74,7 @@ class SlidingLog(_Sliding):
             )
 
     def words(self) -> str:
-        return f"never more than {self.limit} in any trailing {format_duration(self.window_us)}"
+        return f"never more than {self.limit:,} in any trailing {format_duration(self.window_us)}"
 
     def ttl_ms(self) -> int:
         # Two windows: the newest entry may be one window ahead of the clock.
@@ -144,7 +144,7 @@ class SlidingCounter(_Sliding):
 
     def words(self) -> str:
         span = format_duration(self.window_us)
-        return f"about {self.limit} in any trailing {span}; close to 2× that against an adversary"
+        return f"about {self.limit:,} in any trailing {span}; close to 2× that against an adversary"
 
     def ttl_ms(self) -> int:
         # A count matters until the end of the next window, and the stored window may be one ahead.

@@ -29,5 +29,11 @@ def format_duration(us: int) -> str:
     return f"{us}us"
 
 
+def per_text(us: int) -> str:
+    """What stands behind the stroke: `s` in 100/s, `5m` in 100/5m."""
+    text = format_duration(us)
+    return text[1:] if text[0] == "1" and text[1:].isalpha() else text
+
+
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)

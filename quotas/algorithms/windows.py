@@ -127,7 +127,7 @@ class FixedWindow(_Counted):
 
     def words(self) -> str:
         span = format_duration(self.window_us)
-        return f"{self.limit} in each aligned {span}; up to 2× that across a boundary"
+        return f"{self.limit:,} in each aligned {span}; up to 2× that across a boundary"
 
     @property
     def window(self) -> Window:
@@ -178,7 +178,7 @@ class CalendarQuota(_Counted):
     def words(self) -> str:
         zone = "the tenant's own time zone" if self.timezone == TENANT_ZONE else self.timezone
         begins = {"day": "", "week": f" from {self.anchor}", "month": f" from day {self.anchor}"}
-        return f"{self.limit} each {self.period}{begins.get(self.period, f' from {self.anchor}')}, midnight in {zone}"
+        return f"{self.limit:,} each {self.period}{begins.get(self.period, f' from {self.anchor}')}, midnight in {zone}"
 
     def boundaries(self, tenant_zone: str, first_s: int, last_s: int) -> tuple[int, ...]:
         """From the start of the period that holds `first_s` to the first boundary after `last_s`."""
