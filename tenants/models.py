@@ -7,14 +7,12 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from tenants.constraints import json_is, named
+
 TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
 WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
 # A tenant's number is written in five digits of base 36 (quotas.limiter.keys).
 TENANT_NUMBERS = 36**5
-
-
-def named(pattern: str, name: str, field: str = "name") -> models.CheckConstraint:
-    return models.CheckConstraint(condition=Q(**{f"{field}__regex": f"^({pattern})$"}), name=name)
 
 
 class Tier(models.Model):
@@ -57,6 +55,7 @@ class Tenant(models.Model):
                 name="tenant_suspended_with_reason",
             ),
             models.CheckConstraint(condition=~Q(timezone=""), name="tenant_timezone"),
+            json_is("handovers", "array", "tenant_handovers"),
         ]
 
     def __str__(self) -> str:

@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
-                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'))), name='endpoint_method'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path'), models.UniqueConstraint(condition=models.Q(('retired', False), models.Q(('path', ''), _negated=True)), fields=('method', 'path'), name='endpoint_route')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('name__regex', '^([a-z0-9][a-z0-9_.-]*:[a-z0-9][a-z0-9_.-]*)$')), name='endpoint_name'), models.CheckConstraint(condition=models.Q(('number__gt', 0), ('number__lt', 46656)), name='endpoint_number'), models.CheckConstraint(condition=models.Q(('default_cost__gte', 1), ('default_cost__lte', 1000000000)), name='endpoint_default_cost'), models.CheckConstraint(condition=models.Q(('method__in', ('GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', '*'))), name='endpoint_method'), models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('hints'), function='jsonb_typeof', output_field=models.CharField()), models.Value('object')), name='endpoint_hints'), models.CheckConstraint(condition=models.Q(('path', ''), ('path__startswith', '/'), _connector='OR'), name='endpoint_path'), models.UniqueConstraint(condition=models.Q(('retired', False), models.Q(('path', ''), _negated=True)), fields=('method', 'path'), name='endpoint_route')],
             },
         ),
         migrations.CreateModel(
@@ -113,7 +113,7 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-number'],
                 'indexes': [django.contrib.postgres.indexes.GinIndex(fields=['touched'], name='revision_touched')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('number__gt', 0)), name='revision_number'), models.CheckConstraint(condition=models.Q(models.Q(('author', ''), _negated=True), models.Q(('reason', ''), _negated=True)), name='revision_author_and_reason'), models.CheckConstraint(condition=models.Q(('touched__len__gt', 0)), name='revision_touches_something'), models.CheckConstraint(condition=models.Q(('published_us', None), ('published_us__gt', 0), _connector='OR'), name='revision_published')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('number__gt', 0)), name='revision_number'), models.CheckConstraint(condition=models.Q(models.Q(('author', ''), _negated=True), models.Q(('reason', ''), _negated=True)), name='revision_author_and_reason'), models.CheckConstraint(condition=models.Q(('touched__len__gt', 0)), name='revision_touches_something'), models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('before'), function='jsonb_typeof', output_field=models.CharField()), models.Value('object')), name='revision_before'), models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('after'), function='jsonb_typeof', output_field=models.CharField()), models.Value('object')), name='revision_after'), models.CheckConstraint(condition=models.Q(('published_us', None), ('published_us__gt', 0), _connector='OR'), name='revision_published')],
             },
         ),
         migrations.CreateModel(
@@ -261,6 +261,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='limit',
             constraint=models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('parameters'), function='jsonb_typeof', output_field=models.CharField()), models.Value('object')), name='limit_parameters'),
+        ),
+        migrations.AddConstraint(
+            model_name='limit',
+            constraint=models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('candidate'), function='jsonb_typeof', output_field=models.CharField()), models.Value('object')), name='limit_candidate'),
         ),
         migrations.AddConstraint(
             model_name='limit',

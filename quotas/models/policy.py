@@ -6,14 +6,15 @@ from typing import get_args
 
 from django.db import models
 from django.db.models import F, Func, Q, Value
-from django.db.models.lookups import Exact, LessThanOrEqual
+from django.db.models.lookups import LessThanOrEqual
 
 from quotas.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
 from quotas.policy.endpoints import METHODS, MOST_COST
 from quotas.policy.resolve import PAST_GENERATIONS
 from quotas.policy.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
-from tenants.models import WORD, Tenant, Tier, named
+from tenants.constraints import json_is, named, one_of
+from tenants.models import WORD, Tenant, Tier
 
 PART = "[a-z0-9][a-z0-9_.-]*"
 # A candidate counts apart from the limit it would replace, under a number of its own.
@@ -25,15 +26,6 @@ LIMIT_NUMBERS = 2**16
 MULTIPLIER_MAX = 1_000_000
 
 CARRIES = get_args(Carry)
-
-
-def one_of(field: str, values: tuple[str, ...], name: str) -> models.CheckConstraint:
-    return models.CheckConstraint(condition=Q(**{f"{field}__in": values}), name=name)
-
-
-def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
-    typeof = Func(F(field), function="jsonb_typeof", output_field=models.CharField())
-    return models.CheckConstraint(condition=Exact(typeof, Value(kind)), name=name)
 
 
 class Endpoint(models.Model):
@@ -56,6 +48,7 @@ class Endpoint(models.Model):
                 condition=Q(default_cost__gte=1, default_cost__lte=MOST_COST), name="endpoint_default_cost"
             ),
             one_of("method", METHODS, "endpoint_method"),
+            json_is("hints", "object", "endpoint_hints"),
             models.CheckConstraint(condition=Q(path="") | Q(path__startswith="/"), name="endpoint_path"),
             models.UniqueConstraint(
                 fields=["method", "path"], condition=Q(retired=False) & ~Q(path=""), name="endpoint_route"
@@ -148,6 +141,7 @@ class Limit(models.Model):
             one_of("carry", CARRIES, "limit_carry"),
             models.CheckConstraint(condition=~Q(subject=""), name="limit_subject"),
             json_is("parameters", "object", "limit_parameters"),
+            json_is("candidate", "object", "limit_candidate"),
             json_is("past", "array", "limit_past"),
             models.CheckConstraint(
                 condition=LessThanOrEqual(

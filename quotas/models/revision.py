@@ -8,6 +8,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from tenants.constraints import json_is
+
 
 class Revision(models.Model):
     """One change: who, why, and the state before and after of every object it touched.
@@ -36,6 +38,8 @@ class Revision(models.Model):
             models.CheckConstraint(condition=Q(number__gt=0), name="revision_number"),
             models.CheckConstraint(condition=~Q(author="") & ~Q(reason=""), name="revision_author_and_reason"),
             models.CheckConstraint(condition=Q(touched__len__gt=0), name="revision_touches_something"),
+            json_is("before", "object", "revision_before"),
+            json_is("after", "object", "revision_after"),
             models.CheckConstraint(condition=Q(published_us=None) | Q(published_us__gt=0), name="revision_published"),
         ]
 

@@ -14,7 +14,7 @@ from tenants.models import Tier
 
 def document_apply(*, document: Document, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
     """Makes everything in the document what it says; what the document does not name stays as it is."""
-    with draft(action="document_apply", author=author, reason=reason) as opened:
+    with draft(action="document_apply", author=author, reason=reason, carry=carry) as opened:
         present = set(Tier.objects.values_list("name", flat=True))
         for name in document.tiers:
             if name not in present:
@@ -22,5 +22,5 @@ def document_apply(*, document: Document, author: str, reason: str, carry: Carry
         for endpoint in document.endpoints:
             write_endpoint(opened, endpoint)
         for policy in document.policies:
-            write_policy(opened, policy, carry)
+            write_policy(opened, policy)
     return opened.revision

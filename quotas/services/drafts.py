@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from django.db import connection, transaction
 from django.db.models import Max
 
+from quotas.algorithms.base import shown
 from quotas.models import Outbox, Revision
+from quotas.models.policy import CARRIES
+from quotas.policy.spec import Carry
 from quotas.services.checks import check_enforceable
 from quotas.services.errors import refuse
 from quotas.services.snapshots import State, snapshots
@@ -32,6 +35,7 @@ class Draft:
     number: int  # of the revision it will be
     author: str
     reason: str
+    carry: Carry  # how live state moves to the limits that this changes
     before: dict[str, State] = field(default_factory=dict)
     revision: Revision | None = None  # once it is written; None if nothing changed
 
@@ -45,11 +49,13 @@ class Draft:
 
 
 @contextmanager
-def draft(*, action: str, author: str, reason: str) -> Iterator[Draft]:
+def draft(*, action: str, author: str, reason: str, carry: Carry = "keep") -> Iterator[Draft]:
     author, reason = said(author, reason)
+    if carry not in CARRIES:
+        raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     with transaction.atomic():
         take_turn()
-        opened = Draft(_next_number(), author, reason)
+        opened = Draft(_next_number(), author, reason, carry)
         yield opened
         _write(opened, action)
 

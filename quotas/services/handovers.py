@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from quotas.models.history import handovers_dump
 from quotas.policy.resolve import PAST_GENERATIONS, Index, Layers, history
-from quotas.policy.spec import Carry, Generation, Handover
+from quotas.policy.spec import Generation, Handover
 from quotas.selectors.configuration import configuration_part
+from quotas.services.drafts import Draft
 from tenants.models import Tenant, Tier
 
 
@@ -24,22 +25,22 @@ def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, Ind
     return index.of_tenant(part.tenants[tenant.name]), index
 
 
-def hand_over_tier(tenant: Tenant, target: Tier, *, revision: int, carry: Carry) -> None:
+def hand_over_tier(opened: Draft, tenant: Tenant, target: Tier) -> None:
     before, index = layers_of(tenant, tiers=[target.name])
     after = replace(before, tier=index.tiers.get(target.name, {}), handovers=())
-    kept = (_handover(before, after, scope, name, revision, carry) for scope, name in _supplied_by_tier(after))
+    kept = (_handover(opened, before, after, scope, name) for scope, name in _supplied_by_tier(after))
     tenant.tier = target
     tenant.handovers = handovers_dump(handover for handover in kept if handover)
     tenant.save(update_fields=["tier", "handovers"])
 
 
 def hand_over_limits(
-    tenant: Tenant, before: Layers, scope: str, added: Set[str], removed: Set[str], revision: int, carry: Carry
+    opened: Draft, tenant: Tenant, before: Layers, scope: str, *, added: Set[str], removed: Set[str]
 ) -> None:
     """After limits of a policy of its own came and went; `before` is what held until then."""
     kept = [h for h in before.handovers if h.scope != scope or h.limit not in added]
     after = replace(before, tenant={}, handovers=())
-    found = (_handover(before, after, scope, name, revision, carry) for name in sorted(removed))
+    found = (_handover(opened, before, after, scope, name) for name in sorted(removed))
     tenant.handovers = handovers_dump([*kept, *(handover for handover in found if handover)])
     tenant.save(update_fields=["handovers"])
 
@@ -50,12 +51,12 @@ def _supplied_by_tier(layers: Layers) -> list[tuple[str, str]]:
     return sorted(set(supplied) - own)
 
 
-def _handover(before: Layers, after: Layers, scope: str, name: str, revision: int, carry: Carry) -> Handover | None:
+def _handover(opened: Draft, before: Layers, after: Layers, scope: str, name: str) -> Handover | None:
     """None: there is nothing to carry over, for want of a limit before or after, or because they are the same."""
     old, new = generations(before, scope, name), generations(after, scope, name)
     if not old or not new or (len(old) == 1 and old[0].algorithm == new[0].algorithm):
         return None
-    return Handover(scope, name, revision, carry, old[:PAST_GENERATIONS])
+    return Handover(scope, name, opened.number, opened.carry, old[:PAST_GENERATIONS])
 
 
 def generations(layers: Layers, scope: str, name: str) -> tuple[Generation, ...]:

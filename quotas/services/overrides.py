@@ -40,7 +40,7 @@ def override_create(
     On an endpoint, a limit it has from `*` becomes its own; a multiplier changes its own limits only. On
     `*`, a name changes the limit of `*`, a multiplier every limit of the tenant. A new name adds a limit.
     """
-    with draft(action="override_create", author=author, reason=reason) as opened:
+    with draft(action="override_create", author=author, reason=reason, carry=carry) as opened:
         now = timezone.now()
         _check_times(start or now, end, now)
         row = Override(
@@ -48,7 +48,7 @@ def override_create(
             endpoint=None if endpoint == EVERYWHERE else find_endpoint(endpoint),
             start=start or now,
             end=end,
-            carry=carry,
+            carry=opened.carry,
             reason=opened.reason,
             author=opened.author,
         )

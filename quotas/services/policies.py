@@ -30,43 +30,43 @@ def policy_create(
 ) -> Policy:
     """For a tier, a tenant, or everyone if neither is given; limits as in a policy document, each with its name."""
     fields = {"name": name, "endpoint": endpoint, "tier": tier, "tenant": tenant, "limits": list(limits)}
-    with draft(action="policy_create", author=author, reason=reason) as opened:
+    with draft(action="policy_create", author=author, reason=reason, carry=carry) as opened:
         if Policy.objects.filter(name=name).exists():
             raise refuse("name", "taken", f"there is a policy {name} already; update it, or choose another name")
-        return write_policy(opened, accepted(parse_policy(fields)), carry)
+        return write_policy(opened, accepted(parse_policy(fields)))
 
 
 def policy_update(
     *, name: str, limits: Sequence[Fields], author: str, reason: str, carry: Carry = "keep"
 ) -> Revision | None:
     """Replaces all of its limits; one that keeps its name keeps its live state, as `carry` says."""
-    with draft(action="policy_update", author=author, reason=reason) as opened:
+    with draft(action="policy_update", author=author, reason=reason, carry=carry) as opened:
         row = _policy(name)
-        _write_limits(opened, row, limits, carry)
+        _write_limits(opened, row, limits)
     return opened.revision
 
 
 def policy_delete(*, name: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
-    with draft(action="policy_delete", author=author, reason=reason) as opened:
-        delete_policy(opened, _policy(name), carry)
+    with draft(action="policy_delete", author=author, reason=reason, carry=carry) as opened:
+        delete_policy(opened, _policy(name))
     return opened.revision
 
 
 def limit_set(*, policy: str, limit: Fields, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
     """Adds one limit to a policy, or replaces the one of that name."""
-    with draft(action="limit_set", author=author, reason=reason) as opened:
+    with draft(action="limit_set", author=author, reason=reason, carry=carry) as opened:
         row = _policy(policy)
         others = [fields for fields in _limits(row) if fields["name"] != limit.get("name")]
-        _write_limits(opened, row, [*others, limit], carry)
+        _write_limits(opened, row, [*others, limit])
     return opened.revision
 
 
 def limit_remove(*, policy: str, limit: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
     """A policy's last limit cannot be removed: delete the policy."""
-    with draft(action="limit_remove", author=author, reason=reason) as opened:
+    with draft(action="limit_remove", author=author, reason=reason, carry=carry) as opened:
         row = _policy(policy)
         _limit(row, limit)
-        _write_limits(opened, row, [fields for fields in _limits(row) if fields["name"] != limit], carry)
+        _write_limits(opened, row, [fields for fields in _limits(row) if fields["name"] != limit])
     return opened.revision
 
 
@@ -86,7 +86,7 @@ def candidate_promote(*, policy: str, limit: str, author: str, reason: str) -> R
         if row.candidate is None:
             raise refuse("limit", "no_candidate", f"limit {limit} of policy {policy} has no candidate; set one first")
         opened.touch(key_of(POLICY, policy))
-        change_parameters(row, row.candidate, opened.number, "keep")
+        change_parameters(opened, row, row.candidate)
         row.candidate, row.adopts_candidate = None, True
         row.save()
     return opened.revision
@@ -112,7 +112,7 @@ def _limits(row: Policy) -> list[dict[str, Any]]:
     return [{"name": name, **{k: v for k, v in state.items() if k != "candidate"}} for name, state in states.items()]
 
 
-def _write_limits(opened: Draft, row: Policy, limits: Sequence[Fields], carry: Carry) -> None:
+def _write_limits(opened: Draft, row: Policy, limits: Sequence[Fields]) -> None:
     tier, tenant = row.tier and row.tier.name, row.tenant and row.tenant.name
     fields = {"name": row.name, "tier": tier, "tenant": tenant, "endpoint": row.scope, "limits": list(limits)}
-    write_policy(opened, accepted(parse_policy(fields)), carry)
+    write_policy(opened, accepted(parse_policy(fields)))

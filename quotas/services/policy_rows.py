@@ -14,7 +14,6 @@ from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policy import spec
 from quotas.policy.fields import limit_parse
 from quotas.policy.resolve import PAST_GENERATIONS, Layers
-from quotas.policy.spec import Carry
 from quotas.services.drafts import Draft
 from quotas.services.errors import read, refuse
 from quotas.services.finding import find_endpoint, find_tenant, find_tier
@@ -22,7 +21,7 @@ from quotas.services.handovers import generations, hand_over_limits, layers_of
 from quotas.services.snapshots import POLICY, key_of
 
 
-def write_policy(opened: Draft, wanted: spec.Policy, carry: Carry) -> Policy:
+def write_policy(opened: Draft, wanted: spec.Policy) -> Policy:
     """Makes the policy what is wanted, whether it is there or not; its place cannot change."""
     opened.touch(key_of(POLICY, wanted.name))
     place = _place(wanted)
@@ -33,24 +32,24 @@ def write_policy(opened: Draft, wanted: spec.Policy, carry: Carry) -> Policy:
     elif any(getattr(row, field) != value for field, value in place.items()):
         message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
         raise refuse("endpoint", "moved", message)
-    _write_limits(opened, row, wanted.endpoint, {limit.name: limit for limit in wanted.limits}, carry)
+    _write_limits(opened, row, wanted.endpoint, {limit.name: limit for limit in wanted.limits})
     return row
 
 
-def delete_policy(opened: Draft, row: Policy, carry: Carry) -> None:
+def delete_policy(opened: Draft, row: Policy) -> None:
     opened.touch(key_of(POLICY, row.name))
-    _write_limits(opened, row, row.scope, {}, carry)
+    _write_limits(opened, row, row.scope, {})
     row.delete()
 
 
-def change_parameters(row: Limit, stored: Mapping[str, Any], revision: int, carry: Carry) -> None:
+def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> None:
     """The present parameters join the past; the caller saves."""
     old = {"algorithm": row.algorithm, "parameters": row.parameters}
     if old == stored:
         return
     row.past = [{**old, "revision": row.changed_revision_id, "carry": row.carry}, *row.past][:PAST_GENERATIONS]
     row.algorithm, row.parameters = stored["algorithm"], stored["parameters"]
-    row.changed_revision_id, row.carry, row.adopts_candidate = revision, carry, False
+    row.changed_revision_id, row.carry, row.adopts_candidate = opened.number, opened.carry, False
 
 
 def set_candidate(row: Limit, fields: Mapping[str, Any] | None) -> None:
@@ -99,7 +98,7 @@ def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:
         raise refuse("endpoint", "taken", message)
 
 
-def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit], carry: Carry) -> None:
+def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit]) -> None:
     present = {row.name.name: row for row in policy.limits.select_related("name")}
     added, removed = wanted.keys() - present.keys(), present.keys() - wanted.keys()
     layers = layers_of(policy.tenant)[0] if policy.tenant and (added or removed) else None
@@ -107,9 +106,9 @@ def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str
         present[name].delete()
     for name, limit in wanted.items():
         row = present.get(name) or _new_limit(opened, policy, scope, name, layers)
-        _write_limit(row, limit, opened.number, carry)
+        _write_limit(opened, row, limit)
     if policy.tenant and layers:
-        hand_over_limits(policy.tenant, layers, scope, added, removed, opened.number, carry)
+        hand_over_limits(opened, policy.tenant, layers, scope, added=added, removed=removed)
 
 
 def _new_limit(opened: Draft, policy: Policy, scope: str, name: str, layers: Layers | None) -> Limit:
@@ -118,11 +117,11 @@ def _new_limit(opened: Draft, policy: Policy, scope: str, name: str, layers: Lay
     return Limit(policy=policy, name=limit_name(name), changed_revision_id=opened.number, past=past)
 
 
-def _write_limit(row: Limit, limit: spec.Limit, revision: int, carry: Carry) -> None:
+def _write_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
     stored = algorithm_dump(limit.algorithm)
     if row._state.adding:
-        row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], carry
+        row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], opened.carry
     else:
-        change_parameters(row, stored, revision, carry)
+        change_parameters(opened, row, stored)
     row.subject, row.unit, row.mode, row.on_failure = str(limit.subject), limit.unit, limit.mode, limit.on_failure
     row.save()

@@ -51,7 +51,7 @@ def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
     for name, state in states.items():
         before = present[key_of(POLICY, name)]
         if before is not None and (state is None or _place(before) != _place(state)):
-            delete_policy(opened, Policy.objects.get(name=name), "keep")
+            delete_policy(opened, Policy.objects.get(name=name))
     for name, state in states.items():
         if state is not None:
             _restore_policy(opened, name, state)
@@ -63,7 +63,7 @@ def _place(state: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _restore_policy(opened: Draft, name: str, state: Mapping[str, Any]) -> None:
     limits = [{"name": limit, **_without_candidate(fields)} for limit, fields in state["limits"].items()]
-    row = write_policy(opened, accepted(parse_policy({**state, "name": name, "limits": limits})), "keep")
+    row = write_policy(opened, accepted(parse_policy({**state, "name": name, "limits": limits})))
     for limit in row.limits.select_related("name"):
         candidate = state["limits"][limit.name.name].get("candidate")
         if limit.candidate != candidate:

@@ -69,11 +69,11 @@ def tenant_update(
 
 def tenant_move(*, name: str, tier: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
     """To another tier; what was used stays used, as `carry` says."""
-    with draft(action="tenant_move", author=author, reason=reason) as opened:
+    with draft(action="tenant_move", author=author, reason=reason, carry=carry) as opened:
         tenant = _tenant_to_change(opened, name)
         target = find_tier(tier)
         if target != tenant.tier:
-            hand_over_tier(tenant, target, revision=opened.number, carry=carry)
+            hand_over_tier(opened, tenant, target)
     return opened.revision
 
 

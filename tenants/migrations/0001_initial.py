@@ -1,6 +1,7 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import django.db.models.lookups
 from django.db import migrations, models
 
 
@@ -77,5 +78,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='tenant',
             constraint=models.CheckConstraint(condition=models.Q(('timezone', ''), _negated=True), name='tenant_timezone'),
+        ),
+        migrations.AddConstraint(
+            model_name='tenant',
+            constraint=models.CheckConstraint(condition=django.db.models.lookups.Exact(models.Func(models.F('handovers'), function='jsonb_typeof', output_field=models.CharField()), models.Value('array')), name='tenant_handovers'),
         ),
     ]

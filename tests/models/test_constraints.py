@@ -32,6 +32,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
         Bad("tenant", "suspended_reason = 'left over'"),
     ],
     "tenant_timezone": [Bad("tenant", "timezone = ''")],
+    "tenant_handovers": [Bad("tenant", "handovers = '{}'")],
     "tenants_apikey_key_id_key": [Bad("apikey", "key_id = 'bbbbbbbbbbbbbbbb'")],
     "api_key_id": [Bad("apikey", "key_id = 'short'"), Bad("apikey", "key_id = 'AAAAAAAAAAAAAAAA'")],
     "api_key_secret_hash": [Bad("apikey", "secret_hash = 'the secret itself'")],
@@ -42,6 +43,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "endpoint_number": [Bad("endpoint2", "number = 0"), Bad("endpoint2", "number = 46656")],
     "endpoint_default_cost": [Bad("endpoint", "default_cost = 0"), Bad("endpoint", "default_cost = 1000000001")],
     "endpoint_method": [Bad("endpoint", "method = 'get'"), Bad("endpoint", "method = ''")],
+    "endpoint_hints": [Bad("endpoint", "hints = '[]'")],
     "endpoint_path": [Bad("endpoint", "path = 'rides'")],
     "endpoint_route": [Bad("endpoint", "path = '/lists'")],
     "policy_name": [Bad("policy", "name = 'Pro everywhere'")],
@@ -62,6 +64,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "limit_carry": [Bad("limit", "carry = 'double'")],
     "limit_subject": [Bad("limit", "subject = ''")],
     "limit_parameters": [Bad("limit", "parameters = '[]'"), Bad("limit", "parameters = 'null'")],
+    "limit_candidate": [Bad("limit", "candidate = '[]'"), Bad("limit", "candidate = 'null'")],
     "limit_past": [Bad("limit", "past = '{}'")],
     "limit_past_length": [Bad("limit", "past = '[1,2,3,4,5,6,7,8,9]'")],
     "override_ends_after_start": [Bad("override", '"end" = start')],
@@ -93,6 +96,8 @@ VIOLATIONS_OF_REVISION = {
     "revision_author_and_reason": {"reason": ""},
     "revision_touches_something": {"touched": []},
     "revision_published": {"published_us": 0},
+    "revision_before": {"before": []},
+    "revision_after": {"after": []},
 }
 CASES = [pytest.param(name, bad, id=f"{name}: {bad.change}") for name, bads in VIOLATIONS.items() for bad in bads]
 

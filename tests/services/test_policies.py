@@ -113,6 +113,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: policy_create(name="x", limits=[bucket(0)], **SAID), "limits[0].rate: rate must be a whole number"),
     (lambda: policy_update(name="x", limits=[bucket(1)], **SAID), "there is no policy x"),
     (lambda: policy_delete(name="x", **SAID), "there is no policy x"),
+    (lambda: policy_delete(name="pro-all", carry="twice", **SAID), "carry must be one of keep, proportional, reset"),  # type: ignore[arg-type]
     (lambda: limit_set(policy="x", limit=bucket(1), **SAID), "there is no policy x"),
     (lambda: limit_remove(policy="pro-all", limit="x", **SAID), "policy pro-all has no limit x"),
     (lambda: limit_remove(policy="free-all", limit="burst", **SAID), "the policy has no limits"),

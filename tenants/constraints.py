@@ -1,0 +1,24 @@
+"""Constraints that many tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import models
+from django.db.models import F, Func, Q, Value
+from django.db.models.lookups import Exact
+
+
+def named(pattern: str, name: str, field: str = "name") -> models.CheckConstraint:
+    """The whole text matches."""
+    return models.CheckConstraint(condition=Q(**{f"{field}__regex": f"^({pattern})$"}), name=name)
+
+
+def one_of(field: str, values: Collection[str], name: str) -> models.CheckConstraint:
+    return models.CheckConstraint(condition=Q(**{f"{field}__in": tuple(values)}), name=name)
+
+
+def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
+    """`object` or `array`; a column that may be null may be null."""
+    typeof = Func(F(field), function="jsonb_typeof", output_field=models.CharField())
+    return models.CheckConstraint(condition=Exact(typeof, Value(kind)), name=name)
