@@ -176,14 +176,25 @@ class Publisher:
         return behind
 
     def _outdated(self) -> set[int]:
-        """The shards whose content is not the image's. A token's revision may be any if its digest is right."""
+        """The shards whose content is not the image's. A token may have an older revision if its digest is right."""
+        found = self.shards.look()
+        self._distrust({shard: held.revision for shard, held in enumerate(found)})
         behind = set()
-        for shard, (found, image) in enumerate(zip(self.shards.look(), self.image.shards, strict=True)):
-            if found.digest == digest_of(image.token):
-                image.adopt(found.revision)
+        for shard, (held, image) in enumerate(zip(found, self.image.shards, strict=True)):
+            if held.digest == digest_of(image.token) and held.revision <= self.image.revision:
+                image.adopt(held.revision)
             else:
                 behind.add(shard)
         return behind
+
+    def _distrust(self, revisions: Mapping[int, int]) -> None:
+        """Postgres was restored, or somebody planted a token: no publisher can have known such a revision."""
+        newest = revision_newest()
+        ahead = [shard for shard, revision in revisions.items() if revision > newest]
+        if ahead:
+            detail = {"shards": ahead, "cause": f"a revision above {newest}, the newest"}
+            AuditEvent.objects.create(kind="shard_distrusted", detail=detail)
+            self.shards.unready(ahead)
 
     def rewrite(self, shards: Iterable[int]) -> None:
         self.shards.replace({shard: self.image.shards[shard] for shard in sorted(shards)})

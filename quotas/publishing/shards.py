@@ -80,6 +80,10 @@ class Shards:
         replies = dict(zip(deltas, self._publish(calls), strict=True))
         return {shard for shard, (status, token) in replies.items() if not _is_done(status, token, deltas[shard].token)}
 
+    def unready(self, shards: Iterable[int]) -> None:
+        """Takes their tokens away, so that a lower revision can be written."""
+        self.client.delete(*(keys.shard_prefix(shard) for shard in shards))
+
     def replace(self, images: Mapping[int, ShardImage]) -> None:
         """Writes shards whole: staged beside the live ones, then flipped."""
         for batch in batches(images.items(), SHARDS_AT_ONCE):
@@ -112,10 +116,7 @@ class Shards:
 def _is_done(status: str, token: str, wanted: str) -> bool:
     """Also when it had been done before: the answer to the first attempt may have been lost."""
     if status == "stale":
-        raise SupersededError(
-            f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}: either another publisher "
-            "is ahead, or Postgres was restored; in that case delete the keys hr:{0} … of the shards"
-        )
+        raise SupersededError(f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}")
     return status == "applied" or token == wanted
 
 

@@ -23,8 +23,9 @@ Run = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def client(valkey: redis.Redis, valkey_server: SpareValkey) -> Iterator[redis.Redis]:
-    """As the publisher has it, on an empty server."""
+    """As the publisher has it, on a server with nothing but the library."""
     with store.connect(valkey_server.url) as text_client:
+        store.prepare(text_client)
         yield text_client
 
 

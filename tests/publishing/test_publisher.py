@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 from django.conf import settings
 
 from quotas.algorithms.units import DAY_US
 from quotas.limiter import keys
-from quotas.models import Outbox, Revision
+from quotas.models import AuditEvent, Outbox, Revision
 from quotas.publishing import store
+from quotas.publishing.shards import SupersededError
 from quotas.services.api_keys import api_key_issue, api_key_revoke
 from quotas.services.policies import policy_update
 from quotas.services.tenants import NewTenant, tenant_create, tenant_suspend, tenants_create
@@ -160,3 +162,17 @@ def test_new_month_extends_what_was_compiled(client: redis.Redis, world: None) -
     publisher.publish(store.now_us(client) + 32 * DAY_US)
     assert tokens(client) != before
     assert revisions(client) == [int(token.partition(".")[0]) for token in before]
+
+
+def test_revision_that_postgres_never_had_gives_way(client: redis.Redis, world: None) -> None:
+    """After a restore of Postgres, or because somebody planted it."""
+    publisher = publisher_for(client)
+    publisher.publish()
+    client.set(keys.tenant_prefix("carol"), "999.0123456789abcdef")
+    tenant_edit(31)
+    with pytest.raises(SupersededError):
+        publisher.publish()
+    publisher.publish()
+    assert differences(client) == []
+    assert quota(client, "carol") == 31
+    assert AuditEvent.objects.filter(kind="shard_distrusted").count() == 1
