@@ -70,8 +70,10 @@ class Core:
 
     def refund(self, decision: Decision) -> Conversation[int]:
         """How many limits were given back; 0 also when the store cannot be asked."""
-        if not decision.receipt:
+        if not decision.allowed or decision.degraded:
             return 0
+        if not decision.receipt:
+            raise ValueError("A refund needs the decision's receipt: ask with rows=True.")
         check = decision.check
         try:
             return (yield from self._call(encode_call("hr_refund", check, self.shards, decision.receipt)))

@@ -66,8 +66,7 @@ def encode_routes(routes: list[Route]) -> str:
 
 
 class Directory:
-    def __init__(self, shards: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._shards = shards
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._token = b""  # of the routes that are held
         self._pepper = b""
@@ -122,7 +121,7 @@ class Directory:
     ) -> Conversation[Credential | None]:
         if known is not None:
             known.read_s = now
-        index = keys.credentials(keys.shard_of(digest, self._shards))
+        index = keys.credentials(keys.shard_of(digest, core.shards))
         text, marker = yield from _read(core, index, digest, MARKER)
         if marker is None:
             raise StoreRefusedError("the store has no index of credentials yet")

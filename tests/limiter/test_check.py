@@ -104,11 +104,17 @@ def test_many_checks_are_one_round_trip(store: redis.Redis, limiter: Either) -> 
 
 def test_a_refund_gives_back_once(store: redis.Redis, limiter: Either) -> None:
     publish(store, configuration(limit("slow", "token_bucket", rate=1, per="1h", burst=10, unit="cost")))
-    decision = limiter.check(tenant=TENANT, endpoint=COSTLY_ENDPOINT)
+    decision = limiter.check(tenant=TENANT, endpoint=COSTLY_ENDPOINT, rows=True)
     assert decision.remaining == 5
     assert limiter.refund(decision) == 1
     assert limiter.refund(decision) == 0
     assert limiter.peek(tenant=TENANT, endpoint=ENDPOINT).remaining == 9
+
+
+def test_a_refund_says_that_it_needs_the_receipt(store: redis.Redis, limiter: Either) -> None:
+    decision = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+    with pytest.raises(ValueError, match="ask with rows=True"):
+        limiter.refund(decision)
 
 
 def test_a_denied_request_has_nothing_to_refund(store: redis.Redis, limiter: Either) -> None:

@@ -187,7 +187,7 @@ class Agreement(RuleBasedStateMachine):
             reply = self._ask(request, endpoint, rows=rows)
             answer = self.model.check(self.plans[endpoint], self.now_us, request)
             self._compare(reply, answer, rows=rows)
-            if answer.receipt:
+            if answer.receipt and rows:
                 self.receipts.append((endpoint, request, reply, answer.receipt))
 
     def _peek(self, request: Request, endpoint: str) -> None:

@@ -30,7 +30,7 @@ def refund(world: World, receipt: str, now_us: int = NOW_US) -> int:
 def test_a_refund_gives_back_once(world: World, algorithm: Any) -> None:
     world.limit_by(Limit("a", algorithm, WHOLE))
     world.check()
-    receipt = world.check(NOW_US + 1).receipt
+    receipt = world.check(NOW_US + 1, rows=True).receipt
     assert (refund(world, receipt, NOW_US + 2), refund(world, receipt, NOW_US + 2)) == (1, 0)
     assert world.check(NOW_US + 2).remaining == 1
 
@@ -38,7 +38,7 @@ def test_a_refund_gives_back_once(world: World, algorithm: Any) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.name)
 def test_a_late_refund_gives_nothing(world: World, algorithm: Any) -> None:
     world.limit_by(Limit("a", algorithm, WHOLE))
-    receipt = world.check().receipt
+    receipt = world.check(rows=True).receipt
     for _ in range(3):
         world.check(NOW_US + 2 * SECOND_US)
     assert refund(world, receipt, NOW_US + 2 * SECOND_US) == 0
@@ -46,7 +46,7 @@ def test_a_late_refund_gives_nothing(world: World, algorithm: Any) -> None:
 
 def test_a_refund_after_a_change_of_policy_gives_nothing(world: World) -> None:
     world.limit_by(Limit("a", ALGORITHMS[0], WHOLE))
-    receipt = world.check().receipt
+    receipt = world.check(rows=True).receipt
     world.limit_by(Limit("a", TokenBucket(1, SECOND_US, 5), WHOLE))
     assert refund(world, receipt) == 0
 

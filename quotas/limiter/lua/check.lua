@@ -2,8 +2,8 @@
 -- KEYS[1]  the shard's prefix, hr:{crc32(tenant) mod shards}
 -- ARGV     tenant, endpoint, cost (a whole number, or * for the endpoint's own), [ALL], [dimension, value]...
 -- reply    allowed 1/0, reason, limit, quota, remaining, reset_us, retry_us (-1: never), wait_us, revision,
---          holder, receipt, failure profile; with ALL then a row per limit: name, allowed 1/0, quota,
---          window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope
+--          holder, receipt (only with ALL), failure profile; with ALL then a row per limit: name, allowed 1/0,
+--          quota, window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope
 -- reads    token, tenant entry and every record before the first write
 -- writes   if all enforced limits admit: their records (with TTL); in any case the accounting.
 --          A denied request changes no enforced limit's state.
@@ -296,13 +296,14 @@ end
 
 local locate, arguments, records_of, count_usage = H.locate, H.arguments, H.records, account.count
 local reset_at = H.kinds.t.reset_at
+local EMPTY = {}
 local seen, kept, fresh = {}, {}, {} -- numbers of a record as read, as they will be, and the new records
 
 -- The common case in one loop: only enforced limits that live in records, and all of them admit.
 -- Returns nil, having written nothing, as soon as that is not so; then the long way decides afresh.
 -- Buckets are decided in place, as bucket.lua has it: a call for each would cost half as much again.
 local function pass(shard, header, number, endpoint, plan, records, values, cost, now)
-  local groups, longest, n, receipt = plan.g, 0, 3, { now, plan.mark, cost }
+  local groups, longest = plan.g, 0
   local left, tightest, backlog_left, reset
   for i = 1, #groups do
     local group, text = groups[i], values[i + 2]
@@ -337,9 +338,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
         end
         if after > limit.most or amount > limit.n then return nil end
         local rest, room = after % Q, limit.full - after
-        n = n + 1
-        receipt[n] = now + (after - rest) / Q
-        kept[o], kept[o + 1] = receipt[n], rest
+        kept[o], kept[o + 1] = now + (after - rest) / Q, rest
         remaining = room > 0 and (room - room % P) / P or 0
         if room < 0 and not limit.shapes then wait = ceil(-room / Q) end
         if wait > longest then longest = wait end
@@ -371,7 +370,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
   end
   return {
     1, 'ok', tightest.name, tightest.hq, left, backlog_left and reset_at(tightest, backlog_left) or reset,
-    0, longest, header.revision, '', receipt, plan.f,
+    0, longest, header.revision, '', EMPTY, plan.f,
   }
 end
 
@@ -415,7 +414,7 @@ local function check(call_keys, args, now, dry)
   if sampled and heads[sampled] == plan.g[sampled].marked then
     account.arrival(shard, number .. endpoint_number, records[sampled], now, cost, denied and 'd' or 'a')
   end
-  return answer(plan, revision, why, cost, now, holder, not denied and receipt_of(plan, cost, now), rows)
+  return answer(plan, revision, why, cost, now, holder, rows and not denied and receipt_of(plan, cost, now) or EMPTY, rows)
 end
 
 H.define('check', {}, check)
