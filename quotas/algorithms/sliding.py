@@ -153,7 +153,7 @@ class SlidingCounter(_Sliding):
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
         now = self._current(state, now_us)
         if now.estimate + cost * self.window_us <= self.limit * self.window_us:
-            charged = replace(now, cur=now.cur + cost)
+            charged = _Counts(now.window, now.cur + cost, now.prev, now.elapsed, now.span, now.kept)
             left = self._level(charged, now_us)
             verdict = Verdict(True, left.remaining, left.reset_us, 0, 0)
             return Outcome(verdict, charged.state, now.kept)

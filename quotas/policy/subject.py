@@ -42,8 +42,9 @@ class Subject:
         """
         found: tuple[str, ...] = ()
         for index, names in enumerate(self.alternatives):
-            found = tuple(_counted(name, values.get(name)) for name in names)
-            if all(values.get(name) is not None for name in names):
+            sent = [values.get(name) for name in names]
+            found = tuple(_counted(name, value) for name, value in zip(names, sent, strict=True))
+            if None not in sent:
                 return index, found
         return len(self.alternatives) - 1, found
 

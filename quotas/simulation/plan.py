@@ -55,12 +55,16 @@ class Group:
     subject: Subject
     is_global: bool
     members: tuple[Member, ...]
+    subject_text: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "subject_text", str(self.subject))
 
     def key(self, tenant: str, values: Mapping[str, str | None]) -> RecordKey:
         owner = None if self.is_global else tenant
         if not self.subject.alternatives:
-            return (owner, self.scope, "tenant", 0, ())
-        return (owner, self.scope, str(self.subject), *self.subject.chosen(values))
+            return (owner, self.scope, self.subject_text, 0, ())
+        return (owner, self.scope, self.subject_text, *self.subject.chosen(values))
 
 
 @dataclass(frozen=True, slots=True)
