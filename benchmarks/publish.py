@@ -14,10 +14,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
+from benchmarks.report import Row
 from config.places import ROOT
 
 TENANTS = 100_000
@@ -25,11 +27,8 @@ OWN_POLICIES = 200
 EDITS = 100
 PATIENCE_SECONDS = 60.0
 
-Row = dict[str, Any]
-
 
 def rows() -> list[Row]:
-    """Rows of name, value, unit, must and aim."""
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
         environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
         environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
@@ -86,7 +85,7 @@ def make_world() -> None:
         policy_create(name=name, tenant=name, limits=limits(200), **said)  # type: ignore[arg-type]
 
 
-def limits(size: int) -> list[Row]:
+def limits(size: int) -> list[dict[str, Any]]:
     return [
         {"name": "burst", "algorithm": "token_bucket", "rate": 1, "burst": size},
         {"name": "minute", "algorithm": "fixed_window", "limit": 10_000, "window": "1m"},
@@ -183,9 +182,9 @@ def servers() -> Iterator[None]:
 
 
 def row(name: str, value: float, unit: str, must: float, aim: float) -> Row:
-    return {"name": name, "value": round(value, 4), "unit": unit, "must": must, "aim": aim}
+    return Row(name, round(value, 4), unit, must, aim)
 
 
 if __name__ == "__main__":
     with servers():
-        print(json.dumps(measure()))
+        print(json.dumps([asdict(row) for row in measure()]))

@@ -13,7 +13,8 @@ from typing import Any
 
 import redis
 
-from benchmarks.servers import throw_away_valkey
+from benchmarks.report import Row
+from benchmarks.servers import flush, throw_away_valkey
 from quotas.algorithms.base import Algorithm
 from quotas.algorithms.bucket import TokenBucket
 from quotas.algorithms.units import SECOND_US
@@ -41,10 +42,9 @@ end)
 """
 
 Call = Callable[[Any, int], None]
-Row = dict[str, Any]
 
 
-def rows() -> list[Row]:
+def run() -> list[Row]:
     with throw_away_valkey() as client:
         client.function_load(BARE)
         ensure_loaded(client)
@@ -78,11 +78,11 @@ def _by_limits(client: redis.Redis) -> list[Row]:
     ]
     found = []
     for name, limits, must, aim in cases:
-        _publish(client, limits, tenants=10_000, endpoints=10)
+        publish_limits(client, limits, tenants=10_000, endpoints=10)
         has_subjects = any(limit.subject.alternatives for limit in limits)
         ratio, micros = _ratio(client, tenants=10_000, endpoints=10, subjects=has_subjects)
         text = f"Redis time of a check against a bare GCRA: {name} ({micros:.1f} µs)"
-        found.append({"name": text, "value": ratio, "unit": "×", "must": f"≤ {must}", "aim": f"≤ {aim}"})
+        found.append(Row(text, ratio, "×", must, aim))
     return found
 
 
@@ -95,20 +95,17 @@ def _by_size(client: redis.Redis) -> list[Row]:
     ):
         ratios = []
         for tenants, endpoints in (small, large):
-            _publish(client, _one(), tenants, endpoints)
+            publish_limits(client, _one(), tenants, endpoints)
             ratios.append(_ratio(client, tenants, endpoints)[0])
-        value = ratios[1] / ratios[0]
-        found.append(
-            {"name": f"growth of that ratio, {name}", "value": value, "unit": "×", "must": "≤ 1.3", "aim": "1"}
-        )
+        found.append(Row(f"growth of that ratio, {name}", ratios[1] / ratios[0], "×", must=1.3, aim=1.1))
     return found
 
 
-def _publish(client: redis.Redis, limits: tuple[Limit, ...], tenants: int, endpoints: int) -> None:
-    client.flushall()
+def publish_limits(client: redis.Redis, limits: tuple[Limit, ...], tenants: int, endpoints: int) -> None:
+    """The limits on every endpoint; half of the endpoints have one of their own beside them."""
+    flush(client)
     names = {f"svc:op-{number}": number for number in range(1, endpoints + 1)}
     policies = [Policy("all", "*", limits, tier="pro")]
-    # Every other endpoint has a limit of its own, so that the sets are as large as they would be.
     own = (Limit("own", _bucket(5_000), Subject()),)
     policies += [Policy(name, name, own, tier="pro") for name, number in names.items() if number % 2]
     limit_names = sorted({limit.name for policy in policies for limit in policy.limits})

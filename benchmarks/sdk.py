@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any
 
 import limits
 import limits.aio
 import throttled
 
+from benchmarks.report import Row
 from quotas.limiter import AsyncLimiter, Limiter
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
@@ -31,13 +31,12 @@ SUBJECTS = [f"key-{number}" for number in range(1_000)]
 PLENTY = 1_000_000
 AMPLE_MS = 10_000.0
 
-Row = dict[str, Any]
 Ask = Callable[[str], object]
 AsyncAsk = Callable[[str], Awaitable[object]]
 
 
 def run() -> list[Row]:
-    """Rows of name, value, unit, must and aim; how many times as fast, so more is better."""
+    """How many times as fast."""
     with four_limits() as url:
         return [*measure_threads(url), *asyncio.run(measure_loop(url))]
 
@@ -169,14 +168,9 @@ async def take_turns_at_once(contestants: dict[str, AsyncAsk]) -> dict[str, floa
 
 def row(name: str, ratio: float, must: float, aim: float) -> Row:
     kind = "async" if "loop" in name else "sync"
-    return {"name": f"{kind} SDK: {name}", "value": round(ratio, 2), "unit": "×", "must": must, "aim": aim}
+    return Row(f"{kind} SDK, 4 limits in one check: {name}", ratio, "×", must, aim, more_is_better=True)
 
 
 def refuse_degraded(count: int) -> None:
     if count:
         raise SystemExit(f"headroom: {count} checks were decided without the store; the figures would mean nothing.")
-
-
-if __name__ == "__main__":
-    for measured in run():
-        print(f"{measured['name']:<75} {measured['value']:8.2f}{measured['unit']}  (must {measured['must']})")

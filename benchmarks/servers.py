@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,3 +23,9 @@ def throw_away_valkey() -> Iterator[redis.Redis]:
                 yield client
         finally:
             server.stop()
+
+
+def flush(client: redis.Redis) -> None:
+    """Waits until the memory is free: by default the server frees it in the background."""
+    execute: Callable[..., object] = client.execute_command
+    execute("FLUSHALL", "SYNC")

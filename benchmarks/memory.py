@@ -1,0 +1,121 @@
+"""What a subject costs in Redis, for every algorithm, beside the peers that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import limits
+import redis
+import throttled
+
+from benchmarks.redis_time import publish_limits
+from benchmarks.report import Row
+from benchmarks.servers import flush, throw_away_valkey
+from quotas.algorithms import ALGORITHMS
+from quotas.limiter import keys
+from quotas.limiter.library import ensure_loaded
+from quotas.policy.spec import Limit
+from quotas.policy.subject import Subject
+
+SUBJECTS = 100_000
+PEERS_SUBJECTS = 20_000  # each costs them a round trip; bytes per subject do not depend on how many there are
+HITS_OF_A_LOG = 10
+TENANT = "tenant-1"
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "token_bucket": {"rate": 100, "per": "1h", "burst": 100},
+    "gcra": {"rate": 100, "per": "1h", "burst": 100},
+    "leaky_bucket": {"rate": 100, "per": "1h", "queue": 100},
+    "fixed_window": {"limit": 100, "window": "1h"},
+    "sliding_counter": {"limit": 100, "window": "1h"},
+    "sliding_log": {"limit": 100, "window": "1h"},
+    "concurrency": {"limit": 100, "hold": "1h"},
+    "calendar_quota": {"limit": 100, "period": "day"},
+}
+
+Hit = Callable[[str], object]
+
+
+def run() -> list[Row]:
+    with throw_away_valkey() as client:
+        ensure_loaded(client)
+        return [_row(client, name) for name in PARAMETERS]
+
+
+def _row(client: redis.Redis, algorithm: str) -> Row:
+    ours = _ours(client, algorithm)
+    theirs = {name: _theirs(client, algorithm, hit) for name, hit in _peers(client, algorithm)}
+    told = ", ".join(f"{name} {size:.0f} B" for name, size in {"ours": ours, **theirs}.items())
+    name = f"Redis bytes per subject, {algorithm}: {told}"
+    if not theirs:
+        return Row(name, ours, "B")
+    return Row(name, ours / min(theirs.values()), "×", must=1.0, aim=0.7)
+
+
+def _hits(algorithm: str) -> int:
+    return HITS_OF_A_LOG if algorithm == "sliding_log" else 1
+
+
+def _subject(number: int) -> str:
+    return f"user-{number:06}"
+
+
+def _ours(client: redis.Redis, algorithm: str) -> float:
+    limit = Limit("a", ALGORITHMS[algorithm].parse(dict(PARAMETERS[algorithm])), Subject.parse("user"))
+    publish_limits(client, (limit,), tenants=1, endpoints=2)
+    prefix = keys.tenant_prefix(TENANT)
+    before = _used(client)
+    for start in range(0, SUBJECTS, 1_000):
+        with client.pipeline(transaction=False) as pipe:
+            for number in range(start, start + 1_000):
+                for hit in range(_hits(algorithm)):
+                    subject = ("user", _subject(number), "holder", f"h{hit}")
+                    pipe.fcall("hr_check", 1, prefix, TENANT, "svc:op-2", 1, *subject)
+            replies = pipe.execute()
+        if any(reply[0] != 1 for reply in replies):
+            raise SystemExit(f"headroom: {algorithm} denied a check; the figure would mean nothing.")
+    # Samples of arrivals are bounded and drained: they are not a subject's state.
+    client.delete(f"{prefix}:a")
+    return (_used(client) - before) / SUBJECTS
+
+
+def _peers(client: redis.Redis, algorithm: str) -> Iterator[tuple[str, Hit]]:
+    url = f"unix://{client.get_connection_kwargs()['path']}"
+    strategies: dict[str, Any] = {
+        "fixed_window": limits.strategies.FixedWindowRateLimiter,
+        "sliding_counter": limits.strategies.SlidingWindowCounterRateLimiter,
+        "sliding_log": limits.strategies.MovingWindowRateLimiter,
+    }
+    if algorithm in strategies:
+        strategy = strategies[algorithm](limits.storage.storage_from_string(f"redis+{url}"))
+        item = limits.parse("100 per hour")
+        yield "limits", lambda subject: strategy.hit(item, subject)
+    kinds = {
+        "token_bucket": throttled.RateLimiterType.TOKEN_BUCKET,
+        "gcra": throttled.RateLimiterType.GCRA,
+        "leaky_bucket": throttled.RateLimiterType.LEAKING_BUCKET,
+        "fixed_window": throttled.RateLimiterType.FIXED_WINDOW,
+        "sliding_counter": throttled.RateLimiterType.SLIDING_WINDOW,
+    }
+    if algorithm in kinds:
+        quota = throttled.per_hour(100, burst=100)
+        throttle = throttled.Throttled(
+            using=kinds[algorithm].value, quota=quota, store=throttled.RedisStore(server=url)
+        )
+        yield "throttled-py", throttle.limit
+
+
+def _theirs(client: redis.Redis, algorithm: str, hit: Hit) -> float:
+    flush(client)
+    hit("warm-up")
+    before = _used(client)
+    for number in range(PEERS_SUBJECTS):
+        for _ in range(_hits(algorithm)):
+            hit(_subject(number))
+    return (_used(client) - before) / PEERS_SUBJECTS
+
+
+def _used(client: redis.Redis) -> int:
+    info: Any = client.info("memory")
+    return int(info["used_memory_dataset"]) + int(info["used_memory_overhead"]) - int(info["used_memory_startup"])
