@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from api.gateway.app import Gateway, mounted
 from config.env import one_line_errors
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -11,4 +13,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 os.environ.setdefault("HEADROOM_DB_POOL", "10")
 
 with one_line_errors():
-    application = get_asgi_application()
+    django = get_asgi_application()
+    application = mounted(django, Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from config import env
+from config.gateway import gateway_settings
 from config.logs import but_health, outages_in_one_line
 from config.places import places
 
@@ -30,6 +31,8 @@ HEADROOM_UNKNOWN_TENANT = env.matching(
 )
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
+HEADROOM_GATEWAY = gateway_settings(REDIS_URL)
+HEADROOM_RULES = HEADROOM_GATEWAY.rules
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
 HEADROOM_DRAIN_SECONDS = env.integer("HEADROOM_DRAIN_SECONDS", 3, 1, 60)
 HEADROOM_KEEP_DAYS = {

@@ -1,0 +1,1 @@
+"""Enforcement over HTTP and in Python frameworks: one core (`guard`), thin adapters around it. Never the ORM."""

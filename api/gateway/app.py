@@ -1,0 +1,129 @@
+"""The gateway: `POST /v1/check`, `POST /v1/release` and `/v1/authz` as a lean ASGI application on the async limiter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from api.gateway.asgi import App, Receive, Scope, Send, request_of, respond
+from api.gateway.authz import answer_of, original
+from api.gateway.checks import Checks
+from api.gateway.guard import Guard, Rules, Verdict, refusal
+from api.gateway.problems import Problem
+from quotas.limiter import AsyncLimiter
+
+LONGEST_BODY: Final = 1_048_576
+JSON: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Gateway:
+    """Serves `paths`; alone it answers everything else with 404."""
+
+    def __init__(self, limiter: AsyncLimiter, rules: Rules | None = None) -> None:
+        self.limiter = limiter
+        self.guard = Guard(rules)
+        self._checks = Checks(self.guard)
+        self._handlers: dict[str, Handler] = {
+            "/v1/check": self._check,
+            "/v1/release": self._release,
+            "/v1/authz": self._authz,
+        }
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self._handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        handler = self._handlers.get(scope["path"])
+        if handler is None or scope["type"] != "http":
+            await _refuse(
+                send, Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here; see docs/gateway.md.")
+            )
+            return
+        await handler(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await self.limiter.ready()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.limiter.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await _refuse(send, _only_post())
+            return
+        body = await read_body(receive)
+        request = request_of(scope)
+        found = await self.limiter.converse(lambda core: self._checks.check(core, request, body))
+        await _answer(send, found)
+
+    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await _refuse(send, _only_post())
+            return
+        body = await read_body(receive)
+        request = request_of(scope)
+        found = await self.limiter.converse(lambda core: self._checks.release(core, request, body))
+        await _answer(send, found)
+
+    async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = original(scope)
+        if isinstance(request, Problem):
+            await _refuse(send, request)
+            return
+        verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
+        if verdict.wait_s:
+            await asyncio.sleep(verdict.wait_s)
+        answer = answer_of(scope, verdict)
+        await respond(send, answer.status, answer.headers, answer.body)
+
+
+def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
+    """One application: the gateway for its own paths, `inner` for everything else."""
+    paths = gateway.paths
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        is_ours = scope["type"] == "http" and scope["path"] in paths
+        await (gateway if is_ours else inner)(scope, receive, send)
+
+    return application
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """None: it is too long."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body if len(body) <= LONGEST_BODY else None
+    chunks = [body]
+    size = len(body)
+    while message.get("more_body") and size <= LONGEST_BODY:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+    return b"".join(chunks) if size <= LONGEST_BODY else None
+
+
+async def _answer(send: Send, found: bytes | Problem) -> None:
+    if isinstance(found, Problem):
+        await _refuse(send, found)
+    else:
+        await respond(send, HTTPStatus.OK, JSON, found)
+
+
+async def _refuse(send: Send, problem: Problem) -> None:
+    verdict: Verdict = refusal(problem)
+    await respond(send, problem.status, verdict.headers, verdict.body)
+
+
+def _only_post() -> Problem:
+    return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "Use POST here.", headers={"Allow": "POST"})

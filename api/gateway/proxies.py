@@ -1,0 +1,79 @@
+"""Whose address a request really comes from: only a trusted proxy is believed about who was before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+UNIX: Final = "unix"  # a peer over a Unix socket has no address
+HOPS_AT_MOST: Final = 32
+ADDRESSES_KEPT: Final = 4_096
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedProxies:
+    networks: tuple[Network, ...] = ()
+    unix: bool = False
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> TrustedProxies:
+        """Addresses, networks such as 10.0.0.0/8, and `unix`."""
+        words = [text.strip() for text in texts if text.strip()]
+        return cls(tuple(_network(word) for word in words if word != UNIX), UNIX in words)
+
+    def trusts(self, peer: str) -> bool:
+        if not peer:
+            return self.unix
+        address = address_of(peer)
+        return address is not None and any(address in network for network in self.networks)
+
+    def client(self, peer: str, forwarded: str) -> str | None:
+        """The rightmost hop that is no trusted proxy. `forwarded`: X-Forwarded-For, all of its lines joined."""
+        nearest = address_of(peer)
+        if not forwarded or not self.trusts(peer):
+            return _text(nearest)
+        hops = forwarded.rsplit(",", HOPS_AT_MOST)[-HOPS_AT_MOST:]
+        for hop in reversed(hops):
+            address = address_of(hop)
+            if address is None:
+                # Not even a trusted proxy knows: the last hop that has an address stands for all behind it.
+                break
+            nearest = address
+            if not any(address in network for network in self.networks):
+                break
+        return _text(nearest)
+
+
+def _text(address: Address | None) -> str | None:
+    return None if address is None else str(address)
+
+
+@lru_cache(maxsize=ADDRESSES_KEPT)
+def address_of(text: str) -> Address | None:
+    """Of `1.2.3.4`, `1.2.3.4:567`, `2001:db8::1`, `[2001:db8::1]:567`; an IPv4 address inside IPv6 is itself."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(
+            f"trusted proxy {text!r} is no address: write addresses, networks such as 10.0.0.0/8, or unix."
+        ) from None
