@@ -197,7 +197,7 @@ class TestRollback(TestCase):
 
     @pytest.mark.faults_long
     @pytest.mark.timeout(3_600)
-    @settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=200, suppress_health_check=list(HealthCheck))
     @given(edits=st.lists(EDITS, min_size=10, max_size=30), share=SHARES)
     def test_it_restores_any_revision_of_many(self, edits: list[Edit], share: float) -> None:
         check_rollback(edits, share)
