@@ -10,10 +10,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from quotas.limiter.errors import StoreError, StoreLostError, StoreTimeoutError
+
+DIAL_AT_MOST_S: Final = 60.0
 
 
 class Connection(Protocol):
@@ -53,9 +54,10 @@ class Lanes:
         self._size = size
         self._lock = threading.Lock()
         self._free: list[Connection] = []
-        # Free or in use. Weak, because a signal may end a thread between two lines: what it held is not lost.
+        # A signal may end the main thread between two lines. What it held must not count for ever: connections,
+        # free or in use, are counted weakly, and a dial that nobody ends is forgotten.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._dialling = 0
+        self._dials: dict[object, float] = {}
         self._waiting: list[_Passenger] = []
         self._closed = False
 
@@ -86,28 +88,33 @@ class Lanes:
         return None
 
     def _grow(self) -> None:
-        if self._closed or len(self._open) + self._dialling >= self._size:
+        now = time.monotonic()
+        self._dials = {dial: since for dial, since in self._dials.items() if now - since < DIAL_AT_MOST_S}
+        if self._closed or len(self._open) + len(self._dials) >= self._size:
             return
+        dial = object()
+        self._dials[dial] = now
         # Apart from the caller, whose budget is shorter than a handshake over TLS may take.
-        with suppress(RuntimeError):  # no more threads: then without this connection
-            threading.Thread(target=self._connect, name="headroom-dial", daemon=True).start()
-            self._dialling += 1
+        try:
+            threading.Thread(target=self._connect, args=(dial,), name="headroom-dial", daemon=True).start()
+        except RuntimeError:  # no more threads: then without this connection
+            del self._dials[dial]
 
-    def _connect(self) -> None:
+    def _connect(self, dial: object) -> None:
         try:
             connection = self._dial()
         except (StoreError, OSError, ValueError) as error:
-            self._nobody_there(StoreLostError(str(error)))
+            self._nobody_there(dial, StoreLostError(str(error)))
             return
         with self._lock:
-            self._dialling -= 1
+            self._dials.pop(dial, None)
             self._open.add(connection)
         self._give(connection)
 
-    def _nobody_there(self, error: StoreError) -> None:
+    def _nobody_there(self, dial: object, error: StoreError) -> None:
         with self._lock:
-            self._dialling -= 1
-            if self._open or self._dialling:
+            self._dials.pop(dial, None)
+            if self._open or self._dials:
                 return
             stranded, self._waiting = self._waiting, []
         for passenger in stranded:

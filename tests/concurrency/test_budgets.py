@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import count
 from random import Random
 from types import FrameType
 
@@ -102,9 +101,10 @@ def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None
             for turn in range(ROUNDS):
                 with suppress(Interrupted):
                     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
-                    for step in count():
+                    for step in range(50):
                         with suppress(StoreError):
                             echo(lanes, f"main-{turn}-{step}", 0.5)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
             done.set()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
