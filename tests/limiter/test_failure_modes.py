@@ -191,10 +191,11 @@ def test_an_answer_that_makes_no_sense_is_no_decision(valkey: redis.Redis, limit
 def test_refund_and_release_never_raise_but_reset_does(
     store: redis.Redis, make_limiter: MakeLimiter, proxy: Proxy
 ) -> None:
-    limiter = make_limiter(proxy.url)
+    limiter = make_limiter(proxy.url, rows=True)
     decision = check(limiter)
     proxy.refuse()
     assert limiter.refund(decision) == 0
+    assert limiter.release(decision) == 0
     with pytest.raises(StoreError):
         limiter.reset(tenant=TENANT, endpoint=ENDPOINT)
 
