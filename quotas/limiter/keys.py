@@ -2,18 +2,10 @@
 
 from zlib import crc32
 
+from quotas.policy.numbers import base36
+
 SHARDS = 64
 ALL = "hr:{all}"
-
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-def base36(number: int, width: int = 1) -> str:
-    text = ""
-    while number:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-    return text.rjust(width, "0")
 
 
 def tenant_number(number: int) -> str:

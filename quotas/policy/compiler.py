@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 from quotas.policy.book import UTC, Book, Touched
 from quotas.policy.common import endpoint_problem, global_problem
 from quotas.policy.image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
+from quotas.policy.numbers import base36
 from quotas.policy.plans import (
     CompileError,
     PlanWriter,
     Terms,
-    base36,
     content_name,
     month_start_us,
 )

@@ -16,6 +16,7 @@ from quotas.algorithms.periods import LONGEST_DAYS, calendar_text
 from quotas.algorithms.units import DAY_US, SECOND_US
 from quotas.algorithms.windows import TENANT_ZONE, CalendarQuota
 from quotas.policy.image import canonical
+from quotas.policy.numbers import base36
 from quotas.policy.resolve import Effective, Resolved, globals_at
 from quotas.policy.spec import EVERYWHERE, Endpoint, Generation, Limit, Policy
 
@@ -25,7 +26,6 @@ ENDPOINT_NUMBER_MAX = 36**3 - 1
 CALENDAR_DAYS = 31 + 2 * 366  # 24 months from the last day of the month it is compiled in
 CANDIDATE = "~candidate"  # a candidate's number is that of its limit's name with this behind it
 
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MODES = {"enforce": "e", "shadow": "s"}
 
 
@@ -35,14 +35,6 @@ class CompileError(ValueError):
 
 def content_name(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
-
-
-def base36(number: int, width: int = 1) -> str:
-    text = ""
-    while number:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-    return text.rjust(width, "0")
 
 
 def month_start_us(now_us: int) -> int:

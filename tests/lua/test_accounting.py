@@ -5,6 +5,7 @@ from typing import Any
 from quotas.algorithms.bucket import TokenBucket
 from quotas.algorithms.units import SECOND_US
 from quotas.limiter import keys
+from quotas.policy.numbers import base36
 from quotas.policy.spec import Limit
 from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, World, times
@@ -88,7 +89,7 @@ def test_the_last_denials_of_a_tenant_are_kept(world: World) -> None:
         world.check(ip="1.2.3.4")
     kept = items(world, keys.denials(SHARD, "00001"))
     assert 100 <= len(kept) <= 128
-    limit = keys.base36(world.numbers["a"])
+    limit = base36(world.numbers["a"])
     assert kept[0] == f"{NOW_US} 001 {limit} limit 1 {SECOND_US} 1 0:ip:a:1.2.3.4"
     assert 0 < world.client.pttl(keys.denials(SHARD, "00001")) <= 7 * 86_400_000
 

@@ -9,6 +9,7 @@ from quotas.algorithms.sliding import SlidingLog
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import FixedWindow
 from quotas.limiter import keys
+from quotas.policy.numbers import base36
 from quotas.policy.spec import Limit, Override, Policy, Tenant
 from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, TIER, World, tier_policy, times
@@ -171,7 +172,7 @@ def test_a_star_limit_counts_all_endpoints_together(world: World) -> None:
 def test_a_shadow_limit_never_denies_and_is_counted(world: World) -> None:
     world.limit_by(bucket("live", 9), bucket("trial", 1, mode="shadow"))
     assert [world.check().allowed for _ in range(3)] == [True, True, True]
-    trial = keys.base36(world.numbers["trial"])
+    trial = base36(world.numbers["trial"])
     assert world.usage() == {"00001001a": times(3), f"00001001w{trial}": times(2)}
     assert [row[0] for row in world.check(rows=True).rows] == ["live"]
 
@@ -180,8 +181,8 @@ def test_a_candidate_is_judged_also_when_the_live_limit_denies(world: World) -> 
     candidate = TokenBucket(1, SECOND_US, 3)
     world.limit_by(bucket("live", 1, candidate=candidate))
     assert [world.check().allowed for _ in range(4)] == [True, False, False, False]
-    number = keys.base36(world.numbers["live~candidate"])
-    live = keys.base36(world.numbers["live"])
+    number = base36(world.numbers["live~candidate"])
+    live = base36(world.numbers["live"])
     # It would have allowed three in all: two more than the live one.
     assert world.usage() == {"00001001a": times(1), f"00001001d{live}": times(3), f"00001001y{number}": times(2)}
 

@@ -11,6 +11,7 @@ from django.db.models import Sum
 
 from quotas.limiter import keys
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
+from quotas.policy.numbers import base36
 from quotas.usage.batches import read_counters
 from quotas.usage.fields import Series, Tally
 
@@ -32,7 +33,7 @@ class Hit:
         return keys.usage(self.tenant % SHARDS if self.shard is None else self.shard)
 
     def field(self, now: int) -> str:
-        limit = keys.base36(self.limit) if self.limit else ""
+        limit = base36(self.limit) if self.limit else ""
         who = keys.tenant_number(self.tenant) + keys.endpoint_number(self.endpoint)
         return f"s{self.second or now:08x}{who}{self.outcome}{limit}"
 

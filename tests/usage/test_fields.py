@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.limiter.keys import base36, endpoint_number, tenant_number
+from quotas.limiter.keys import endpoint_number, tenant_number
+from quotas.policy.numbers import base36
 from quotas.usage.fields import (
     Arrival,
     Cell,

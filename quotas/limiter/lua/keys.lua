@@ -6,6 +6,7 @@ H.keys = keys
 
 keys.ALL = 'hr:{all}'
 
+function keys.shard(number) return format('hr:{%d}', number) end
 function keys.tenants(shard) return shard .. ':t' end
 function keys.config(shard) return shard .. ':c' end
 function keys.bypass(shard) return shard .. ':b' end

@@ -65,7 +65,7 @@ end
 
 -- A wrong shard would be a fresh budget, so it is an error, never a default.
 local function misplaced(shard, header, tenant)
-  local right = 'hr:{' .. format('%d', crc32(tenant) % (header.shards or 64)) .. '}'
+  local right = H.keys.shard(crc32(tenant) % (header.shards or 64))
   if right == shard then return nil end
   return H.fail('HRSHARD', 'this tenant belongs to ' .. right .. ', not to ' .. sub(shard, 1, 40))
 end
