@@ -10,5 +10,6 @@ urlpatterns = [
     path("healthz", healthz),
     path("metrics", metrics),
     path("admin/", admin.site.urls),
+    path("v1/", include("api.v1.urls")),
     path("", include("dashboards.urls")),
 ]

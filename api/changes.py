@@ -1,0 +1,118 @@
+"""How the API carries out a change: one transaction, the precondition, the service function; or all of it undone.
+
+`?dry_run=true` does everything and takes it back, so what it says is what would happen: rows, the outbox and the
+wake-up of the publisher belong to the transaction, and nothing else is done before it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypedDict, TypeVar
+
+from django.db import transaction
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api import idempotency, preconditions
+from api.actors import author_of
+from api.inputs import Fields, Query, query
+from quotas.models import Revision
+from quotas.policy.diff import ObjectDiff
+from quotas.services.drafts import LONGEST_REASON, take_turn
+from quotas.services.effects import Effect, effect_of
+
+T = TypeVar("T")
+Shown = Mapping[str, Any]
+REVISION = "Headroom-Revision"
+
+
+class Said(TypedDict):
+    author: str
+    reason: str
+
+
+class ChangeQuery(Query):
+    dry_run = serializers.BooleanField(
+        default=False, help_text="Change nothing; answer with the diff and the tenants that the change would touch."
+    )
+
+
+class RemovalQuery(ChangeQuery):
+    """A DELETE has no body to say it in."""
+
+    reason = serializers.CharField(max_length=LONGEST_REASON, help_text="Why; it stands in the history for good.")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One call of a service function, and how its result is shown."""
+
+    act: Callable[[], T]
+    show: Callable[[T], Shown]
+    present: Callable[[], Shown] | None = None  # the thing as it is now, for If-Match
+    # What it does to things that have no revisions.
+    describe: Callable[[T], Iterable[ObjectDiff]] | None = None
+
+
+def said(request: Request, fields: Fields) -> Said:
+    """Takes the reason out of the fields."""
+    return {"author": author_of(request), "reason": fields.pop("reason")}
+
+
+def created(
+    request: Request, change: Change[T], *, where: Callable[[T], str] | None = None, secrets: Collection[str] = ()
+) -> Response:
+    is_dry = query(ChangeQuery, request)["dry_run"]
+    key = idempotency.key_of(request)
+    with transaction.atomic():
+        claim = idempotency.claim(request, key) if key and not is_dry else None
+        if isinstance(claim, Response):
+            return claim
+        answer = _carry_out(request, change, is_dry, where)
+        if claim:
+            claim.keep(answer, secrets)
+        return answer
+
+
+def changed(request: Request, change: Change[T], asked: Fields | None = None) -> Response:
+    """`asked`: the query, if the view has read it."""
+    is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
+    with transaction.atomic():
+        return _carry_out(request, change, is_dry)
+
+
+def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callable[[T], str] | None = None) -> Response:
+    before = _prepare(request, change)
+    result = change.act()
+    revision = Revision.objects.filter(number__gt=before).first() if before is not None else None
+    if is_dry:
+        answer = Response(_dry(change, result, revision))
+        transaction.set_rollback(True)
+        return answer
+    shown = change.show(result)
+    headers = {REVISION: str(revision.number)} if revision else {}
+    if request.method == "DELETE":
+        return Response(status=204, headers=headers)
+    headers["ETag"] = preconditions.etag_of(shown)
+    if where is None:
+        return Response(shown, headers=headers)
+    return Response(shown, status=201, headers={**headers, "Location": where(result)})
+
+
+def _prepare(request: Request, change: Change[Any]) -> int | None:
+    """The newest revision, once it is our turn; None for what has no revisions and waits for no lock."""
+    if change.present and preconditions.is_conditional(request):
+        take_turn()
+        preconditions.check(request, change.present())
+    if change.describe:
+        return None
+    take_turn()
+    return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0
+
+
+def _dry(change: Change[T], result: T, revision: Revision | None) -> dict[str, Any]:
+    effect = effect_of(revision) if revision else Effect()
+    changes = change.describe(result) if change.describe else effect.changes
+    return {"dry_run": True, "changes": [asdict(one) for one in changes], "tenants": asdict(effect.tenants)}

@@ -1,0 +1,137 @@
+"""Every refusal of the API in one shape: problem+json with a stable code, the offending field and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
+
+from api.gateway.problems import CONTENT_TYPE, Problem
+from quotas.limiter.errors import StoreError
+from quotas.policy import problems as policy
+from quotas.publishing import store
+from quotas.services.errors import Refused
+
+PREFIX: Final = "/v1/"
+# Refusals that are not the fault of what was sent, but of what is there.
+CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing"})
+RETRY_SECONDS: Final = 1
+
+_SENTENCES: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
+    Http404: (HTTPStatus.NOT_FOUND, "not-found", "There is nothing at this address; correct the path or the name."),
+    PermissionDenied: (HTTPStatus.FORBIDDEN, "forbidden", "You may not do this; ask an owner for the role it needs."),
+    RequestDataTooBig: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large; send less at once."),
+}
+_OUTAGES: Final = (OperationalError, InterfaceError, StoreError, store.StoreError)
+
+
+class PreconditionRequired(APIException):
+    status_code = HTTPStatus.PRECONDITION_REQUIRED
+    default_code = "precondition-required"
+    default_detail = "If-Match is missing; send the ETag that you have read, or * to change whatever is there."
+
+
+class PreconditionFailed(APIException):
+    status_code = HTTPStatus.PRECONDITION_FAILED
+    default_code = "precondition-failed"
+    default_detail = "It was changed since you read it; read it again, then repeat the change with the new ETag."
+
+
+class Unprocessable(APIException):
+    status_code = HTTPStatus.UNPROCESSABLE_ENTITY
+    default_code = "unprocessable"
+
+
+def handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
+    """REST framework's EXCEPTION_HANDLER; None: a fault of ours."""
+    problem = problem_of(error)
+    return None if problem is None else response(problem)
+
+
+def response(problem: Problem) -> HttpResponse:
+    return HttpResponse(problem.body(), status=problem.status, headers={"Content-Type": CONTENT_TYPE} | problem.headers)
+
+
+def problem_of(error: Exception) -> Problem | None:
+    if isinstance(error, Refused):
+        return _refused(error.problems)
+    if isinstance(error, ValidationError):
+        return _several(HTTPStatus.BAD_REQUEST, list(_flat(error.detail)))
+    if isinstance(error, APIException):
+        return _of_framework(error)
+    if isinstance(error, _OUTAGES):
+        return outage()
+    known = next((kind for kind in _SENTENCES if isinstance(error, kind)), None)
+    return None if known is None else Problem(*_SENTENCES[known])
+
+
+def outage() -> Problem:
+    detail = "A server that this needs cannot be reached at the moment; try again in a second."
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def _refused(problems: Sequence[policy.Problem]) -> Problem:
+    conflict = any(problem.code in CONFLICTS for problem in problems)
+    status = HTTPStatus.CONFLICT if conflict else HTTPStatus.UNPROCESSABLE_ENTITY
+    return _several(status, [_entry(p.path, p.code, p.message, p.line) for p in problems])
+
+
+def _several(status: HTTPStatus, errors: list[dict[str, Any]]) -> Problem:
+    """The first is told outright; `errors` has all of them."""
+    first = errors[0]
+    extra = {"field": first["field"]} if first["field"] else {}
+    return Problem(status, first["code"], first["detail"], {**extra, "errors": errors})
+
+
+def _entry(field: str, code: str, message: str, line: int | None = None) -> dict[str, Any]:
+    place = {} if line is None else {"line": line}
+    return {"field": field, "code": code.replace("_", "-"), "detail": sentence(message), **place}
+
+
+def sentence(text: str) -> str:
+    text = text.strip()
+    text = text[:1].upper() + text[1:] if text[:1].islower() and text.split(" ")[0].isalpha() else text
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+def _flat(detail: Any, path: str = "") -> Iterator[dict[str, Any]]:
+    """What REST framework nests by field and index."""
+    if isinstance(detail, ErrorDetail):
+        name = path.rpartition(".")[2]
+        text = str(detail)
+        yield _entry(path, detail.code or "invalid", f"{name}: {text}" if name and not text.startswith(name) else text)
+    elif isinstance(detail, dict):
+        for name, below in detail.items():
+            own = path if name == "non_field_errors" else f"{path}.{name}" if path else str(name)
+            yield from _flat(below, own)
+    else:
+        for index, below in enumerate(detail):
+            nested = isinstance(below, dict | list) and bool(below)
+            yield from _flat(below, f"{path}[{index}]" if nested else path)
+
+
+def _of_framework(error: APIException) -> Problem:
+    given = getattr(error, "problem", None)
+    headers = dict(getattr(error, "headers", {}))
+    if isinstance(given, Problem):
+        return Problem(given.status, given.code, given.detail, given.extra, given.headers | headers)
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    if (wait := getattr(error, "wait", None)) is not None:
+        headers["Retry-After"] = str(max(1, -(-wait // 1)))
+    code = error.detail.code if isinstance(error.detail, ErrorDetail) else None
+    if isinstance(error, exceptions.NotFound):
+        return Problem(*_SENTENCES[Http404])
+    return Problem(
+        error.status_code, (code or error.default_code).replace("_", "-"), sentence(str(error.detail)), headers=headers
+    )
+
+
+def is_ours(request: HttpRequest) -> bool:
+    return request.path.startswith(PREFIX)

@@ -1,0 +1,72 @@
+"""Idempotency-Key on creates: stored in the transaction of the change itself, so it happened once or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from rest_framework.exceptions import ValidationError
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from api.actors import author_of
+from api.errors import Unprocessable
+from api.models import StoredAnswer
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+KEPT = timedelta(hours=24)
+LONGEST = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    row: StoredAnswer
+
+    def keep(self, answer: Response, secrets: Collection[str]) -> None:
+        """What is shown only once is not kept: a repetition has null there."""
+        self.row.status = answer.status_code
+        self.row.headers = {name: answer.headers[name] for name in ("ETag", "Location") if name in answer.headers}
+        self.row.body = {name: None if name in secrets else value for name, value in _plain(answer.data).items()}
+        self.row.save()
+
+
+def key_of(request: Request) -> str | None:
+    key = request.headers.get(HEADER)
+    if key is not None and not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
+        message = f"{HEADER} must be 1 to {LONGEST} printable ASCII characters, such as a UUID"
+        raise ValidationError({HEADER: [message]}, "idempotency-key")
+    return key
+
+
+def claim(request: Request, key: str) -> Claim | Response:
+    """Ours to carry out, or the answer that another request with the key got; waits while that one is under way."""
+    asked, author = _hash(request), author_of(request)
+    StoredAnswer.objects.filter(created__lt=timezone.now() - KEPT).delete()
+    try:
+        with transaction.atomic():
+            return Claim(StoredAnswer.objects.create(author=author, key=key, request_hash=asked))
+    except IntegrityError:
+        row = StoredAnswer.objects.get(author=author, key=key)
+    if row.request_hash != asked:
+        message = f"{HEADER} was used for another request; repeat that one unchanged, or take a new key."
+        raise Unprocessable(message, "idempotency-key-reused")
+    return Response(row.body, status=row.status, headers={**row.headers, REPLAYED: "true"})
+
+
+def _hash(request: Request) -> str:
+    asked = [request.method, request.get_full_path(), request.data]
+    return hashlib.sha256(JSONRenderer().render(asked)).hexdigest()
+
+
+def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    """As JSON has it: times as text."""
+    plain: dict[str, Any] = json.loads(JSONRenderer().render(data))
+    return plain

@@ -1,0 +1,114 @@
+"""What a request may say, read strictly: no unknown field, no value of another type taken for the right one."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from quotas.algorithms.base import shown
+from quotas.policy.fields import unknown_field
+from quotas.services.drafts import LONGEST_REASON
+
+Fields = dict[str, Any]
+
+
+class Text(serializers.CharField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(trim_whitespace=False, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise ValidationError(f"give text, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class Word(serializers.RegexField):
+    """A name by a pattern of ours."""
+
+    def __init__(self, pattern: str, **kwargs: Any) -> None:
+        super().__init__(f"^(?:{pattern})$", trim_whitespace=False, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            raise ValidationError(f"give a name, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class Whole(serializers.IntegerField):
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            raise ValidationError(f"give a whole number, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class Flag(serializers.BooleanField):
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            raise ValidationError(f"give true or false, not {shown(data)}", "type")
+        return data
+
+
+class Choice(serializers.ChoiceField):
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str):
+            raise ValidationError(f"give one of {', '.join(self.choices)}, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class Moment(serializers.DateTimeField):
+    def to_internal_value(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise ValidationError(f"write a time like 2030-01-31T18:00:00Z, not {shown(value)}", "type")
+        return super().to_internal_value(value)
+
+    def enforce_timezone(self, value: Any) -> Any:
+        if value.tzinfo is None:
+            raise ValidationError("has no time zone; write it like 2030-01-31T18:00:00Z", "timezone")
+        return super().enforce_timezone(value)
+
+
+class Strict(serializers.Serializer[Any]):
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            _refuse("", "type", f"give an object with the fields {', '.join(self.fields)}, not {shown(data)}")
+        for name in data:
+            if name not in self.fields:
+                error = unknown_field(name, self.fields, "this request")
+                _refuse(error.field, error.code, error.message)
+        return super().to_internal_value(data)
+
+
+class Reasoned(Strict):
+    """A change: every one says why."""
+
+    reason = Text(max_length=LONGEST_REASON, help_text="Why; it stands in the history for good.")
+
+
+class Query(serializers.Serializer[Any]):
+    """Parameters of the address: text, of which each field takes what it can read."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        for name in data:
+            if name not in self.fields:
+                error = unknown_field(name, self.fields, "this address's query")
+                _refuse(error.field, error.code, error.message)
+        return super().to_internal_value({name: data.get(name) for name in data})
+
+
+def body(kind: type[Strict], request: Request) -> Fields:
+    reader = kind(data=request.data)
+    reader.is_valid(raise_exception=True)
+    return dict(reader.validated_data)
+
+
+def query(kind: type[Query], request: Request) -> Fields:
+    reader = kind(data=request.query_params)
+    reader.is_valid(raise_exception=True)
+    return dict(reader.validated_data)
+
+
+def _refuse(field: str, code: str, message: str) -> NoReturn:
+    raise ValidationError({field: [message]} if field else [message], code)

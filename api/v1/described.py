@@ -1,0 +1,163 @@
+"""What a route says of itself in the OpenAPI document. Refusals are the same everywhere, so they stand here once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    OpenApiResponse,
+    PolymorphicProxySerializer,
+    extend_schema,
+    inline_serializer,
+)
+from rest_framework import serializers
+
+from api.changes import REVISION, ChangeQuery, RemovalQuery
+from api.gateway.problems import CONTENT_TYPE
+from api.idempotency import HEADER, LONGEST
+from api.inputs import Query, Strict
+from api.pagination import PageQuery
+
+View = TypeVar("View", bound=Callable[..., Any])
+Shape = type[serializers.Serializer[Any]]
+Parameters = list[OpenApiParameter | serializers.Serializer[Any] | type[serializers.Serializer[Any]]]
+
+
+class FieldProblem(serializers.Serializer[Any]):
+    field = serializers.CharField(help_text="Where: `limits[0].rate`; empty: the whole.")
+    code = serializers.CharField()
+    detail = serializers.CharField()
+    line = serializers.IntegerField(required=False, help_text="Of the document.")
+
+
+class ProblemOut(serializers.Serializer[Any]):
+    """RFC 9457. `code` is stable; `detail` is one sentence that says what to change."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    code = serializers.CharField()
+    field = serializers.CharField(required=False)
+    errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
+
+
+class FieldDiffOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class ObjectDiffOut(serializers.Serializer[Any]):
+    object = serializers.CharField(help_text="kind:name, such as `policy:pro-all`")
+    action = serializers.ChoiceField(choices=["create", "update", "delete"])
+    fields = FieldDiffOut(many=True)  # type: ignore[assignment]
+
+
+class TouchedTenantsOut(serializers.Serializer[Any]):
+    count = serializers.IntegerField()
+    names = serializers.ListField(child=serializers.CharField(), help_text="The first 100.")
+    is_everyone = serializers.BooleanField()
+
+
+class DryRunOut(serializers.Serializer[Any]):
+    """What a change would do; nothing was changed."""
+
+    dry_run = serializers.BooleanField()
+    changes = ObjectDiffOut(many=True)
+    tenants = TouchedTenantsOut()
+
+
+_MEANINGS = {
+    400: "The request cannot be read; `errors` says where.",
+    401: "Nobody is logged in, and there is no token.",
+    403: "The role does not allow it.",
+    404: "There is no such thing.",
+    406: "Only JSON is served here.",
+    409: "What is there now does not allow it.",
+    412: "It was changed since the ETag was read.",
+    413: "The body is too large.",
+    415: "Only JSON is read here.",
+    422: "It can be read, but not be accepted; `errors` says why.",
+    428: "If-Match is missing.",
+    429: "The API's own limit is used up; Retry-After says until when.",
+    503: "A server that this needs cannot be reached.",
+}
+_READING = (400, 401, 403, 404, 406, 429, 503)
+_ASKING = (*_READING, 413, 415, 422)
+_CHANGING = (*_ASKING, 409, 412)
+
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, "header", required=True, description="The ETag that was read, or `*` for whatever is there."
+)
+MAYBE_MATCH = OpenApiParameter("If-Match", str, "header", description="Only if this is still its ETag.")
+IDEMPOTENCY = OpenApiParameter(
+    HEADER,
+    {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]+$"},
+    "header",
+    description="The same key with the same request within 24 hours gives the same answer and creates nothing.",
+)
+REVISION_HEADER = OpenApiParameter(
+    REVISION, int, "header", response=True, description="The revision that this has become."
+)
+ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="For If-Match.")
+
+
+def lists(query: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View], View]:
+    page = inline_serializer(
+        f"{_name(shape)}Page",
+        {
+            "items": shape(many=True),
+            "next": serializers.CharField(allow_null=True, help_text="The cursor of the next page; null: the last."),
+        },
+    )
+    return extend_schema(parameters=[query], responses={200: page, **problems(_READING)}, **more)
+
+
+def reads(shape: Any, query: type[Query] | None = None, **more: Any) -> Callable[[View], View]:
+    parameters: Parameters = [query, ETAG_HEADER] if query else [ETAG_HEADER]
+    return extend_schema(parameters=parameters, responses={200: shape, **problems(_READING)}, **more)
+
+
+def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
+    """A POST that changes nothing."""
+    return extend_schema(request=request, responses={200: shape, **problems(_ASKING)}, **more)
+
+
+def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
+    responses = {201: shape, 200: OpenApiResponse(DryRunOut, "With `dry_run`."), **problems(_CHANGING)}
+    parameters: Parameters = [ChangeQuery, IDEMPOTENCY, REVISION_HEADER, ETAG_HEADER]
+    return extend_schema(request=request, parameters=parameters, responses=responses, **more)
+
+
+def changes(request: type[Strict], shape: Shape, *, needs_match: bool = False, **more: Any) -> Callable[[View], View]:
+    either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
+    refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
+    parameters: Parameters = [ChangeQuery, IF_MATCH if needs_match else MAYBE_MATCH, REVISION_HEADER, ETAG_HEADER]
+    return extend_schema(request=request, parameters=parameters, responses={200: either, **refusals}, **more)
+
+
+def removes(
+    query: type[RemovalQuery] = RemovalQuery, *, needs_match: bool = True, **more: Any
+) -> Callable[[View], View]:
+    responses = {
+        204: OpenApiResponse(description="It is gone."),
+        200: OpenApiResponse(DryRunOut, "With `dry_run`."),
+        **problems((*_CHANGING, 428) if needs_match else _CHANGING),
+    }
+    parameters: Parameters = [query, *([IF_MATCH] if needs_match else []), REVISION_HEADER]
+    return extend_schema(request=None, parameters=parameters, responses=responses, **more)
+
+
+def problems(statuses: Iterable[int]) -> dict[Any, OpenApiResponse]:
+    return {
+        (status, CONTENT_TYPE): OpenApiResponse(ProblemOut, _MEANINGS[status])
+        for status in sorted(statuses, key=HTTPStatus)
+    }
+
+
+def _name(shape: Shape) -> str:
+    return shape.__name__.removesuffix("Out")

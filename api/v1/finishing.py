@@ -1,0 +1,21 @@
+"""Last touches to the OpenAPI document: what the generator cannot know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.inputs import Strict
+
+
+def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    schemas = result["components"]["schemas"]
+    for name in _strict_names(Strict):
+        if name in schemas:
+            schemas[name]["additionalProperties"] = False
+    return result
+
+
+def _strict_names(kind: type[Strict]) -> set[str]:
+    """As the components are named: NewTenant is read as NewTenantRequest."""
+    found = {f"{kind.__name__}Request", f"Patched{kind.__name__}Request"}
+    return found.union(*(_strict_names(below) for below in kind.__subclasses__()))

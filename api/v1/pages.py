@@ -1,0 +1,104 @@
+"""The OpenAPI document as what the page of the documentation shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: str
+    required: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: str
+    text: str
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    id: str
+    method: str
+    path: str
+    text: str
+    parameters: list[Field]
+    body: list[Field]
+    answers: list[Answer]
+
+
+def operations(document: Mapping[str, Any]) -> dict[str, list[Operation]]:
+    """By resource, in the order of the document."""
+    found: dict[str, list[Operation]] = defaultdict(list)
+    for path, methods in document["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                found[path.split("/")[2]].append(_operation(document, path, method, methods[method]))
+    return dict(found)
+
+
+def _operation(document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]) -> Operation:
+    return Operation(
+        id=raw["operationId"],
+        method=method.upper(),
+        path=path,
+        text=raw.get("description", ""),
+        parameters=[_parameter(parameter) for parameter in raw.get("parameters", ())],
+        body=list(_body(document, raw.get("requestBody"))),
+        answers=[_answer(status, answer) for status, answer in raw["responses"].items()],
+    )
+
+
+def _parameter(raw: Mapping[str, Any]) -> Field:
+    return Field(raw["name"], f"{_type(raw['schema'])}, {raw['in']}", raw.get("required", False), _text(raw))
+
+
+def _body(document: Mapping[str, Any], raw: Mapping[str, Any] | None) -> Iterator[Field]:
+    for content in (raw or {}).get("content", {}).values():
+        shape = _resolved(document, content["schema"])
+        for name, field in shape.get("properties", {}).items():
+            yield Field(name, _type(field), name in shape.get("required", ()), _text(field))
+
+
+def _answer(status: str, raw: Mapping[str, Any]) -> Answer:
+    shapes = [_type(content["schema"]) for content in raw.get("content", {}).values() if "schema" in content]
+    return Answer(status, _text(raw), ", ".join(shapes))
+
+
+def _text(raw: Mapping[str, Any]) -> str:
+    return str(raw.get("description", ""))
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """In words: `string`, `list of Limit`, `one of keep, reset`."""
+    if "$ref" in schema:
+        return _name(schema["$ref"])
+    if "enum" in schema:
+        return "one of " + ", ".join(str(value) for value in schema["enum"])
+    for several in ("oneOf", "anyOf", "allOf"):
+        if several in schema:
+            return " or ".join(dict.fromkeys(_type(one) for one in schema[several]))
+    kind = schema.get("type", "anything")
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def _name(reference: str) -> str:
+    return reference.rpartition("/")[2]
+
+
+def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: Mapping[str, Any] = document["components"]["schemas"][_name(schema["$ref"])]
+    return found

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, changed, created, said
+from api.inputs import Choice, Fields, Reasoned, Text, Word, body
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.scoping import tenants_of
+from api.v1.described import changes, creates, lists, reads
+from quotas.models.policy import CARRIES
+from quotas.services import tenants as services
+from tenants.models import TENANT_NAME, WORD
+
+
+class TenantOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    label = serializers.CharField(help_text="The name people use.")  # type: ignore[assignment]
+    tier = serializers.CharField(source="tier.name")
+    timezone = serializers.CharField()
+    suspended = serializers.BooleanField()
+    suspended_reason = serializers.CharField()
+    created = serializers.DateTimeField()
+
+
+class NewTenant(Reasoned):
+    name = Word(TENANT_NAME)
+    tier = Word(WORD)
+    label = Text(max_length=services.LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
+    timezone = Text(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
+
+
+class TenantChange(Reasoned):
+    label = Text(max_length=services.LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
+    timezone = Text(max_length=64, required=False)
+
+
+class TenantMove(Reasoned):
+    tier = Word(WORD)
+    carry = Choice(choices=CARRIES, default="keep", help_text="What becomes of what was used.")
+
+
+class TenantQuery(PageQuery):
+    tier = serializers.CharField(required=False, max_length=63)
+    suspended = serializers.BooleanField(required=False)
+    order = order_field("name", "created")
+    search = search_field("the name or label")
+
+    orders = {"name": "name", "created": "number"}
+    lookups = {"tier": "tier__name", "suspended": "suspended"}
+    searched = ("name", "label")
+
+
+class TenantList(APIView):
+    @lists(TenantQuery, TenantOut)
+    def get(self, request: Request) -> Response:
+        return listed(request, TenantQuery, tenants_of(request), TenantOut)
+
+    @creates(NewTenant, TenantOut)
+    def post(self, request: Request) -> Response:
+        fields = body(NewTenant, request)
+        who = said(request, fields)
+        change = Change(lambda: services.tenant_create(**fields, **who), lambda row: tenant_shown(request, row.name))
+        return created(request, change, where=lambda row: reverse("v1:tenant", args=[row.name]))
+
+
+class TenantDetail(APIView):
+    @reads(TenantOut)
+    def get(self, request: Request, name: str) -> Response:
+        return shown(request, tenant_shown(request, name))
+
+    @changes(TenantChange, TenantOut, needs_match=True)
+    def patch(self, request: Request, name: str) -> Response:
+        return _change(request, name, services.tenant_update, body(TenantChange, request))
+
+
+class TenantMoveView(APIView):
+    @changes(TenantMove, TenantOut)
+    def post(self, request: Request, name: str) -> Response:
+        """To another tier."""
+        return _change(request, name, services.tenant_move, body(TenantMove, request))
+
+
+class TenantSuspend(APIView):
+    @changes(Reasoned, TenantOut)
+    def post(self, request: Request, name: str) -> Response:
+        """Every request of the tenant is denied until it is resumed."""
+        return _change(request, name, services.tenant_suspend, body(Reasoned, request))
+
+
+class TenantResume(APIView):
+    @changes(Reasoned, TenantOut)
+    def post(self, request: Request, name: str) -> Response:
+        return _change(request, name, services.tenant_resume, body(Reasoned, request))
+
+
+def tenant_shown(request: Request, name: str) -> dict[str, Any]:
+    return TenantOut(get_object_or_404(tenants_of(request), name=name)).data
+
+
+def _change(request: Request, name: str, service: Callable[..., Any], fields: Fields) -> Response:
+    def present(_: Any = None) -> dict[str, Any]:
+        return tenant_shown(request, name)
+
+    present()
+    who = said(request, fields)
+    return changed(request, Change(lambda: service(name=name, **fields, **who), present, present))

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, created, said
+from api.inputs import Reasoned, Word, body
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.v1.described import creates, lists, reads
+from quotas.services.tenants import tier_create
+from tenants.models import WORD, Tier
+
+
+class TierOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    created = serializers.DateTimeField()
+
+
+class NewTier(Reasoned):
+    name = Word(WORD)
+
+
+class TierQuery(PageQuery):
+    order = order_field("name", "created")
+    search = search_field("the name")
+
+    orders = {"name": "name", "created": "number"}
+    searched = ("name",)
+
+
+class TierList(APIView):
+    @lists(TierQuery, TierOut)
+    def get(self, request: Request) -> Response:
+        return listed(request, TierQuery, Tier.objects.all(), TierOut)
+
+    @creates(NewTier, TierOut)
+    def post(self, request: Request) -> Response:
+        fields = body(NewTier, request)
+        who = said(request, fields)
+        change = Change(lambda: tier_create(**fields, **who), lambda row: _tier(row.name))
+        return created(request, change, where=lambda row: reverse("v1:tier", args=[row.name]))
+
+
+class TierDetail(APIView):
+    @reads(TierOut)
+    def get(self, request: Request, name: str) -> Response:
+        return shown(request, _tier(name))
+
+
+def _tier(name: str) -> dict[str, Any]:
+    return TierOut(get_object_or_404(Tier, name=name)).data
