@@ -1,4 +1,4 @@
-"""/metrics, for this machine only."""
+"""/metrics, for this machine, and for tokens with the scope `metrics`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from ipaddress import ip_address
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django_prometheus.exports import ExportToDjangoView
 
+from api.auth import bearer_text
+from api.roles import TABLE
+from tenants.access import principal_of_text
+
 FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    if not from_this_machine(request):
-        return HttpResponseForbidden("The metrics are served to this machine only.\n", content_type="text/plain")
+    if not from_this_machine(request) and not has_token(request):
+        return HttpResponseForbidden(
+            "The metrics are served to this machine, and to tokens with the scope metrics.\n", content_type="text/plain"
+        )
     response: HttpResponse = ExportToDjangoView(request)
     return response
+
+
+def has_token(request: HttpRequest) -> bool:
+    principal = principal_of_text(bearer_text(request.headers.get("Authorization", "")))
+    return principal is not None and TABLE["metrics"]["GET"].admits(principal)
 
 
 def from_this_machine(request: HttpRequest) -> bool:

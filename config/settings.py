@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "dashboards.middleware.ContentSecurityPolicy",
+    "api.gate.Gate",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 TEMPLATES = [
@@ -94,6 +95,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
+LOGIN_URL = "dashboards:login"
+LOGIN_REDIRECT_URL = "dashboards:overview"
+LOGOUT_REDIRECT_URL = "dashboards:login"
+SESSION_COOKIE_AGE = 12 * 3600
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],

@@ -7,8 +7,8 @@ from config.health import healthz
 from config.metrics import metrics
 
 urlpatterns = [
-    path("healthz", healthz),
-    path("metrics", metrics),
+    path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("v1/", include("api.v1.urls")),
     path("", include("dashboards.urls")),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from tenants.models import ApiKey, Tenant, Tier
+from tenants.models import ApiKey, ApiToken, Membership, Tenant, Tier
 from tenants.readonly import ReadOnlyAdmin
 
 
@@ -25,4 +25,21 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     list_display = ["key_id", "tenant", "label", "created", "revoked_at"]
     list_select_related = ["tenant"]
     search_fields = ["key_id", "tenant__name"]
+    exclude = ["secret_hash"]
+
+
+@admin.register(Membership)
+class MembershipAdmin(ReadOnlyAdmin):
+    list_display = ["user", "role", "tenant"]
+    list_filter = ["role"]
+    list_select_related = ["user", "tenant"]
+    search_fields = ["user__username", "tenant__name"]
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    list_display = ["key_id", "label", "role", "scopes", "tenant", "author", "created", "revoked_at"]
+    list_filter = ["role"]
+    list_select_related = ["tenant"]
+    search_fields = ["key_id", "label"]
     exclude = ["secret_hash"]

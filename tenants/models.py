@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from tenants.constraints import json_is, named
+from tenants.constraints import json_is, named, one_of
 
 TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
 WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
 # A tenant's number is written in five digits of base 36 (quotas.limiter.keys).
 TENANT_NUMBERS = 36**5
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer", "looks at everything"
+    OPERATOR = "operator", "changes limits too"
+    APPROVER = "approver", "approves changes of others too"
+    OWNER = "owner", "decides who may do what, too"
+    TENANT = "tenant", "looks at one tenant only"
 
 
 class Tier(models.Model):
@@ -81,6 +90,61 @@ class ApiKey(models.Model):
             models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_key_scopes"),
             models.CheckConstraint(
                 condition=Q(revoked_at=None) | Q(revoked_at__gte=F("created")), name="api_key_revoked_after_created"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key_id
+
+
+class Membership(models.Model):
+    """What a person may do. A superuser is an owner without one; anybody else without one may do nothing."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="membership")
+    role = models.CharField(max_length=8, choices=Role.choices)
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="memberships")
+
+    class Meta:
+        ordering = ["user"]
+        constraints = [
+            one_of("role", Role.values, "membership_role"),
+            models.CheckConstraint(
+                condition=Q(role=Role.TENANT, tenant__isnull=False) | ~Q(role=Role.TENANT) & Q(tenant=None),
+                name="membership_of_one_tenant",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.role}"
+
+
+class ApiToken(models.Model):
+    """A machine's token: acts in a role, within its scopes; of the secret only an HMAC is kept."""
+
+    key_id = models.CharField(max_length=32, unique=True)
+    secret_hash = models.CharField(max_length=64, help_text="HMAC-SHA-256, hexadecimal")
+    label = models.CharField(max_length=200)
+    role = models.CharField(max_length=8, choices=Role.choices)
+    scopes = ArrayField(models.CharField(max_length=32))
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="api_tokens")
+    author = models.CharField(max_length=150)
+    created = models.DateTimeField(db_default=Now(), editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created"]
+        constraints = [
+            named("[a-z0-9]{8,32}", "api_token_id", "key_id"),
+            named("[0-9a-f]{64}", "api_token_secret_hash", "secret_hash"),
+            one_of("role", Role.values, "api_token_role"),
+            models.CheckConstraint(condition=~Q(label="") & ~Q(author=""), name="api_token_label_and_author"),
+            models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_token_scopes"),
+            models.CheckConstraint(
+                condition=Q(role=Role.TENANT, tenant__isnull=False) | ~Q(role=Role.TENANT) & Q(tenant=None),
+                name="api_token_of_one_tenant",
+            ),
+            models.CheckConstraint(
+                condition=Q(revoked_at=None) | Q(revoked_at__gte=F("created")), name="api_token_revoked_after_created"
             ),
         ]
 

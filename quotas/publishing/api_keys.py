@@ -1,28 +1,30 @@
 """The indexes of API keys, published apart, without a revision: a key works, and stops working, at once.
 
 S:k, on the tenant's shard: which key ids are registered (quotas.limiter.lua). S:i, on the shard of the secret's hash:
-whose a key is and what it may do (quotas.limiter.directory).
+whose a key is and what it may do (quotas.limiter.directory); there too stand the tokens of machines that may check.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import redis
 from django.db.models import QuerySet
 
 from quotas.limiter import keys
-from quotas.limiter.directory import MARKER, Credential
+from quotas.limiter.directory import EVERY_TENANT, MARKER, Credential
 from quotas.publishing.sheets import Sheet
-from tenants.models import ApiKey
+from tenants.access import CHECK
+from tenants.models import ApiKey, ApiToken
 
 
 class Row(NamedTuple):
     key_id: str
     secret_hash: str
     scopes: list[str]
-    number: int  # of the tenant
+    number: int | None  # of the tenant; None: not a tenant's key
     tenant: str
     is_valid: bool
 
@@ -54,16 +56,20 @@ class ApiKeyIndex:
             self._follow(changed)
 
     def _load(self) -> None:
-        rows = list(_read(ApiKey.objects.filter(revoked_at=None)))
-        self.registered.load((self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows)
+        rows = list(_read(ApiKey.objects.filter(revoked_at=None), ApiToken.objects.filter(revoked_at=None)))
+        self.registered.load(
+            (self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows if row.number is not None
+        )
         self.credentials.load((self._of_secret(row), row.secret_hash, row.entry) for row in rows)
         self._is_loaded = True
 
     def _follow(self, changed: Collection[str]) -> None:
+        named = ApiKey.objects.filter(key_id__in=changed), ApiToken.objects.filter(key_id__in=changed)
         with self._client.pipeline(transaction=False) as pipe:
-            for row in _read(ApiKey.objects.filter(key_id__in=changed)):
+            for row in _read(*named):
                 if row.is_valid:
-                    self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
+                    if row.number is not None:
+                        self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
                     self.credentials.put(pipe, self._of_secret(row), row.secret_hash, row.entry)
                 else:
                     self.credentials.remove(pipe, self._of_secret(row), row.secret_hash)
@@ -77,7 +83,17 @@ class ApiKeyIndex:
         return keys.shard_of(row.secret_hash, self._shards)
 
 
-def _read(found: QuerySet[ApiKey]) -> Iterator[Row]:
+def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[Row]:
+    return chain(_keys(api_keys), _tokens(tokens.filter(scopes__contains=[CHECK])))
+
+
+def _keys(found: QuerySet[ApiKey]) -> Iterator[Row]:
     fields = ("key_id", "secret_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
     for key_id, secret_hash, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
         yield Row(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)
+
+
+def _tokens(found: QuerySet[ApiToken]) -> Iterator[Row]:
+    fields = ("key_id", "secret_hash", "scopes", "tenant__name", "revoked_at")
+    for key_id, secret_hash, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        yield Row(key_id, secret_hash, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)

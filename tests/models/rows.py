@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
 
@@ -21,7 +22,7 @@ from quotas.models import (
     Policy,
     Revision,
 )
-from tenants.models import ApiKey, Tenant, Tier
+from tenants.models import ApiKey, ApiToken, Membership, Tenant, Tier
 
 BUCKET = {"algorithm": "token_bucket", "parameters": {"rate": 10, "per": "1s", "burst": 20}}
 
@@ -44,6 +45,11 @@ def make_rows() -> dict[str, models.Model]:
     rows["tenant2"] = Tenant.objects.create(name="bolt", tier=rows["tier"])
     rows["apikey"] = _api_key(rows["tenant"], "a")
     rows["apikey2"] = _api_key(rows["tenant"], "b")
+    rows["apitoken"] = _api_token("c")
+    rows["apitoken2"] = _api_token("d")
+    rows["user"], rows["user2"] = (User.objects.create(username=name, password="!") for name in ("alice", "bob"))
+    rows["membership"] = Membership.objects.create(user=rows["user"], role="viewer")
+    rows["membership2"] = Membership.objects.create(user=rows["user2"], role="tenant", tenant=rows["tenant"])
     rows["endpoint"] = Endpoint.objects.create(number=1, name="rides:get", method="GET", path="/rides")
     rows["endpoint2"] = Endpoint.objects.create(number=2, name="rides:list", method="GET", path="/lists")
     rows["policy"] = Policy.objects.create(name="pro-get", tier=rows["tier"], endpoint=rows["endpoint"])
@@ -72,6 +78,12 @@ def _revision(number: int) -> Revision:
 
 def _api_key(tenant: Tenant, letter: str) -> ApiKey:
     return ApiKey.objects.create(tenant=tenant, key_id=letter * 16, secret_hash="0" * 64, scopes=["check"])
+
+
+def _api_token(letter: str) -> ApiToken:
+    return ApiToken.objects.create(
+        key_id=letter * 16, secret_hash="0" * 64, label="a pipeline", role="viewer", scopes=["read"], author="ann"
+    )
 
 
 def _limit(rows: dict[str, Any], name: str) -> Limit:

@@ -38,6 +38,25 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "api_key_secret_hash": [Bad("apikey", "secret_hash = 'the secret itself'")],
     "api_key_scopes": [Bad("apikey", "scopes = '{}'")],
     "api_key_revoked_after_created": [Bad("apikey", "revoked_at = created - interval '1 second'")],
+    "tenants_apitoken_key_id_key": [Bad("apitoken", "key_id = 'dddddddddddddddd'")],
+    "api_token_id": [Bad("apitoken", "key_id = 'short'")],
+    "api_token_secret_hash": [Bad("apitoken", "secret_hash = 'the secret itself'")],
+    "api_token_role": [Bad("apitoken", "role = 'root'")],
+    "api_token_label_and_author": [Bad("apitoken", "label = ''"), Bad("apitoken", "author = ''")],
+    "api_token_scopes": [Bad("apitoken", "scopes = '{}'")],
+    "api_token_of_one_tenant": [
+        Bad("apitoken", "role = 'tenant'"),
+        Bad("apitoken", "tenant_id = (SELECT max(number) FROM tenants_tenant)"),
+    ],
+    "api_token_revoked_after_created": [Bad("apitoken", "revoked_at = created - interval '1 second'")],
+    "tenants_membership_user_id_key": [
+        Bad("membership", "user_id = (SELECT id FROM auth_user WHERE username = 'bob')")
+    ],
+    "membership_role": [Bad("membership", "role = 'root'")],
+    "membership_of_one_tenant": [
+        Bad("membership", "role = 'tenant'"),
+        Bad("membership", "tenant_id = (SELECT max(number) FROM tenants_tenant)"),
+    ],
     "endpoint_name": [Bad("endpoint", "name = 'rides'"), Bad("endpoint", "name = 'rides:*'")],
     "quotas_endpoint_name_key": [Bad("endpoint", "name = 'rides:list'")],
     "endpoint_number": [Bad("endpoint2", "number = 0"), Bad("endpoint2", "number = 46656")],

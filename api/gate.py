@@ -1,0 +1,99 @@
+"""The one gate before every route: who is it, may they (api.roles), and what do they see (tenants.isolation)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render, resolve_url
+from django.urls import Resolver404, resolve
+
+from api import roles
+from api.auth import BadToken, authenticate, principal_set
+from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
+from tenants.access import Principal
+
+logger = logging.getLogger(__name__)
+
+API: Final = "/v1/"
+RETRY_SECONDS: Final = 1
+
+
+class Gate:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:
+            view_name = resolve(request.path_info).view_name
+        except Resolver404:
+            return self.get_response(request)
+        rules = roles.rules_of(view_name)
+        rule = roles.rule_of(rules or {}, request.method or "")
+        if rule is not None and rule.is_open:
+            return self.get_response(request)
+        if rules and rule is None and any(other.is_open for other in rules.values()):
+            return refused(_not_allowed(rules))
+        return self._guarded(request, rules, rule)
+
+    def _guarded(self, request: HttpRequest, rules: roles.Rules | None, rule: roles.Rule | None) -> HttpResponse:
+        try:
+            principal = authenticate(request)
+        except BadToken:
+            return refused(unauthorised("The token is unknown or revoked; send a valid one."))
+        except (OperationalError, InterfaceError) as error:
+            logger.warning("nobody can be let in: %s", error)
+            return _without_database(request)
+        if principal is None:
+            return _without_login(request)
+        problem = _objection(principal, rules, rule)
+        if problem is not None:
+            return refused(problem)
+        principal_set(request, principal)
+        return self.get_response(request)
+
+
+def _objection(principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None) -> Problem | None:
+    if rules is None:
+        return forbidden("forbidden", "Nobody may use this route: it has no row in the table of roles.")
+    if rule is None:
+        return _not_allowed(rules)
+    if principal.role not in rule.roles:
+        needed = ", ".join(sorted(rule.roles))
+        return forbidden("forbidden", f"The role {principal.role} may not do this; it takes one of: {needed}.")
+    if rule.scope not in principal.scopes:
+        return forbidden("scope-missing", f"This token lacks the scope {rule.scope}; use one that has it.")
+    return None
+
+
+def _not_allowed(rules: roles.Rules) -> Problem:
+    allowed = ", ".join(sorted(rules)) or "none"
+    detail = f"This route does not take the method; it takes {allowed}."
+    return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, headers={"Allow": ", ".join(rules)})
+
+
+def _without_login(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith(API):
+        return refused(unauthorised("Nobody is signed in; send Authorization: Bearer hr_…, or sign in."))
+    if request.user.is_authenticated:
+        return refused(forbidden("no-role", "This account has no role yet; ask an owner to give it one."))
+    return redirect_to_login(request.get_full_path(), resolve_url(settings.LOGIN_URL))
+
+
+def _without_database(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith(API):
+        detail = "The database cannot be reached at the moment; try again in a second."
+        headers = {"Retry-After": str(RETRY_SECONDS)}
+        return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=headers))
+    return render(request, "dashboards/unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def refused(problem: Problem) -> HttpResponse:
+    headers = {**problem.headers, "Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
+    return HttpResponse(problem.body(), status=problem.status, headers=headers)

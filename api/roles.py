@@ -1,0 +1,124 @@
+"""Who may do what: every route by its url name and method. What does not stand here is denied to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tenants.access import APPROVE, METRICS, READ, WRITE, Principal
+from tenants.models import Role
+
+NOBODY: Final[frozenset[str]] = frozenset()
+OWNERS: Final = frozenset({Role.OWNER.value})
+APPROVERS: Final = OWNERS | {Role.APPROVER.value}
+OPERATORS: Final = APPROVERS | {Role.OPERATOR.value}
+STAFF: Final = OPERATORS | {Role.VIEWER.value}
+EVERYBODY: Final = STAFF | {Role.TENANT.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    roles: frozenset[str]
+    scope: str  # what a machine's token needs besides its role
+    is_open: bool = False  # no login: whoever can reach the server
+
+    def admits(self, principal: Principal) -> bool:
+        return principal.role in self.roles and self.scope in principal.scopes
+
+
+Rules = Mapping[str, Rule]  # by method
+
+OPEN: Final = Rule(EVERYBODY, READ, is_open=True)
+
+
+def reads(roles: frozenset[str]) -> Rule:
+    return Rule(roles, READ)
+
+
+def writes(roles: frozenset[str]) -> Rule:
+    return Rule(roles, WRITE)
+
+
+def approves(roles: frozenset[str]) -> Rule:
+    return Rule(roles, APPROVE)
+
+
+TABLE: Final[Mapping[str, Rules]] = {
+    # The machine itself. /metrics looks at the caller's address too (config.metrics).
+    "healthz": {"GET": OPEN},
+    "metrics": {"GET": Rule(STAFF, METRICS, is_open=True)},
+    # Pages.
+    "dashboards:login": {"GET": OPEN, "POST": OPEN},
+    "dashboards:logout": {"POST": reads(EVERYBODY)},
+    "dashboards:overview": {"GET": reads(STAFF)},
+    # Django's admin asks for `is_staff` besides. Its own login would be a second door.
+    "admin:login": {},
+    "admin:*": {"GET": reads(OWNERS), "POST": writes(OWNERS)},
+    # The REST API.
+    "v1:schema": {"GET": reads(EVERYBODY)},
+    "v1:docs": {"GET": reads(EVERYBODY)},
+    "v1:tiers": {"GET": reads(STAFF), "POST": writes(OPERATORS)},
+    "v1:tier": {"GET": reads(STAFF)},
+    "v1:tenants": {"GET": reads(EVERYBODY), "POST": writes(OPERATORS)},
+    "v1:tenant": {"GET": reads(EVERYBODY), "PATCH": writes(OPERATORS)},
+    "v1:tenant-move": {"POST": writes(OPERATORS)},
+    "v1:tenant-suspend": {"POST": writes(OPERATORS)},
+    "v1:tenant-resume": {"POST": writes(OPERATORS)},
+    "v1:tenant-limits": {"GET": reads(EVERYBODY)},
+    "v1:tenant-reset": {"POST": writes(OPERATORS)},
+    "v1:api-keys": {"GET": reads(EVERYBODY), "POST": writes(OPERATORS)},
+    "v1:api-key": {"GET": reads(EVERYBODY)},
+    "v1:api-key-revoke": {"POST": writes(OPERATORS)},
+    "v1:endpoints": {"GET": reads(EVERYBODY), "POST": writes(OPERATORS)},
+    "v1:endpoint": {"GET": reads(EVERYBODY), "PATCH": writes(OPERATORS), "DELETE": writes(OPERATORS)},
+    "v1:policies": {"GET": reads(STAFF), "POST": writes(OPERATORS)},
+    "v1:policy": {
+        "GET": reads(STAFF),
+        "PUT": writes(OPERATORS),
+        "PATCH": writes(OPERATORS),
+        "DELETE": writes(OPERATORS),
+    },
+    "v1:policy-limit": {
+        "GET": reads(STAFF),
+        "PUT": writes(OPERATORS),
+        "PATCH": writes(OPERATORS),
+        "DELETE": writes(OPERATORS),
+    },
+    "v1:overrides": {"GET": reads(EVERYBODY), "POST": writes(OPERATORS)},
+    "v1:override": {"GET": reads(EVERYBODY)},
+    "v1:override-cancel": {"POST": writes(OPERATORS)},
+    "v1:revisions": {"GET": reads(STAFF)},
+    "v1:revision": {"GET": reads(STAFF)},
+    "v1:revision-diff": {"GET": reads(STAFF)},
+    "v1:revision-rollback": {"POST": writes(OPERATORS)},
+    "v1:revision-revert": {"POST": writes(OPERATORS)},
+    "v1:explain": {"POST": reads(EVERYBODY)},
+    "v1:bypasses": {"GET": reads(STAFF), "POST": writes(OPERATORS)},
+    "v1:bypass": {"GET": reads(STAFF), "DELETE": writes(OPERATORS)},
+    "v1:audit": {"GET": reads(STAFF)},
+    "v1:document": {"GET": reads(STAFF)},
+    "v1:document-schema": {"GET": reads(EVERYBODY)},
+    "v1:document-validate": {"POST": reads(STAFF)},
+    "v1:document-plan": {"POST": reads(STAFF)},
+    "v1:document-apply": {"POST": writes(OPERATORS)},
+}
+
+
+def rules_of(view_name: str) -> Rules | None:
+    """None: the route is not declared."""
+    if view_name in TABLE:
+        return TABLE[view_name]
+    namespace, colon, _ = view_name.rpartition(":")
+    return TABLE.get(f"{namespace}:*") if colon else None
+
+
+def rule_of(rules: Rules, method: str) -> Rule | None:
+    """HEAD is a GET; OPTIONS is for whoever may use the route in some way."""
+    if method == "OPTIONS" and rules:
+        return Rule(_union(rule.roles for rule in rules.values()), READ, any(r.is_open for r in rules.values()))
+    return rules.get("GET" if method == "HEAD" else method)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return NOBODY.union(*sets)

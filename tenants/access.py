@@ -1,0 +1,90 @@
+"""Who acts, and which tenants they see: the only look-ups that are scoped to a tenant.
+
+Somebody of one tenant asks for another's row and hears that it is not there, not that it is forbidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.db.models import Model, QuerySet
+from django.http import Http404
+
+from tenants.keys import KeyText
+from tenants.models import ApiKey, ApiToken, Membership, Role, Tenant
+
+READ: Final = "read"
+WRITE: Final = "write"
+APPROVE: Final = "approve"
+CHECK: Final = "check"
+METRICS: Final = "metrics"
+SCOPES: Final = (READ, WRITE, APPROVE, CHECK, METRICS)
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A person or a machine that has proved who it is."""
+
+    actor: str  # as revisions and the audit name it
+    role: str
+    scopes: frozenset[str] = frozenset(SCOPES)
+    tenant: Tenant | None = None  # sees this one only
+    user: User | None = None  # None: a machine
+
+    @property
+    def is_machine(self) -> bool:
+        return self.user is None
+
+
+def principal_of_user(user: AbstractBaseUser | AnonymousUser | None) -> Principal | None:
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    if user.is_superuser:
+        return Principal(user.get_username(), Role.OWNER, user=user)
+    membership = Membership.objects.select_related("tenant").filter(user=user).first()
+    if membership is None:
+        return None
+    return Principal(user.get_username(), membership.role, tenant=membership.tenant, user=user)
+
+
+def principal_of_text(text: str) -> Principal | None:
+    """Of a machine's token; or of a tenant's API key, which is that tenant's user within its scopes."""
+    key = KeyText.parse(text)
+    if key is None:
+        return None
+    token = ApiToken.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
+    if token is not None:
+        return _of_token(token) if key.matches(token.secret_hash) else None
+    row = ApiKey.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
+    return _of_key(row) if row is not None and key.matches(row.secret_hash) else None
+
+
+def _of_token(token: ApiToken) -> Principal:
+    return Principal(f"token {token.key_id}", token.role, frozenset(token.scopes), token.tenant)
+
+
+def _of_key(key: ApiKey) -> Principal:
+    return Principal(f"key {key.key_id}", Role.TENANT, frozenset(key.scopes), key.tenant)
+
+
+def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:
+    """Of rows that belong to a tenant, those that the principal may see; `path` leads from a row to its tenant."""
+    if principal.tenant is None:
+        return rows
+    wanted: dict[str, Any] = {path: principal.tenant}
+    return rows.filter(**wanted)
+
+
+def tenants_of(principal: Principal) -> QuerySet[Tenant]:
+    return scoped(principal, Tenant.objects.all(), "pk")
+
+
+def tenant_get(principal: Principal, name: str) -> Tenant:
+    tenant = tenants_of(principal).select_related("tier").filter(name=name).first()
+    if tenant is None:
+        raise Http404
+    return tenant

@@ -1,0 +1,38 @@
+"""Who the tests of access are about: alice and bob work here, charlie is a stranger; acme and bolt are tenants."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.test import Client
+
+from quotas.services.tokens import token_issue
+from tenants.access import SCOPES
+from tenants.models import Membership, Role, Tenant
+
+STAFF = (Role.VIEWER.value, Role.OPERATOR.value, Role.APPROVER.value, Role.OWNER.value)
+
+
+def person(name: str, role: str | None = None, tenant: str | None = None) -> User:
+    """Without a password: they are signed in by force. No role: somebody who was never given one."""
+    user, _ = User.objects.get_or_create(username=name, defaults={"password": "!"})
+    if role is not None:
+        owner = None if tenant is None else Tenant.objects.get(name=tenant)
+        Membership.objects.update_or_create(user=user, defaults={"role": role, "tenant": owner})
+    return user
+
+
+def signed_in(name: str, role: str | None = None, tenant: str | None = None) -> Client:
+    client = Client()
+    client.force_login(person(name, role, tenant))
+    return client
+
+
+def token(role: str = "viewer", *scopes: str, tenant: str | None = None) -> str:
+    issued = token_issue(
+        label="a test", role=role, scopes=scopes or SCOPES, tenant=tenant, author="alice", reason="a test"
+    )
+    return str(issued.text)
+
+
+def machine(text: str) -> Client:
+    return Client(headers={"authorization": f"Bearer {text}"})

@@ -1,0 +1,107 @@
+"""Nobody passes unless the table of roles says so."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import include, path
+
+from config.urls import urlpatterns as real_patterns
+from tests.access.people import STAFF, machine, person, signed_in, token
+
+pytestmark = pytest.mark.django_db
+
+
+def undeclared(request: object) -> None:
+    raise AssertionError("nobody may reach this")
+
+
+urlpatterns = [
+    *real_patterns,
+    path("v1/new", undeclared, name="new"),
+    path("section/", include(([path("new", undeclared, name="new")], "section"))),
+    path("nameless", undeclared),
+]
+
+
+def test_the_overview_needs_a_login_and_comes_back_after_it() -> None:
+    response = Client().get("/?span=1h")
+    assert response.status_code == 302
+    assert response.headers["Location"] == "/login?next=/%3Fspan%3D1h"
+
+
+@pytest.mark.parametrize("role", STAFF)
+def test_people_who_work_here_see_it(role: str) -> None:
+    assert signed_in("alice", role).get("/").status_code == 200
+
+
+def test_somebody_without_a_role_sees_nothing() -> None:
+    response = signed_in("charlie").get("/")
+    assert response.status_code == 403
+    assert response.json()["code"] == "no-role"
+
+
+def test_a_superuser_is_an_owner_and_nobody_once_inactive() -> None:
+    alice = person("alice")
+    alice.is_superuser = True
+    alice.save()
+    client = Client()
+    client.force_login(alice)
+    assert client.get("/").status_code == 200
+    alice.is_active = False
+    alice.save()
+    assert client.get("/").status_code == 302
+
+
+@pytest.mark.urls("tests.access.test_gate")
+@pytest.mark.parametrize("address", ["/v1/new", "/section/new", "/nameless"])
+@pytest.mark.parametrize("role", STAFF)
+def test_a_new_route_denies_everybody(role: str, address: str) -> None:
+    for client in (signed_in("alice", role), machine(token(role))):
+        for method in ("get", "post", "options", "head"):
+            assert getattr(client, method)(address).status_code == 403
+
+
+@pytest.mark.urls("tests.access.test_gate")
+def test_a_new_route_denies_strangers() -> None:
+    assert Client().get("/v1/new").status_code == 401
+    assert Client().get("/section/new").status_code == 302
+
+
+def test_health_is_open_and_takes_no_other_method() -> None:
+    assert Client().get("/healthz").status_code in (200, 503)
+    response = Client().post("/healthz")
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET")
+
+
+def test_a_method_without_a_row_is_refused_with_those_that_have_one() -> None:
+    response = signed_in("alice", "owner").delete("/")
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET")
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "hr_" + "0" * 16 + "_" + "0" * 64])
+def test_a_wrong_token_counts_alone_even_beside_a_session(text: str) -> None:
+    response = signed_in("alice", "owner").get("/", headers={"authorization": f"Bearer {text}"})
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert response.headers["Content-Type"] == "application/problem+json"
+
+
+def test_a_token_does_what_its_role_and_its_scopes_both_allow() -> None:
+    assert machine(token("viewer", "read")).get("/").status_code == 200
+    response = machine(token("owner", "write", "check")).get("/")
+    assert (response.status_code, response.json()["code"]) == (403, "scope-missing")
+
+
+def test_metrics_are_for_this_machine_and_for_tokens_with_their_scope() -> None:
+    assert Client().get("/metrics").status_code == 200
+    assert Client().get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
+    assert machine(token("viewer", "metrics")).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 200
+    assert machine(token("viewer", "read")).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
+
+
+def test_the_admin_is_for_owners_and_has_no_login_of_its_own() -> None:
+    assert signed_in("bob", "operator").get("/admin/").status_code == 403
+    assert Client().get("/admin/").headers["Location"] == "/login?next=/admin/"
+    assert Client().post("/admin/login/", {"username": "alice", "password": "x"}).status_code == 302
+    assert signed_in("alice", "owner").post("/admin/login/").status_code == 405
