@@ -206,5 +206,5 @@ def parse_denials(tenant: int, items: Iterable[bytes], unreadable: Quotes) -> It
 
 
 def values_of(record: bytes) -> bytes:
-    """`<scope>:<subject>:<alternative>:<values>` gives the values; the tenant as a whole has none."""
-    return record.rpartition(b":")[2] if b":" in record else b""
+    """`[:<scope>]/<subject>:[<alternative>:]<values>` gives the values; the tenant as a whole has none."""
+    return record.partition(b"/")[2].rpartition(b":")[2]

@@ -90,7 +90,7 @@ def test_the_last_denials_of_a_tenant_are_kept(world: World) -> None:
     kept = items(world, keys.denials(SHARD, "00001"))
     assert 100 <= len(kept) <= 128
     limit = base36(world.numbers["a"])
-    assert kept[0] == f"{NOW_US} 001 {limit} limit 1 {SECOND_US} 1 0:ip:a:1.2.3.4"
+    assert kept[0] == f"{NOW_US} 001 {limit} limit 1 {SECOND_US} 1 /ip:1.2.3.4"
     assert 0 < world.client.pttl(keys.denials(SHARD, "00001")) <= 7 * 86_400_000
 
 

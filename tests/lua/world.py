@@ -141,7 +141,7 @@ class World:
         return {name.decode()[9:]: int(value) for name, value in found.items() if name != b"_"}
 
 
-_STATE = re.compile(rb"^hr:\{\d+\}:\w{5}:|^hr:\{all\}:g")
+_STATE = re.compile(rb"^hr:\{\d+\}:\w{5}([:/]|$)|^hr:\{all\}:g")
 
 
 def times(count: int, cost: int = 1) -> int:

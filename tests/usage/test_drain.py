@@ -110,7 +110,7 @@ def test_denials_are_copied_once_and_without_their_subject(valkey: redis.Redis) 
     now_us = valkey.time()[0] * 1_000_000
     key = keys.denials(0, keys.tenant_number(64))
     for i in range(3):
-        valkey.lpush(key, f"{now_us + i} 001 3 limit 1 250000 12 001:key:a:secret-key")
+        valkey.lpush(key, f"{now_us + i} 001 3 limit 1 250000 12 :001/key:secret-key")
         count(valkey, [Hit(64, outcome="d", limit=3)])
         drain(valkey)
     rows = Denial.objects.order_by("at")

@@ -179,7 +179,7 @@ def test_arrivals_are_read_and_garbage_among_them_counted() -> None:
 def test_denials_are_read_with_the_values_of_their_subject() -> None:
     unreadable = Quotes()
     items = [
-        b"1790000003123456 001 2s limit 5 250000 12 001:key:a:k_77",
+        b"1790000003123456 001 2s limit 5 250000 12 :001/key:k_77",
         b"1790000003123456 000 - suspended 1 -1 12 ",
         b"1790000003123456 001 2s limit 5 250000 12 0",
         b"1790000003123456 001 2s limit 5 250000",

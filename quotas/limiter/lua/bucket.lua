@@ -5,7 +5,9 @@
 -- It leaves in `out` the state to keep: charged if admitted, as it was otherwise. A state that only
 -- a clock gone back can explain is mended in `state` itself, and `state.mended` set.
 -- All products stay below 2^53 (validation), so floor and ceil of quotients are exact.
-local bucket = { format = 'dI4', width = 2, zero = { 0, 0 } }
+local bucket = { format = 'I7I4', compact = 'I7B', width = 2 }
+
+function bucket.fits(limit) return limit.Q <= 256 end
 
 function bucket.prepare(limit)
   limit.full = limit.n * limit.P

@@ -1,7 +1,9 @@
 -- Kernel of calendar_quota (q). Parameters: n = limit, K = id of the calendar, a sorted list of period
 -- boundaries in whole UTC seconds (compiled ahead: Lua knows no time zones).
 -- State: start of the period in seconds, count. Contract of the functions: bucket.lua.
-local calendar = { format = 'dd', width = 2, zero = { 0, 0 } }
+local calendar = { format = 'I5I7', compact = 'I5I4', width = 2 }
+
+function calendar.fits(limit) return limit.n < 4294967296 end
 
 -- The period holding `now`: start and end in seconds. Past the last boundary the last period goes on.
 local function period(limit, now)

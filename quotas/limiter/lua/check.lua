@@ -62,7 +62,7 @@ local function state_of(group, i, text, now, record_key, beside)
     heads[i] = head
     return { unpack_struct(group.format, text, group.start) }
   end
-  heads[i] = byte(text, 1) == 2 and group.marked or group.plain
+  heads[i] = record.is_sampled(text) and group.marked or group.plain
   return record.adopt(group, text, now, record_key)
 end
 
@@ -259,7 +259,7 @@ local function settle_denied(shard, header, number, endpoint, plan, records, new
   local touched = write_denied(plan, header, records, cost, now, holder)
   if newcomers then H.newcomers.charge(newcomers, touched, now) end
   account.count(shard, header.usage_key, now, number, endpoint, LETTERS[reason] .. denied.id, cost)
-  local subject = sub(records[denied.i], #shard + 8)
+  local subject = keys.subject_of(records[denied.i], shard, denied.group)
   account.denial(shard, number, endpoint, now, denied.id, reason, cost, denied.retry, header.revision, subject)
 end
 
@@ -365,7 +365,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
   for i = 1, #groups do call('SET', records[i], fresh[i], 'PX', groups[i].ttl) end
   count_usage(shard, header.usage_key, now, number, endpoint, 'a', cost)
   local sampled = plan.sampled
-  if sampled and byte(fresh[sampled], 1) == 2 then
+  if sampled and record.is_sampled(fresh[sampled]) then
     account.arrival(shard, number .. endpoint, records[sampled], now, cost, 'a')
   end
   return {

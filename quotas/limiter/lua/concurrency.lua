@@ -1,7 +1,7 @@
 -- Kernel of concurrency (c). Parameters: n = limit, H = hold in µs. Always counts 1, whatever the cost.
 -- State: a sorted set holder → expiry in µs under <record key>:h:<limit id>; nothing in the record.
 -- `holder` is the caller's id, so that a lost reply can still be released; the same holder again renews.
-local concurrency = { format = '', width = 0, zero = {}, holders = true }
+local concurrency = { format = '', width = 0, holders = true }
 
 local function held(key, now, holder)
   local others = call('ZCOUNT', key, format('(%.0f', now), '+inf')

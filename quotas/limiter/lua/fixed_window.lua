@@ -1,6 +1,8 @@
 -- Kernel of fixed_window (f). Parameters: n = limit, W = window in µs, aligned to the epoch.
 -- State: window index, count. Contract of the functions: bucket.lua.
-local fixed = { format = 'dd', width = 2, zero = { 0, 0 } }
+local fixed = { format = 'I6I7', compact = 'I6I4', width = 2 }
+
+function fixed.fits(limit) return limit.n < 4294967296 end
 
 -- The window and count that hold now. A stored window ahead of the clock by one is still the
 -- current one (adopting the earlier would admit twice); further ahead, its count moves here.

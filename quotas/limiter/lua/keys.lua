@@ -93,10 +93,25 @@ local function subject(group, dimensions)
   end
 end
 
+-- The parts of a group's keys that do not depend on the request: `:<scope>` (nothing for `*`), and behind
+-- it `/<definition>:` or, if there are alternatives, `/<definition>:<letter>:`.
+function keys.prepare(group)
+  group.scope, group.paths = group.c == '0' and '' or ':' .. group.c, {}
+  local alternatives = group.d or {}
+  for a = 1, #alternatives do
+    local letter = #alternatives > 1 and string.char(96 + a) .. ':' or ''
+    group.paths[a] = group.scope .. '/' .. group.t .. ':' .. letter
+  end
+  -- A path too long for a plain key goes the way that bounds it.
+  if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then
+    group.single, group.path = group.d[1][1], group.paths[1]
+  end
+end
+
 -- Kept within 100 bytes; 128 with the suffix of a ring or of holders.
 local function bounded(owner, path, value)
   if #owner + #path + #value <= 100 then return owner .. path .. value end
-  return owner .. ':#' .. sha1hex(path .. value)
+  return owner .. '/#' .. sha1hex(path .. value)
 end
 
 -- A record's key: owner, scope, and unless it is the owner's as a whole, definition, alternative and values.
@@ -106,6 +121,11 @@ function keys.record(owner, group, dimensions)
 end
 
 function keys.overflow(owner, group) return bounded(owner, group.paths[1], '*') end
+
+-- What a record's key says behind its owner.
+function keys.subject_of(record, shard, group)
+  return sub(record, (group.a and #keys.EVERYONE or #shard + 6) + 1)
+end
 
 function keys.ring(record, limit) return record .. ':l:' .. limit.id end
 function keys.holders(record, limit) return record .. ':h:' .. limit.id end

@@ -48,16 +48,8 @@ local function prepare_group(group, calendars)
   for _, limit in ipairs(group.l) do
     if not prepare_limit(limit, calendars) then return false end
   end
-  group.scope = ':' .. group.c
   group.ttl = format('%d', group.ttl)
-  group.paths = {}
-  for a = 1, #(group.d or {}) do
-    group.paths[a] = group.scope .. ':' .. group.t .. ':' .. string.char(96 + a) .. ':'
-  end
-  -- A path too long for a plain key goes the way that bounds it.
-  if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then
-    group.single, group.path = group.d[1][1], group.paths[1]
-  end
+  H.keys.prepare(group)
   H.record.prepare(group)
   return true
 end

@@ -1,22 +1,42 @@
 -- A record: one string per (scope, subject) that holds the state of every limit of that scope.
--- Layout: 1 byte sampled or not ('\1' / '\2'), 1 byte number of limits, per limit 2 bytes id, 4 bytes
--- generation, 1 byte kind; then the numbers of each limit as its kernel's format says.
+-- Layout: 1 byte number of limits (+ 128: the subject is sampled), per limit 2 bytes id, 3 bytes generation
+-- and 1 byte form; then the numbers of each limit as its form says.
 -- A header equal to the plan's is unpacked at once; otherwise the limits are mapped by id, and where
 -- the generation differs their units are carried over to the new parameters.
 local record = {}
 H.record = record
 
+local GENERATIONS = 16777216 -- told apart in 3 bytes
+local SAMPLED = 128
+
+-- A form is a kind's letter, as a capital where its smaller numbers are kept in fewer bytes.
+local function form_of(limit)
+  local kernel = limit.kernel
+  if kernel.compact and kernel.fits(limit) then return limit.k:upper() end
+  return limit.k
+end
+
+local function format_of(form)
+  local kind = form:lower()
+  local kernel = H.kinds[kind]
+  return kernel and (form == kind and kernel.format or kernel.compact), kernel, kind
+end
+
 -- Called once per decoded plan.
 function record.prepare(group)
-  local header, formats, o = string.char(#group.l), '<', 1
+  local header, formats, o = '', '<', 1
   for _, limit in ipairs(group.l) do
-    header = header .. pack('>I2I4', limit.i, limit.h) .. limit.k
-    formats = formats .. limit.kernel.format
+    local form = form_of(limit)
+    limit.h = limit.h % GENERATIONS
+    for _, past in ipairs(limit.generations) do past.h = past.h % GENERATIONS end
+    header = header .. pack('>I2I3', limit.number, limit.h) .. form
+    formats = formats .. format_of(form)
     limit.o = o
     o = o + limit.kernel.width
   end
-  group.plain, group.marked, group.format = '\1' .. header, '\2' .. header, formats
-  group.last, group.start, group.numbers = #header + 1, #header + 2, o - 1
+  local count = #group.l
+  group.plain, group.marked = string.char(count) .. header, string.char(count + SAMPLED) .. header
+  group.format, group.last, group.start, group.numbers = formats, #header + 1, #header + 2, o - 1
   group.zeros = record.fresh(group)
 end
 
@@ -26,24 +46,23 @@ function record.fresh(group)
   return state
 end
 
+function record.is_sampled(text) return byte(text, 1) >= SAMPLED end
+
 -- Old limits of a foreign record by id: generation, kind and the offset of its numbers.
 local function parse(text)
-  local found = {}
-  local count = byte(text, 2)
-  local format_ = '<'
-  local offset = 1
+  local found, formats, offset = {}, '<', 1
+  local count = byte(text, 1) % SAMPLED
   for i = 1, count do
-    local at = 3 + (i - 1) * 7
-    local id, generation = unpack_struct('>I2I4', text, at)
-    local kind = sub(text, at + 6, at + 6)
-    local kernel = H.kinds[kind]
-    if not kernel then return {}, {} end
+    local at = 2 + (i - 1) * 6
+    local id, generation = unpack_struct('>I2I3', text, at)
+    local format_, kernel, kind = format_of(sub(text, at + 5, at + 5))
+    if not format_ then return {}, {} end
     found[id] = { generation = generation, kind = kind, offset = offset }
-    format_ = format_ .. kernel.format
+    formats = formats .. format_
     offset = offset + kernel.width
   end
   if count == 0 then return found, {} end
-  return found, { unpack_struct(format_, text, 3 + count * 7) }
+  return found, { unpack_struct(formats, text, 2 + count * 6) }
 end
 
 -- Walks from the generation the record was written with to the plan's, one change after another.
@@ -119,6 +138,6 @@ end
 
 function record.write(group, key, state, text)
   record.mend_rings(group, key, state)
-  local head = byte(text, 1) == 2 and group.marked or group.plain
+  local head = record.is_sampled(text) and group.marked or group.plain
   call('SET', key, head .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
 end

@@ -1,7 +1,9 @@
 -- Kernel of sliding_counter (s). Parameters: n = limit, W = window in µs, aligned to the epoch.
 -- State: window index, count of this window, count of the one before. Contract: bucket.lua.
 -- Admits iff cur·W + prev·(W − elapsed) + cost·W <= n·W; n·W < 2^52, so every sum is exact.
-local counter = { format = 'ddd', width = 3, zero = { 0, 0, 0 } }
+local counter = { format = 'I6I7I7', compact = 'I6I4I4', width = 3 }
+
+function counter.fits(limit) return limit.n < 4294967296 end
 
 local function current(limit, state, o, now)
   local W = limit.W

@@ -3,7 +3,7 @@
 -- n doubles beside the record, under <record key>:l:<limit id>; one entry per unit of cost, oldest first.
 -- Contract of the functions: bucket.lua; in addition `key` is the ring's, and `write` keeps an admission.
 -- Reads the ring with GETRANGE, always before the check writes anything.
-local log = { format = 'I4I4d', width = 3, zero = { 0, 0, 0 }, ring = true }
+local log = { format = 'I2I2I7', width = 3, ring = true }
 
 local CHUNK = 64
 
