@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.http import HttpRequest
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from tenants.access import Principal, principal_of_text, principal_of_user
+
+if TYPE_CHECKING:
+    # REST framework's views read these classes from its settings while they are imported.
+    from rest_framework.views import APIView
 
 BEARER: Final = "bearer "
 _ATTRIBUTE: Final = "principal"

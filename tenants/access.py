@@ -6,7 +6,7 @@ Somebody of one tenant asks for another's row and hears that it is not there, no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
@@ -71,20 +71,17 @@ def _of_key(key: ApiKey) -> Principal:
     return Principal(f"key {key.key_id}", Role.TENANT, frozenset(key.scopes), key.tenant)
 
 
-def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:
-    """Of rows that belong to a tenant, those that the principal may see; `path` leads from a row to its tenant."""
-    if principal.tenant is None:
-        return rows
-    wanted: dict[str, Any] = {path: principal.tenant}
-    return rows.filter(**wanted)
+def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant__name") -> QuerySet[M]:
+    """Of rows that belong to tenants, those that the principal may see; `path` leads to the tenant's name."""
+    return rows if principal.tenant is None else rows.filter(**{path: principal.tenant.name})
 
 
 def tenants_of(principal: Principal) -> QuerySet[Tenant]:
-    return scoped(principal, Tenant.objects.all(), "pk")
+    return scoped(principal, Tenant.objects.select_related("tier"), "name")
 
 
 def tenant_get(principal: Principal, name: str) -> Tenant:
-    tenant = tenants_of(principal).select_related("tier").filter(name=name).first()
+    tenant = tenants_of(principal).filter(name=name).first()
     if tenant is None:
         raise Http404
     return tenant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import include, path
 
@@ -12,7 +13,7 @@ from tests.access.people import STAFF, machine, person, signed_in, token
 pytestmark = pytest.mark.django_db
 
 
-def undeclared(request: object) -> None:
+def undeclared(request: HttpRequest) -> HttpResponse:
     raise AssertionError("nobody may reach this")
 
 
