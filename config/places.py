@@ -56,6 +56,11 @@ class Places:
     def redis_url(self) -> str:
         return f"unix://{quote(str(self.valkey_socket))}?db=0"
 
+    @property
+    def owner_password(self) -> Path:
+        """Of the account that `make up` makes; gone once somebody has changed it."""
+        return self.home / "owner_password"
+
     def secret(self) -> str:
         """The signing key of this machine, made on first use."""
         path = self.home / "secret_key"

@@ -19,6 +19,7 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOWED_HOSTS", 
 PORT = env.integer("PORT", 8000, 1, 65535)
 
 HEADROOM_HOME = _PLACES.home
+HEADROOM_OWNER_PASSWORD = _PLACES.owner_password
 DATABASE_URL = env.url(
     "DATABASE_URL", _PLACES.database_url, env.POSTGRES_SCHEMES, "postgresql://user:password@host:5432/headroom"
 )

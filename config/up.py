@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -139,6 +140,7 @@ def preparations() -> Mapping[str, list[str]]:
     steps = {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
     if settings.HEADROOM_DEMO:
         steps["seed"] = ["manage.py", "seed"]
+        steps["owner"] = ["manage.py", "first_owner"]
     return steps
 
 
@@ -193,6 +195,7 @@ class Announcer:
         if trouble is None:
             self.ready = True
             self.supervisor.say(f"ready at http://{HOST}:{self.port}/ (health: /healthz); Ctrl-C stops it")
+            self.supervisor.say(_how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD))
         elif time.monotonic() > self._complain:
             self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
             self.supervisor.say(f"not ready yet: {trouble}")
@@ -205,6 +208,12 @@ class Announcer:
             return _reason(error)
         except OSError as error:
             return f"the web process does not answer ({_first_line(error)})"
+
+
+def _how_to_sign_in(password: Path) -> str:
+    if password.exists():
+        return f"sign in as owner with the password {password.read_text()} (kept in {password})"
+    return "sign in with an account of yours; `manage.py createsuperuser` makes the first one, an owner"
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

@@ -98,6 +98,7 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert status == 200
     assert body["status"] == "ok"
     assert body["published_revision"] > 0
+    assert "sign in as owner with the password " in up.said()
 
     for name in ("uvicorn", "valkey", "postgres"):
         kill_one(up, name)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+from django.db.models import Q
+
+from tenants.models import Role
+
+NAME = "owner"
+PASSWORD_BYTES = 12
+
+
+class Command(BaseCommand):
+    help = "Give an installation that has no owner one, with a password that is made up and kept beside the data."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path = settings.HEADROOM_OWNER_PASSWORD
+        owners = User.objects.filter(Q(is_superuser=True) | Q(membership__role=Role.OWNER), is_active=True)
+        if not owners.exists():
+            User.objects.create_superuser(NAME, password=_keep(path))
+            self.stdout.write(f"made the account {NAME}; its password is in {path}")
+        elif path.exists() and not _opens(path):
+            # It was changed since, so what the file says is of no use to anybody.
+            path.unlink()
+
+
+def _keep(path: Path) -> str:
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(password)
+    return password
+
+
+def _opens(path: Path) -> bool:
+    user = User.objects.filter(username=NAME, is_active=True).first()
+    return user is not None and user.check_password(path.read_text())
