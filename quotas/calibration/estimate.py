@@ -1,0 +1,134 @@
+"""What one tenant needs on one endpoint: rate, burst, how sure that is, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quotas.calibration.arrival_curve import Point, curve, settle
+from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
+from quotas.calibration.demand import Demand
+from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.calibration.percentiles import age_weights, weighted_quantile
+from quotas.calibration.trend import daily_peaks, growth
+from quotas.simulation.arrays import Flags
+
+PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
+CURVE_SPAN = 4.0  # the curve is drawn from a quarter of the rate to four times the rate
+CURVE_POINTS = 9
+MOSTLY = 0.01  # share of the load in censored hours, above which the rate is a lower bound
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start_s: float
+    end_s: float
+
+    @property
+    def days(self) -> float:
+        return max(0.0, self.end_s - self.start_s) / DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is known of one tenant on one endpoint."""
+
+    tenant: str
+    endpoint: str
+    demand: Demand
+    fine: Counts  # the same load in the finest steps there are, as far back as there are any
+    first_s: float  # when it was first seen
+    gaps: Sequence[Span] = ()  # when nothing was recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    days: float  # of calendar, as far as history reaches, without gaps
+    active_minutes: int
+
+    @property
+    def c(self) -> float:
+        """Days of evidence."""
+        return min(self.days, self.active_minutes * MINUTE_S / DAY_S)
+
+    @property
+    def widening(self) -> float:
+        return 1 + 1 / self.c if self.c > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    tenant: str
+    endpoint: str
+    rate: float  # units a second
+    burst: int
+    growth: float  # expected on top of it
+    confidence: Confidence
+    is_lower_bound: bool  # too much of it was seen through denials
+    used: Span
+    excluded: tuple[Span, ...]
+    censored_share: float
+    peak: float  # the most units in one minute
+    percentiles: Mapping[float, float]  # of the 60 s rates, by load
+    curve: tuple[Point, ...]
+
+    @property
+    def low(self) -> float:
+        return self.rate / self.confidence.widening
+
+    @property
+    def high(self) -> float:
+        return float("inf") if self.is_lower_bound else self.rate * self.growth * self.confidence.widening
+
+    @property
+    def point(self) -> Point:
+        """Rate and burst with the growth that is expected."""
+        return Point(self.rate * self.growth, max(1, round(self.burst * self.growth)))
+
+
+def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS) -> Estimate:
+    used = Span(max(observed.first_s, now_s - parameters.history_days * DAY_S), now_s)
+    minutes, censored = _within(observed, used)
+    fine = observed.fine.between(used.start_s, used.end_s)
+    weights = minutes.units * age_weights(minutes, now_s, parameters.half_life_days)
+    percentiles = {q: weighted_quantile(minutes.rates, weights, q) for q in PERCENTILES}
+    wanted = weighted_quantile(minutes.rates, weights, parameters.rate_quantile)
+    settled = settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon)
+    share = float(minutes.units[censored].sum() / minutes.total) if len(minutes) else 0.0
+    return Estimate(
+        observed.tenant,
+        observed.endpoint,
+        settled.rate,
+        settled.burst,
+        growth(daily_peaks(minutes, now_s), parameters),
+        Confidence(used.days - _gap_days(observed.gaps, used), len(minutes)),
+        share > MOSTLY,
+        used,
+        tuple(gap for gap in observed.gaps if gap.end_s > used.start_s and gap.start_s < used.end_s),
+        share,
+        minutes.peak,
+        percentiles,
+        _curve(fine, settled, parameters),
+    )
+
+
+def _within(observed: Observed, used: Span) -> tuple[Counts, Flags]:
+    """The minutes within the span and outside of all gaps, and which of them are censored."""
+    minutes = observed.demand.minutes
+    kept = (minutes.starts_s >= used.start_s - MINUTE_S) & (minutes.starts_s < used.end_s)
+    for gap in observed.gaps:
+        kept &= (minutes.starts_s + MINUTE_S <= gap.start_s) | (minutes.starts_s >= gap.end_s)
+    return minutes.where(kept), observed.demand.censored[kept]
+
+
+def _gap_days(gaps: Sequence[Span], used: Span) -> float:
+    return sum(Span(max(gap.start_s, used.start_s), min(gap.end_s, used.end_s)).days for gap in gaps)
+
+
+def _curve(fine: Counts, settled: Point, parameters: Parameters) -> tuple[Point, ...]:
+    if not len(fine) or settled.rate <= 0:
+        return ()
+    rates = settled.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
+    return curve(fine, rates, parameters.burst_epsilon)

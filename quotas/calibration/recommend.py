@@ -1,0 +1,161 @@
+"""From estimates to limits: one for the tier, overrides for those above it, and only what is worth a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.estimate import Estimate
+from quotas.calibration.parameters import DEFAULTS, Parameters
+
+Binds = Literal["demand", "capacity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Insufficient:
+    """Why nothing is proposed, in one sentence."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TierLimit:
+    """What a tier gives to each of its tenants on one endpoint."""
+
+    endpoint: str
+    point: Point
+    votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimit:
+    """What one tenant needs, drawn towards its tier as far as too little is known of it."""
+
+    estimate: Estimate
+    point: Point
+    own_weight: float  # 1: its own history alone
+    is_override: bool  # above its tier's
+    insufficient: Insufficient | None = None  # then `point` is the tier's
+
+    @property
+    def low(self) -> float:
+        return self.point.rate / self.estimate.confidence.widening
+
+    @property
+    def high(self) -> float:
+        if self.estimate.is_lower_bound:
+            return float("inf")
+        return self.point.rate * self.estimate.confidence.widening
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """For the tenants of one tier on one endpoint."""
+
+    tier: TierLimit | Insufficient
+    tenants: Mapping[str, TenantLimit]
+
+    @property
+    def overrides(self) -> tuple[TenantLimit, ...]:
+        return tuple(one for one in self.tenants.values() if one.is_override)
+
+
+def recommend(
+    estimates: Sequence[Estimate], parameters: Parameters = DEFAULTS, ignore_gate: bool = False
+) -> Recommended:
+    """Estimates of one tier on one endpoint; a backtest ignores the gate of fourteen days and five tenants."""
+    voters = [one for one in estimates if ignore_gate or _too_young(one, parameters) is None]
+    tier = pool(voters, parameters, ignore_gate)
+    tenants = {one.tenant: _tenant_limit(one, tier, parameters, ignore_gate) for one in estimates}
+    return Recommended(tier, tenants)
+
+
+def pool(
+    estimates: Sequence[Estimate], parameters: Parameters = DEFAULTS, ignore_gate: bool = False
+) -> TierLimit | Insufficient:
+    """One tenant one vote: whoever is far above the others moves the limit by no more than its one place."""
+    active = [one for one in estimates if one.rate > 0]
+    if not active or (len(active) < parameters.least_tenants and not ignore_gate):
+        return Insufficient(
+            f"{len(active)} tenants have enough history here; {parameters.least_tenants} are needed to speak for a tier"
+        )
+    points = [with_margin(one.point, parameters) for one in active]
+    rate, burst = (
+        float(np.quantile([getattr(point, name) for point in points], parameters.pool_quantile, method="lower"))
+        for name in ("rate", "burst")
+    )
+    return TierLimit(active[0].endpoint, Point(rate, ceil(burst)), len(active))
+
+
+def with_margin(point: Point, parameters: Parameters = DEFAULTS) -> Point:
+    return Point(point.rate * parameters.margin, ceil(point.burst * parameters.margin))
+
+
+def shrunk(own: float, tier: float, c: float, parameters: Parameters = DEFAULTS) -> float:
+    """Between a tenant's own limit and its tier's, by the weight c/(c + 7 days); never below its own.
+
+    A tenant of which little is known is drawn all the way; one that is well known but small stays small, because
+    its own evidence bounds how far it can be off.
+    """
+    if c <= 0:
+        return max(own, tier)
+    weight = c / (c + parameters.shrink_days)
+    reach = own * (1 + float(c**-parameters.reach_power))
+    return weight * own + (1 - weight) * max(own, min(tier, reach))
+
+
+def _tenant_limit(
+    estimate: Estimate, tier: TierLimit | Insufficient, parameters: Parameters, ignore_gate: bool
+) -> TenantLimit:
+    own, c = with_margin(estimate.point, parameters), estimate.confidence.c
+    weight = c / (c + parameters.shrink_days)
+    if isinstance(tier, Insufficient):
+        young = None if ignore_gate else _too_young(estimate, parameters)
+        return TenantLimit(estimate, own, 1.0, False, young or tier)
+    young = None if ignore_gate else _too_young(estimate, parameters)
+    if young is not None:
+        return TenantLimit(estimate, tier.point, 0.0, False, young)
+    point = Point(
+        shrunk(own.rate, tier.point.rate, c, parameters),
+        ceil(shrunk(own.burst, tier.point.burst, c, parameters)),
+    )
+    above = point.rate > tier.point.rate or point.burst > tier.point.burst
+    return TenantLimit(estimate, point, weight, above)
+
+
+def _too_young(estimate: Estimate, parameters: Parameters) -> Insufficient | None:
+    days = estimate.confidence.days
+    if days >= parameters.least_days:
+        return None
+    return Insufficient(f"insufficient data: {days:.1f} of {parameters.least_days:g} days; the tier's limit holds")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    current: Point
+    proposed: Point
+    is_whole: bool  # False: one step of several
+
+
+def change(current: Point, wanted: Point, days_below: float, parameters: Parameters = DEFAULTS) -> Change | None:
+    """What to propose, if anything; `days_below`: how long demand has stayed below half of the current limit."""
+    up = max(wanted.rate / current.rate, wanted.burst / current.burst)
+    down = max(current.rate / wanted.rate, current.burst / wanted.burst)
+    if up >= 1 + parameters.small_change:
+        proposed = Point(
+            min(max(wanted.rate, current.rate), current.rate * parameters.step_up),
+            ceil(min(max(wanted.burst, current.burst), current.burst * parameters.step_up)),
+        )
+    elif down >= 1 / (1 - parameters.small_change) and days_below >= parameters.down_days:
+        proposed = Point(
+            max(min(wanted.rate, current.rate), current.rate / parameters.step_down),
+            ceil(max(min(wanted.burst, current.burst), current.burst / parameters.step_down)),
+        )
+    else:
+        return None
+    return Change(current, proposed, proposed == wanted)

@@ -1,0 +1,39 @@
+"""Growth that goes on: a tenant whose daily peaks rise day after day will be above its past."""
+
+import numpy as np
+
+from quotas.calibration.counts import DAY_S, Counts
+from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.simulation.arrays import Floats
+
+ACTIVE_SHARE = 0.8  # of the days; a tenant that comes and goes has no trend
+
+
+def daily_peaks(minutes: Counts, end_s: float) -> Floats:
+    """Of whole days back from `end_s`, oldest first; 0 for a day without requests."""
+    if not len(minutes):
+        return np.empty(0)
+    ages = ((end_s - minutes.starts_s - minutes.step_s) // DAY_S).astype(np.int64)
+    days = int((end_s - minutes.starts_s[0]) // DAY_S)  # a first day that is cut off says nothing of its peak
+    peaks = np.zeros(max(days, 0))
+    whole = ages < days
+    np.maximum.at(peaks, days - 1 - ages[whole], minutes.rates[whole])
+    return peaks
+
+
+def growth(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
+    """By what factor the peak is expected to grow over the days to come; 1 unless the rise is unmistakable.
+
+    Theil and Sen's slope of the logarithms, damped, so that one odd day does not make a trend.
+    """
+    days = np.flatnonzero(peaks > 0)
+    if len(days) < max(parameters.trend_days, ACTIVE_SHARE * len(peaks)):
+        return 1.0
+    logs = np.log(peaks[days])
+    later, earlier = np.tril_indices(len(days), -1)
+    slopes = (logs[later] - logs[earlier]) / (days[later] - days[earlier])
+    if np.sign(slopes).mean() < parameters.trend_tau:
+        return 1.0
+    ahead = np.arange(1, min(parameters.trend_horizon_days, len(peaks)) + 1)
+    rise = float(np.median(slopes)) * float((parameters.trend_damping**ahead).sum())
+    return float(min(parameters.trend_most, np.exp(rise)))
