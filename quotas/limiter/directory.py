@@ -71,7 +71,7 @@ class Directory:
         self._token = b""  # of the routes that are held
         self._pepper = b""
         self._read_s = float("-inf")
-        self._known: Recent[str, _Known] = Recent(CREDENTIALS_KEPT)
+        self._known: Recent[str, _Known] = Recent(CREDENTIALS_KEPT)  # by the text that was sent
         self.routes: tuple[Route, ...] = ()  # replaced whole
 
     def refresh(self, core: Core) -> Conversation[None]:
@@ -99,33 +99,32 @@ class Directory:
 
     def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         """None: unknown, wrong or revoked. StoreError: the store is away, and this one is not known here."""
-        yield from self.refresh(core)
-        digest = secret_hash(self._pepper, text)
-        if digest is None:
-            return None
-        known = self._known.get(digest)
+        known = self._known.get(text)
         now = self._clock()
-        if known is not None and now - known.read_s < FRESH_S:
-            return known.credential
+        if known is not None:
+            if now - known.read_s < FRESH_S:
+                return known.credential
+            # Whoever comes meanwhile goes on with what there is.
+            known.read_s = now
         try:
-            credential = yield from self._read_credential(core, digest, known, now)
+            credential = yield from self._read_credential(core, text)
         except StoreError:
             if known is None:
                 raise
             return known.credential
-        self._known.put(digest, _Known(credential, now))
+        self._known.put(text, _Known(credential, now))
         return credential
 
-    def _read_credential(
-        self, core: Core, digest: str, known: _Known | None, now: float
-    ) -> Conversation[Credential | None]:
-        if known is not None:
-            known.read_s = now
+    def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
+        yield from self.refresh(core)
+        digest = secret_hash(self._pepper, text)
+        if digest is None:
+            return None
         index = keys.credentials(keys.shard_of(digest, core.shards))
-        text, marker = yield from _read(core, index, digest, MARKER)
+        entry, marker = yield from _read(core, index, digest, MARKER)
         if marker is None:
             raise StoreRefusedError("the store has no index of credentials yet")
-        return Credential.parse(text.decode()) if text is not None else None
+        return Credential.parse(entry.decode()) if entry is not None else None
 
 
 def _read(core: Core, key: str, *fields: str) -> Conversation[list[bytes | None]]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from quotas.limiter.decision import Decision, Row
+    from quotas.limiter.decision import Decision
 
 SECOND_US: Final = 1_000_000
 # A refusal because the store is away has no true time; clients come back after this long.
 CLOSED_RETRY_S: Final = 1
 CONCURRENT: Final = '"concurrent-requests"'
+COST: Final = b"cost"
 COST_PARAMETER: Final = "headroom-unit=cost"
+POLICIES_KEPT: Final = 4_096
 
 Draft = Literal["11"]
 Triple = Literal["RateLimit", "X-RateLimit"]
@@ -50,31 +53,37 @@ def render(decision: Decision, profile: Profile = DRAFT) -> dict[str, str]:
 
 
 def _draft(decision: Decision) -> dict[str, str]:
-    rows = decision.rows
+    rows = decision.raw_rows
     if not rows:
-        return {"RateLimit": _item(decision.limit, decision.quota, decision.remaining, decision.reset_us)}
+        return {"RateLimit": _item(quoted(decision.limit), decision.quota, decision.remaining, decision.reset_us)}
+    # Of rows as the store gave them: this is on the way of every request.
     return {
-        "RateLimit-Policy": ", ".join(_policy(row) for row in rows),
-        "RateLimit": ", ".join(_item(row.name, row.quota, row.remaining, row.reset_us) for row in rows),
+        "RateLimit-Policy": ", ".join([_policy(row[0], row[2], row[3], row[9]) for row in rows]),
+        "RateLimit": ", ".join([_item(_quoted(row[0]), row[2], row[4], row[5]) for row in rows]),
     }
 
 
-def _policy(row: Row) -> str:
-    parts = [quoted(row.name), f"q={row.quota}"]
-    if row.window_s:
-        parts.append(f"w={row.window_s}")
+@lru_cache(maxsize=POLICIES_KEPT)
+def _policy(name: bytes, quota: int, window_s: int, unit: bytes) -> str:
+    parts = [_quoted(name), f"q={quota}"]
+    if window_s:
+        parts.append(f"w={window_s}")
     else:
         parts.append(f"qu={CONCURRENT}")
-    if row.unit == "cost" and row.window_s:
+    if unit == COST and window_s:
         parts.append(COST_PARAMETER)
     return ";".join(parts)
 
 
+@lru_cache(maxsize=POLICIES_KEPT)
+def _quoted(name: bytes) -> str:
+    return quoted(name.decode())
+
+
 def _item(name: str, quota: int, remaining: int, reset_us: int) -> str:
-    item = f"{quoted(name)};r={remaining}"
     if remaining < quota and reset_us > 0:
-        item += f";t={seconds_up(reset_us)}"
-    return item
+        return f"{name};r={remaining};t={seconds_up(reset_us)}"
+    return f"{name};r={remaining}"
 
 
 def _triple(decision: Decision, profile: Profile) -> dict[str, str]:
