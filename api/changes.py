@@ -6,7 +6,7 @@ wake-up of the publisher belong to the transaction, and nothing else is done bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -19,7 +19,6 @@ from api import idempotency, preconditions
 from api.actors import author_of
 from api.inputs import Fields, Query, query
 from quotas.models import Revision
-from quotas.policy.diff import ObjectDiff
 from quotas.services.drafts import LONGEST_REASON, take_turn
 from quotas.services.effects import Effect, effect_of
 
@@ -52,8 +51,8 @@ class Change(Generic[T]):
     act: Callable[[], T]
     show: Callable[[T], Shown]
     present: Callable[[], Shown] | None = None  # the thing as it is now, for If-Match
-    # What it does to things that have no revisions.
-    describe: Callable[[T], Iterable[ObjectDiff]] | None = None
+    describe: Callable[[T], Effect] | None = None  # what it does, where there is no revision to say it
+    rehearse: Callable[[], T] | None = None  # instead of `act` in a dry run, where that would reach Redis
 
 
 def said(request: Request, fields: Fields) -> Said:
@@ -85,16 +84,16 @@ def changed(request: Request, change: Change[T], asked: Fields | None = None) ->
 
 def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callable[[T], str] | None = None) -> Response:
     before = _prepare(request, change)
-    result = change.act()
+    result = change.rehearse() if is_dry and change.rehearse else change.act()
     revision = Revision.objects.filter(number__gt=before).first() if before is not None else None
     if is_dry:
         answer = Response(_dry(change, result, revision))
         transaction.set_rollback(True)
         return answer
-    shown = change.show(result)
     headers = {REVISION: str(revision.number)} if revision else {}
     if request.method == "DELETE":
         return Response(status=204, headers=headers)
+    shown = change.show(result)
     headers["ETag"] = preconditions.etag_of(shown)
     if where is None:
         return Response(shown, headers=headers)
@@ -103,16 +102,19 @@ def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callabl
 
 def _prepare(request: Request, change: Change[Any]) -> int | None:
     """The newest revision, once it is our turn; None for what has no revisions and waits for no lock."""
-    if change.present and preconditions.is_conditional(request):
+    is_conditional = change.present is not None and preconditions.is_conditional(request)
+    if change.describe is None or is_conditional:
         take_turn()
-        preconditions.check(request, change.present())
-    if change.describe:
+    if change.present is not None:
+        present = change.present()  # 404 if it is not there
+        if is_conditional:
+            preconditions.check(request, present)
+    if change.describe is not None:
         return None
-    take_turn()
     return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0
 
 
 def _dry(change: Change[T], result: T, revision: Revision | None) -> dict[str, Any]:
     effect = effect_of(revision) if revision else Effect()
-    changes = change.describe(result) if change.describe else effect.changes
-    return {"dry_run": True, "changes": [asdict(one) for one in changes], "tenants": asdict(effect.tenants)}
+    effect = effect if change.describe is None else change.describe(result)
+    return {"dry_run": True, "changes": [asdict(one) for one in effect.changes], "tenants": asdict(effect.tenants)}

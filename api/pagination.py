@@ -29,14 +29,16 @@ class PageQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=FEW_ROWS, help_text="How many at most.")
     cursor = serializers.CharField(required=False, max_length=500, help_text="`next` of the page before.")
 
-    orders: ClassVar[dict[str, str]] = {}  # what a caller says → a unique column; the first is the default
+    orders: ClassVar[dict[str, str]] = {}  # what a caller says → a unique column
     lookups: ClassVar[dict[str, str]] = {}  # what a caller says → what it narrows
+    presence: ClassVar[dict[str, str]] = {}  # what a caller asks by true or false → the column that is set or not
     searched: ClassVar[tuple[str, ...]] = ()
 
 
-def order_field(*names: str) -> serializers.ChoiceField:
+def order_field(*names: str, default: str = "") -> serializers.ChoiceField:
     choices = [sign + name for name in names for sign in ("", "-")]
-    return serializers.ChoiceField(choices=choices, default=names[0], help_text="`-` in front: the other way round.")
+    help_text = "`-` in front: the other way round."
+    return serializers.ChoiceField(choices=choices, default=default or names[0], help_text=help_text)
 
 
 def search_field(what: str) -> serializers.CharField:
@@ -59,6 +61,7 @@ def listed(
 
 def narrowed(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> QuerySet[Row]:
     wanted = {lookup: asked[name] for name, lookup in kind.lookups.items() if name in asked}
+    wanted |= {f"{column}__isnull": not asked[name] for name, column in kind.presence.items() if name in asked}
     rows = rows.filter(**wanted)
     if text := asked.get("search"):
         found = Q()

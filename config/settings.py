@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from api.v1.patterns import SCHEMAS
 from config import env
 from config.gateway import gateway_settings
 from config.logs import but_health, outages_in_one_line
@@ -119,6 +120,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
+    "PATH_CONVERTER_OVERRIDES": SCHEMAS,
     "POSTPROCESSING_HOOKS": ["api.v1.finishing.finish"],
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.inputs import Strict
+from api.v1.shapes import COMPONENTS
 
 
 def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -12,6 +13,7 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
     for name in _strict_names(Strict):
         if name in schemas:
             schemas[name]["additionalProperties"] = False
+    schemas |= COMPONENTS
     return result
 
 

@@ -43,7 +43,7 @@ class TenantChange(Reasoned):
     timezone = Text(max_length=64, required=False)
 
 
-class TenantMove(Reasoned):
+class Move(Reasoned):
     tier = Word(WORD)
     carry = Choice(choices=CARRIES, default="keep", help_text="What becomes of what was used.")
 
@@ -62,7 +62,7 @@ class TenantQuery(PageQuery):
 class TenantList(APIView):
     @lists(TenantQuery, TenantOut)
     def get(self, request: Request) -> Response:
-        return listed(request, TenantQuery, tenants_of(request), TenantOut)
+        return listed(request, TenantQuery, tenants_of(request).select_related("tier"), TenantOut)
 
     @creates(NewTenant, TenantOut)
     def post(self, request: Request) -> Response:
@@ -82,11 +82,11 @@ class TenantDetail(APIView):
         return _change(request, name, services.tenant_update, body(TenantChange, request))
 
 
-class TenantMoveView(APIView):
-    @changes(TenantMove, TenantOut)
+class TenantMove(APIView):
+    @changes(Move, TenantOut)
     def post(self, request: Request, name: str) -> Response:
         """To another tier."""
-        return _change(request, name, services.tenant_move, body(TenantMove, request))
+        return _change(request, name, services.tenant_move, body(Move, request))
 
 
 class TenantSuspend(APIView):
@@ -103,13 +103,12 @@ class TenantResume(APIView):
 
 
 def tenant_shown(request: Request, name: str) -> dict[str, Any]:
-    return TenantOut(get_object_or_404(tenants_of(request), name=name)).data
+    return TenantOut(get_object_or_404(tenants_of(request).select_related("tier"), name=name)).data
 
 
 def _change(request: Request, name: str, service: Callable[..., Any], fields: Fields) -> Response:
     def present(_: Any = None) -> dict[str, Any]:
         return tenant_shown(request, name)
 
-    present()
     who = said(request, fields)
     return changed(request, Change(lambda: service(name=name, **fields, **who), present, present))

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from quotas.policy.resolve import Effective, Index, Layers, globals_at, resolve
-from quotas.policy.spec import EVERYWHERE, Limit, Override
+from quotas.policy.spec import EVERYWHERE, Configuration, Limit, Override
 from quotas.selectors.configuration import configuration_part
 from quotas.selectors.rows import to_us
 
@@ -44,11 +44,21 @@ class Explanation:
     upcoming: tuple[Override, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Every limit of a tenant, each once, in the scope in which it is counted."""
+
+    revision: int
+    tenant: str
+    tier: str
+    is_suspended: bool
+    limits: tuple[ExplainedLimit, ...]
+    upcoming: tuple[Override, ...]
+
+
 def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explanation:
     """What holds at that time (now, if none is given) as far as is known today."""
-    part = configuration_part(tenants=[tenant])
-    if tenant not in part.tenants:
-        raise UnknownTenantError(f"there is no tenant {tenant}; correct the name")
+    part = _part(tenant)
     index = Index.of_configuration(part)
     layers = index.of_tenant(part.tenants[tenant])
     at_us = to_us(at or timezone.now())
@@ -65,6 +75,31 @@ def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explan
         limits=(*own, *everyones),
         upcoming=tuple(o for o in layers.overrides if o.start_us > at_us and o.endpoint in (scope, EVERYWHERE)),
     )
+
+
+def standing(*, tenant: str, at: datetime | None = None) -> Standing:
+    part = _part(tenant)
+    index = Index.of_configuration(part)
+    layers = index.of_tenant(part.tenants[tenant])
+    at_us = to_us(at or timezone.now())
+    resolved = resolve(layers, at_us)
+    own = [*resolved.everywhere, *(effective for limits in resolved.own.values() for effective in limits)]
+    everyones = (e for policy in index.globals.values() for e in globals_at({policy.endpoint: policy}, policy.endpoint))
+    return Standing(
+        revision=part.revision,
+        tenant=tenant,
+        tier=part.tenants[tenant].tier,
+        is_suspended=part.tenants[tenant].suspended,
+        limits=(*(_explained(e, layers, e.scope) for e in own), *(ExplainedLimit(e, (), ()) for e in everyones)),
+        upcoming=tuple(o for o in layers.overrides if o.start_us > at_us),
+    )
+
+
+def _part(tenant: str) -> Configuration:
+    part = configuration_part(tenants=[tenant])
+    if tenant not in part.tenants:
+        raise UnknownTenantError(f"there is no tenant {tenant}; correct the name")
+    return part
 
 
 def _explained(effective: Effective, layers: Layers, endpoint: str) -> ExplainedLimit:

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, changed, created, said
+from api.inputs import Choice, Reasoned, Text, Word, body
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.scoping import narrowed
+from api.v1.described import changes, creates, lists, reads
+from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.services.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke
+from quotas.services.effects import Effect, TouchedTenants
+from tenants.models import TENANT_NAME, ApiKey
+
+
+class ApiKeyOut(serializers.Serializer[Any]):
+    key_id = serializers.CharField(help_text="Public: the part of the key that may be shown.")
+    tenant = serializers.CharField(source="tenant.name")
+    label = serializers.CharField()  # type: ignore[assignment]
+    scopes = serializers.ListField(child=serializers.CharField())
+    created = serializers.DateTimeField()
+    revoked_at = serializers.DateTimeField(allow_null=True)
+
+
+class IssuedKeyOut(ApiKeyOut):
+    key = serializers.CharField(
+        allow_null=True, help_text="The whole key, shown this once; null in the repetition of a request."
+    )
+
+
+class NewApiKey(Reasoned):
+    tenant = Word(TENANT_NAME)
+    label = Text(max_length=LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
+    scopes = serializers.ListField(
+        child=Choice(choices=SCOPES), min_length=1, max_length=len(SCOPES), default=["check"]
+    )
+
+
+class ApiKeyQuery(PageQuery):
+    tenant = serializers.CharField(required=False, max_length=63)
+    revoked = serializers.BooleanField(required=False)
+    order = order_field("created", default="-created")
+    search = search_field("the label or the id")
+
+    orders = {"created": "id"}
+    lookups = {"tenant": "tenant__name"}
+    searched = ("label", "key_id")
+    presence = {"revoked": "revoked_at"}
+
+
+class ApiKeyList(APIView):
+    @lists(ApiKeyQuery, ApiKeyOut)
+    def get(self, request: Request) -> Response:
+        rows = narrowed(request, ApiKey.objects.select_related("tenant"), "tenant")
+        return listed(request, ApiKeyQuery, rows, ApiKeyOut)
+
+    @creates(NewApiKey, IssuedKeyOut)
+    def post(self, request: Request) -> Response:
+        """Issues a key. Its text is shown once."""
+        fields = body(NewApiKey, request)
+        who = said(request, fields)
+        change = Change(
+            lambda: api_key_issue(**fields, **who),
+            lambda issued: {**_key(request, issued.row.key_id), "key": str(issued.text)},
+            describe=lambda issued: _effect(issued.row, ObjectDiff("api_key:new", "create", _issued(issued))),
+        )
+        return created(
+            request, change, where=lambda issued: reverse("v1:api-key", args=[issued.row.key_id]), secrets=("key",)
+        )
+
+
+class ApiKeyDetail(APIView):
+    @reads(ApiKeyOut)
+    def get(self, request: Request, key_id: str) -> Response:
+        return shown(request, _key(request, key_id))
+
+
+class ApiKeyRevoke(APIView):
+    @changes(Reasoned, ApiKeyOut)
+    def post(self, request: Request, key_id: str) -> Response:
+        """For good: a revoked key does not come back. It stops within a second."""
+
+        def present(_: Any = None) -> dict[str, Any]:
+            return _key(request, key_id)
+
+        before = present()["revoked_at"]
+        who = said(request, body(Reasoned, request))
+        change = Change(
+            lambda: api_key_revoke(key_id=key_id, **who),
+            present,
+            present,
+            describe=lambda row: _effect(row, _revoked(row, was=before)),
+        )
+        return changed(request, change)
+
+
+def _key(request: Request, key_id: str) -> dict[str, Any]:
+    rows = narrowed(request, ApiKey.objects.select_related("tenant"), "tenant")
+    return ApiKeyOut(get_object_or_404(rows, key_id=key_id)).data
+
+
+def _effect(row: ApiKey, change: ObjectDiff) -> Effect:
+    return Effect((change,) if change.fields else (), TouchedTenants(1, (row.tenant.name,)))
+
+
+def _issued(issued: IssuedKey) -> tuple[FieldDiff, ...]:
+    row = issued.row
+    states = {"tenant": row.tenant.name, "label": row.label, "scopes": row.scopes}
+    return tuple(FieldDiff(name, None, value) for name, value in states.items())
+
+
+def _revoked(row: ApiKey, *, was: Any) -> ObjectDiff:
+    fields = () if was else (FieldDiff("revoked", False, True),)
+    return ObjectDiff(f"api_key:{row.key_id}", "update", fields)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import Http404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, RemovalQuery, changed, created, said
+from api.inputs import Choice, Reasoned, Text, body, query
+from api.v1.described import creates, reads, removes
+from api.v1.standings import moment_of
+from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.publishing.bypass import Scope, Switch
+from quotas.services.bypasses import bypass_clear, bypass_plan, bypass_set, bypasses_read
+from quotas.services.effects import Effect, TouchedTenants
+from tenants.models import Tenant
+
+SCOPES = ("all", "tenant", "endpoint", "limit")
+
+
+class BypassOut(serializers.Serializer[Any]):
+    """Limits that are shadow for a while: they count, and deny nobody."""
+
+    about = serializers.CharField(help_text="`all`, or `tenant:acme`, `endpoint:rides:get`, `limit:burst`.")
+    scope = serializers.ChoiceField(choices=SCOPES)
+    name = serializers.CharField()
+    until = serializers.DateTimeField()
+    reason = serializers.CharField()
+
+
+class BypassesOut(serializers.Serializer[Any]):
+    items = BypassOut(many=True)
+
+
+class NewBypass(Reasoned):
+    scope = Choice(choices=SCOPES)
+    name = Text(max_length=128, allow_blank=True, default="", help_text="Of the tenant, endpoint or limit.")
+    duration = Text(max_length=20, help_text="Such as `30m`; at most `7d`.")
+
+
+class BypassList(APIView):
+    @reads(BypassesOut)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_shown(switch) for switch in bypasses_read()]})
+
+    @creates(NewBypass, BypassOut)
+    def post(self, request: Request) -> Response:
+        """For emergencies. One about the same is replaced."""
+        fields = body(NewBypass, request)
+        who = said(request, fields)
+        change = Change(
+            lambda: bypass_set(**fields, **who),
+            _shown,
+            describe=lambda switch: _effect(switch, "create"),
+            rehearse=lambda: bypass_plan(**fields, **who),
+        )
+        return created(request, change, where=lambda switch: reverse("v1:bypass", args=[_about(switch)]))
+
+
+class BypassDetail(APIView):
+    @removes(needs_match=False)
+    def delete(self, request: Request, about: str) -> Response:
+        """Ends it before its time."""
+        asked = query(RemovalQuery, request)
+        who = said(request, asked)
+        scope, _, name = about.partition(":")
+        change = Change(
+            lambda: bypass_clear(scope=cast("Scope", scope), name=name, **who),
+            _shown,
+            describe=lambda switch: _effect(switch, "delete"),
+            rehearse=lambda: _switch(about),
+        )
+        _switch(about)
+        return changed(request, change, asked)
+
+
+def _switch(about: str) -> Switch:
+    found = next((switch for switch in bypasses_read() if _about(switch) == about), None)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _about(switch: Switch) -> str:
+    return f"{switch.scope}:{switch.name}" if switch.name else switch.scope
+
+
+def _shown(switch: Switch) -> dict[str, Any]:
+    shown = {
+        "about": _about(switch),
+        "scope": switch.scope,
+        "name": switch.name,
+        "until": moment_of(switch.until_us),
+        "reason": switch.reason,
+    }
+    return BypassOut(shown).data
+
+
+def _effect(switch: Switch, action: Any) -> Effect:
+    until = moment_of(switch.until_us)
+    before, after = (None, until) if action == "create" else (until, None)
+    change = ObjectDiff(f"bypass:{_about(switch)}", action, (FieldDiff("until", before, after),))
+    if switch.scope == "tenant":
+        return Effect((change,), TouchedTenants(1, (switch.name,)))
+    return Effect((change,), TouchedTenants(Tenant.objects.count(), is_everyone=True))

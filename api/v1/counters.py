@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, changed, said
+from api.gateway.process import limiter
+from api.inputs import Reasoned, Text, body
+from api.v1.described import changes
+from api.v1.explain import UNREGISTERED, SubjectField
+from api.v1.tenants import tenant_shown
+from quotas.limiter.check import ENDPOINT_CHARACTERS
+from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.policy.spec import EVERYWHERE
+from quotas.services.counters import EVERY, counter_reset
+from quotas.services.effects import Effect, TouchedTenants
+
+
+class Reset(Reasoned):
+    endpoint = Text(
+        max_length=ENDPOINT_CHARACTERS, default=EVERYWHERE, help_text="`*`: what is counted on all endpoints together."
+    )
+    limit = Text(max_length=80, default=EVERY, help_text="The name of a limit; `*`: all of them.")
+    subject = SubjectField(default=dict, help_text="Whose: ip, key, user … as the caller sends them.")
+
+
+class ResetOut(serializers.Serializer[Any]):
+    count = serializers.IntegerField(help_text="How many limits start afresh; global ones are everyone's, and stay.")
+
+
+class TenantReset(APIView):
+    @changes(Reset, ResetOut)
+    def post(self, request: Request, name: str) -> Response:
+        """Forgets what the tenant, or one of its subjects, has used."""
+        fields = body(Reset, request)
+        who = said(request, fields)
+        endpoint = UNREGISTERED if fields["endpoint"] == EVERYWHERE else fields["endpoint"]
+        asked = {"tenant": name, **fields, "endpoint": endpoint}
+        change = Change(
+            lambda: counter_reset(limiter=limiter(), **asked, **who),
+            lambda count: {"count": count},
+            lambda: tenant_shown(request, name),
+            describe=lambda _: _effect(name, fields["endpoint"], fields["limit"]),
+            rehearse=lambda: 0,
+        )
+        return changed(request, change)
+
+
+def _effect(tenant: str, endpoint: str, limit: str) -> Effect:
+    field = FieldDiff("used", "as counted", 0)
+    return Effect(
+        (ObjectDiff(f"counter:{tenant} {endpoint} {limit}", "update", (field,)),), TouchedTenants(1, (tenant,))
+    )

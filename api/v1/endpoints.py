@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, RemovalQuery, changed, created, said
+from api.inputs import Choice, Flag, Reasoned, Strict, Text, Whole, Word, body, query
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.v1.described import changes, creates, lists, reads, removes
+from quotas.models import Endpoint
+from quotas.models.policy import PART
+from quotas.policy.endpoints import LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
+from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
+
+
+class HintsOut(serializers.Serializer[Any]):
+    """What an author knows of the endpoint; what is not said is left out."""
+
+    bursty = serializers.BooleanField(required=False, help_text="Can it absorb bursts?")
+    clients = serializers.ChoiceField(choices=["few", "many"], required=False)
+    exact = serializers.BooleanField(required=False, help_text="Must the count be exact?")
+
+
+class EndpointOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    method = serializers.CharField()
+    path = serializers.CharField(help_text="A template: `/v1/rides/{id}`; empty: none.")
+    default_cost = serializers.IntegerField()
+    hints = HintsOut()
+
+
+class Hints(Strict):
+    bursty = Flag(required=False)
+    clients = Choice(choices=["few", "many"], required=False)
+    exact = Flag(required=False)
+
+
+class EndpointChange(Reasoned):
+    method = Choice(choices=METHODS, required=False)
+    path = Text(max_length=LONGEST_PATH, allow_blank=True, required=False)
+    default_cost = Whole(min_value=1, max_value=MOST_COST, required=False)
+    hints = Hints(required=False)
+
+
+class NewEndpoint(EndpointChange):
+    name = Word(f"{PART}:{PART}", max_length=LONGEST_NAME)
+
+
+class EndpointQuery(PageQuery):
+    method = serializers.ChoiceField(choices=METHODS, required=False)
+    order = order_field("name", "created")
+    search = search_field("the name or path")
+
+    orders = {"name": "name", "created": "number"}
+    lookups = {"method": "method"}
+    searched = ("name", "path")
+
+
+class EndpointList(APIView):
+    @lists(EndpointQuery, EndpointOut)
+    def get(self, request: Request) -> Response:
+        return listed(request, EndpointQuery, Endpoint.objects.filter(retired=False), EndpointOut)
+
+    @creates(NewEndpoint, EndpointOut)
+    def post(self, request: Request) -> Response:
+        fields = body(NewEndpoint, request)
+        who = said(request, fields)
+        change = Change(lambda: endpoint_create(**fields, **who), lambda row: _endpoint(row.name))
+        return created(request, change, where=lambda row: reverse("v1:endpoint", args=[row.name]))
+
+
+class EndpointDetail(APIView):
+    @reads(EndpointOut)
+    def get(self, request: Request, name: str) -> Response:
+        return shown(request, _endpoint(name))
+
+    @changes(EndpointChange, EndpointOut, needs_match=True)
+    def patch(self, request: Request, name: str) -> Response:
+        fields = body(EndpointChange, request)
+        who = said(request, fields)
+        change = Change(
+            lambda: endpoint_update(name=name, **fields, **who), lambda _: _endpoint(name), lambda: _endpoint(name)
+        )
+        return changed(request, change)
+
+    @removes()
+    def delete(self, request: Request, name: str) -> Response:
+        """From then on only the limits on `*` hold for it."""
+        asked = query(RemovalQuery, request)
+        who = said(request, asked)
+        change = Change(lambda: endpoint_delete(name=name, **who), lambda _: {}, lambda: _endpoint(name))
+        return changed(request, change, asked)
+
+
+def _endpoint(name: str) -> dict[str, Any]:
+    return EndpointOut(get_object_or_404(Endpoint, name=name, retired=False)).data

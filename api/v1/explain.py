@@ -1,0 +1,144 @@
+"""What would happen to a request, and why. Asks the store as a check does, and is charged nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.gateway.paths import LONGEST_PATH, USUAL, Finder
+from api.gateway.process import limiter
+from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
+from api.v1.described import asks
+from api.v1.standings import EffectiveLimitOut, limit_shown
+from api.v1.tenants import tenant_shown
+from quotas.limiter import Decision
+from quotas.limiter.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS
+from quotas.limiter.errors import StoreRefusedError
+from quotas.models import Endpoint
+from quotas.policy.endpoints import METHODS
+from quotas.policy.routes import Route
+from quotas.policy.spec import EVERYWHERE
+from quotas.selectors.explanation import explain
+from quotas.selectors.verdicts import Verdict, verdicts
+from quotas.services.errors import refuse
+from tenants.models import TENANT_NAME
+
+BUDGET_MS = 1_000
+UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
+
+
+class SubjectField(serializers.DictField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=Text(allow_blank=True, max_length=1_000), **kwargs)
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX:
+            raise ValidationError(f"give at most {DIMENSIONS_MAX} dimensions with their values", "type")
+        found: dict[str, str] = super().to_internal_value(data)
+        return found
+
+
+class Question(Strict):
+    """A request by its method and path, or by its endpoint."""
+
+    tenant = Word(TENANT_NAME)
+    method = Choice(choices=METHODS[:-1], default="GET")
+    path = Text(max_length=LONGEST_PATH, required=False)
+    endpoint = Text(max_length=ENDPOINT_CHARACTERS, required=False)
+    subject = SubjectField(default=dict, help_text="What the caller would send: ip, key, user …")
+    cost = Whole(required=False, allow_null=True, min_value=1, max_value=COST_MAX, help_text="Left out: its own.")
+
+
+class DecisionOut(serializers.Serializer[Any]):
+    allowed = serializers.BooleanField()
+    reason = serializers.CharField()
+    limit = serializers.CharField(help_text="The one that binds; empty: none.")
+    retry_after_ms = serializers.IntegerField(allow_null=True, help_text="Null: waiting does not help.")
+    wait_ms = serializers.IntegerField()
+    revision = serializers.IntegerField(help_text="That the store enforces.")
+
+
+class RuleOut(EffectiveLimitOut):
+    allowed = serializers.BooleanField(allow_null=True, help_text="Would it pass? Null: the rule is not enforced.")
+    quota = serializers.IntegerField(allow_null=True)
+    remaining = serializers.IntegerField(allow_null=True, help_text="After the request, if it passes.")
+    reset_ms = serializers.IntegerField(allow_null=True)
+    retry_after_ms = serializers.IntegerField(allow_null=True)
+
+
+class AnswerOut(serializers.Serializer[Any]):
+    tenant = serializers.CharField()
+    tier = serializers.CharField()
+    suspended = serializers.BooleanField()
+    endpoint = serializers.CharField(help_text="That serves the path; `*`: none that is registered.")
+    revision = serializers.IntegerField(help_text="Of the configuration; the decision has the store's.")
+    decision = DecisionOut()
+    rules = RuleOut(many=True)
+
+
+class Explain(APIView):
+    @asks(Question, AnswerOut)
+    def post(self, request: Request) -> Response:
+        """Every rule for a request: would it pass, and what is left. Consumes nothing."""
+        asked = body(Question, request)
+        tenant_shown(request, asked["tenant"])
+        endpoint = _endpoint(asked)
+        decision = _peek(asked, endpoint)
+        explanation = explain(tenant=asked["tenant"], endpoint=endpoint)
+        answer = {
+            "tenant": explanation.tenant,
+            "tier": explanation.tier,
+            "suspended": explanation.is_suspended,
+            "endpoint": endpoint,
+            "revision": explanation.revision,
+            "decision": decision,
+            "rules": [_rule(verdict) for verdict in verdicts(explanation, decision.rows)],
+        }
+        return Response(AnswerOut(answer).data)
+
+
+def _endpoint(asked: Fields) -> str:
+    if ("path" in asked) == ("endpoint" in asked):
+        raise refuse("path", "either", "give the path of the request or its endpoint, one of the two")
+    if "endpoint" in asked:
+        return str(asked["endpoint"])
+    rows = Endpoint.objects.filter(retired=False).exclude(path="").values_list("name", "method", "path")
+    found = Finder([Route(*row) for row in rows]).find(asked["method"], asked["path"], USUAL)
+    return found or EVERYWHERE
+
+
+def _peek(asked: Fields, endpoint: str) -> Decision:
+    try:
+        decision = limiter().peek(
+            tenant=asked["tenant"],
+            endpoint=UNREGISTERED if endpoint == EVERYWHERE else endpoint,
+            subject=asked["subject"],
+            cost=asked.get("cost"),
+            rows=True,
+            budget_ms=BUDGET_MS,
+        )
+    except ValueError as error:
+        raise refuse("subject", "subject", str(error)) from None
+    if decision.degraded:
+        raise StoreRefusedError(decision.reason)
+    return decision
+
+
+def _rule(verdict: Verdict) -> dict[str, Any]:
+    row = verdict.row
+    if row is None:
+        stands: dict[str, Any] = dict.fromkeys(("allowed", "quota", "remaining", "reset_ms", "retry_after_ms"))
+    else:
+        stands = {
+            "allowed": row.allowed,
+            "quota": row.quota,
+            "remaining": row.remaining,
+            "reset_ms": -(-row.reset_us // 1_000),
+            "retry_after_ms": None if row.retry_us < 0 else -(-row.retry_us // 1_000),
+        }
+    return limit_shown(verdict.explained) | stands

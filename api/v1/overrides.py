@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, changed, created, said
+from api.inputs import Choice, Fields, Moment, Reasoned, Strict, Text, Whole, Word, body, query
+from api.pagination import PageQuery, listed, order_field
+from api.preconditions import shown
+from api.scoping import narrowed
+from api.v1.described import changes, creates, lists, reads
+from api.v1.shapes import LimitPatchesField
+from quotas.models import Override
+from quotas.models.policy import CARRIES, MULTIPLIER_MAX
+from quotas.policy.endpoints import LONGEST_NAME
+from quotas.services.overrides import override_cancel, override_create
+from tenants.models import TENANT_NAME
+
+UPCOMING, ACTIVE, ENDED = STATES = ("upcoming", "active", "ended")
+
+
+class MultiplierOut(serializers.Serializer[Any]):
+    numerator = serializers.IntegerField(source="multiplier_numerator")
+    denominator = serializers.IntegerField(source="multiplier_denominator")
+
+
+class OverrideOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    tenant = serializers.CharField(source="tenant.name")
+    endpoint = serializers.CharField(source="scope")
+    state = serializers.SerializerMethodField()
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField(allow_null=True, help_text="Null: until it is cancelled.")
+    cancelled_at = serializers.DateTimeField(allow_null=True)
+    limits = LimitPatchesField(help_text="Other values, by limit.")
+    multiplier = serializers.SerializerMethodField(help_text="Every limit times this, exactly.")
+    carry = serializers.ChoiceField(choices=CARRIES)
+    author = serializers.CharField()
+    reason = serializers.CharField()
+    revision = serializers.IntegerField(source="created_revision_id")
+
+    def get_state(self, row: Override) -> str:
+        return state_of(row, timezone.now())
+
+    @extend_schema_field(MultiplierOut(allow_null=True))
+    def get_multiplier(self, row: Override) -> dict[str, int] | None:
+        return MultiplierOut(row).data if row.multiplier_numerator else None
+
+
+class Multiplier(Strict):
+    numerator = Whole(min_value=1, max_value=MULTIPLIER_MAX)
+    denominator = Whole(min_value=1, max_value=MULTIPLIER_MAX, default=1)
+
+
+class NewOverride(Reasoned):
+    """Other values for limits by name, or all of them times a fraction: one of the two."""
+
+    tenant = Word(TENANT_NAME)
+    endpoint = Text(max_length=LONGEST_NAME, default="*")
+    start = Moment(required=False, allow_null=True, help_text="Left out: at once.")
+    end = Moment(required=False, allow_null=True, help_text="Left out: until it is cancelled.")
+    limits = LimitPatchesField(required=False)
+    multiplier = Multiplier(required=False, allow_null=True)
+    carry = Choice(choices=CARRIES, default="keep")
+
+
+class OverrideQuery(PageQuery):
+    tenant = serializers.CharField(required=False, max_length=63)
+    endpoint = serializers.CharField(required=False, max_length=128)
+    state = serializers.ChoiceField(choices=STATES, required=False)
+    order = order_field("created", default="-created")
+
+    orders = {"created": "id"}
+    lookups = {"tenant": "tenant__name", "endpoint": "endpoint__name"}
+
+
+class OverrideList(APIView):
+    @lists(OverrideQuery, OverrideOut)
+    def get(self, request: Request) -> Response:
+        state = query(OverrideQuery, request).get("state")
+        rows = _rows(request)
+        return listed(request, OverrideQuery, rows.filter(in_state(state)) if state else rows, OverrideOut)
+
+    @creates(NewOverride, OverrideOut)
+    def post(self, request: Request) -> Response:
+        fields = _fields(body(NewOverride, request))
+        who = said(request, fields)
+        change = Change(lambda: override_create(**fields, **who), lambda row: _override(request, row.pk))
+        return created(request, change, where=lambda row: reverse("v1:override", args=[row.pk]))
+
+
+class OverrideDetail(APIView):
+    @reads(OverrideOut)
+    def get(self, request: Request, number: int) -> Response:
+        return shown(request, _override(request, number))
+
+
+class OverrideCancel(APIView):
+    @changes(Reasoned, OverrideOut)
+    def post(self, request: Request, number: int) -> Response:
+        """What holds without it holds again at once."""
+
+        def present(_: Any = None) -> dict[str, Any]:
+            return _override(request, number)
+
+        who = said(request, body(Reasoned, request))
+        return changed(request, Change(lambda: override_cancel(override=number, **who), present, present))
+
+
+def state_of(row: Override, now: datetime) -> str:
+    if row.cancelled_at or (row.end and row.end <= now):
+        return ENDED
+    return UPCOMING if row.start > now else ACTIVE
+
+
+def in_state(state: str) -> Q:
+    now = timezone.now()
+    ended = Q(cancelled_at__isnull=False) | Q(end__lte=now)
+    if state == ENDED:
+        return ended
+    return ~ended & (Q(start__gt=now) if state == UPCOMING else Q(start__lte=now))
+
+
+def _fields(fields: Fields) -> Fields:
+    """As the service takes them."""
+    multiplier = fields.pop("multiplier", None)
+    return fields | {"multiplier": (multiplier["numerator"], multiplier["denominator"]) if multiplier else None}
+
+
+def _rows(request: Request) -> QuerySet[Override]:
+    return narrowed(request, Override.objects.select_related("tenant", "endpoint"), "tenant")
+
+
+def _override(request: Request, number: int) -> dict[str, Any]:
+    return OverrideOut(get_object_or_404(_rows(request), pk=number)).data

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, RemovalQuery, changed, created, said
+from api.inputs import Choice, Reasoned, Text, Word, body, query
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.scoping import narrowed
+from api.v1.described import changes, creates, lists, reads, removes
+from api.v1.shapes import LIMITS, LimitField
+from quotas.models import Limit, Policy
+from quotas.models.policy import CARRIES
+from quotas.policy.endpoints import LONGEST_NAME
+from quotas.policy.validate import MOST_LIMITS
+from quotas.services import policies as services
+from quotas.services.snapshots import limit_state
+from tenants.models import TENANT_NAME, WORD
+
+CARRY = "What becomes of what was used: it stays used, its share stays, or it is forgotten."
+
+
+class PolicyOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    tier = serializers.CharField(allow_null=True, source="tier.name", default=None)
+    tenant = serializers.CharField(allow_null=True, source="tenant.name", default=None)
+    endpoint = serializers.CharField(source="scope", help_text="`service:operation`, `service:*` or `*`.")
+    limits = serializers.SerializerMethodField()
+    candidates = serializers.SerializerMethodField(help_text="By limit: parameters on trial beside it.")
+
+    @extend_schema_field(LIMITS)
+    def get_limits(self, row: Policy) -> list[dict[str, Any]]:
+        return [{"name": limit.name.name, **_without_candidate(limit)} for limit in _limits(row)]
+
+    def get_candidates(self, row: Policy) -> dict[str, Any]:
+        return {limit.name.name: limit.candidate for limit in _limits(row) if limit.candidate}
+
+
+class LimitsChange(Reasoned):
+    limits = serializers.ListField(
+        child=LimitField(), min_length=1, max_length=MOST_LIMITS, help_text="All of them; what is not here is removed."
+    )
+    carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
+
+
+class NewPolicy(LimitsChange):
+    name = Word(WORD)
+    tier = Word(WORD, required=False, allow_null=True)
+    tenant = Word(TENANT_NAME, required=False, allow_null=True)
+    endpoint = Text(max_length=LONGEST_NAME, default="*", help_text="`service:operation`, `service:*` or `*`.")
+
+
+class LimitChange(Reasoned):
+    limit = LimitField(help_text="Its name is that of the address.")
+    carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
+
+
+class CarryQuery(RemovalQuery):
+    carry = serializers.ChoiceField(choices=CARRIES, default="keep", help_text=CARRY)
+
+
+class PolicyQuery(PageQuery):
+    tier = serializers.CharField(required=False, max_length=63)
+    tenant = serializers.CharField(required=False, max_length=63)
+    endpoint = serializers.CharField(required=False, max_length=128)
+    order = order_field("name", "created")
+    search = search_field("the name")
+
+    orders = {"name": "name", "created": "id"}
+    lookups = {"tier": "tier__name", "tenant": "tenant__name", "endpoint": "endpoint__name"}
+    searched = ("name",)
+
+
+class PolicyList(APIView):
+    @lists(PolicyQuery, PolicyOut)
+    def get(self, request: Request) -> Response:
+        return listed(request, PolicyQuery, _rows(request), PolicyOut)
+
+    @creates(NewPolicy, PolicyOut)
+    def post(self, request: Request) -> Response:
+        """For a tier, for a tenant, or for everyone if neither is given."""
+        fields = body(NewPolicy, request)
+        who = said(request, fields)
+        change = Change(lambda: services.policy_create(**fields, **who), lambda row: _policy(request, row.name))
+        return created(request, change, where=lambda row: reverse("v1:policy", args=[row.name]))
+
+
+class PolicyDetail(APIView):
+    @reads(PolicyOut)
+    def get(self, request: Request, name: str) -> Response:
+        return shown(request, _policy(request, name))
+
+    @changes(LimitsChange, PolicyOut, needs_match=True)
+    def put(self, request: Request, name: str) -> Response:
+        """Replaces its limits; one that keeps its name keeps its live state, as `carry` says."""
+        fields = body(LimitsChange, request)
+        who = said(request, fields)
+        return changed(request, _change(request, name, lambda: services.policy_update(name=name, **fields, **who)))
+
+    @removes(CarryQuery)
+    def delete(self, request: Request, name: str) -> Response:
+        asked = query(CarryQuery, request)
+        who = said(request, asked)
+        act = _change(request, name, lambda: services.policy_delete(name=name, carry=asked["carry"], **who))
+        return changed(request, act, asked)
+
+
+class PolicyLimit(APIView):
+    @changes(LimitChange, PolicyOut, needs_match=True)
+    def put(self, request: Request, name: str, limit: str) -> Response:
+        """Adds one limit, or replaces the one of that name. If-Match is about the policy."""
+        fields = body(LimitChange, request)
+        who = said(request, fields)
+        wanted = {**fields["limit"], "name": limit}
+        return changed(
+            request,
+            _change(request, name, lambda: services.limit_set(policy=name, limit=wanted, carry=fields["carry"], **who)),
+        )
+
+    @removes(CarryQuery)
+    def delete(self, request: Request, name: str, limit: str) -> Response:
+        """The last limit of a policy cannot be removed: delete the policy."""
+        asked = query(CarryQuery, request)
+        who = said(request, asked)
+        carry = asked["carry"]
+        act = _change(request, name, lambda: services.limit_remove(policy=name, limit=limit, carry=carry, **who))
+        return changed(request, act, asked)
+
+
+def _change(request: Request, name: str, act: Any) -> Change[Any]:
+    return Change(act, lambda _: _policy(request, name), lambda: _policy(request, name))
+
+
+def _rows(request: Request) -> QuerySet[Policy]:
+    limits = Limit.objects.select_related("name").order_by("name__name")
+    rows = Policy.objects.select_related("tier", "tenant", "endpoint").prefetch_related(Prefetch("limits", limits))
+    return narrowed(request, rows, "tenant")
+
+
+def _policy(request: Request, name: str) -> dict[str, Any]:
+    return PolicyOut(get_object_or_404(_rows(request), name=name)).data
+
+
+def _limits(row: Policy) -> list[Limit]:
+    return list(row.limits.all())
+
+
+def _without_candidate(limit: Limit) -> dict[str, Any]:
+    return {field: value for field, value in limit_state(limit).items() if field != "candidate"}

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.shortcuts import get_object_or_404
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, changed, said
+from api.inputs import Query, Reasoned, body, query
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.v1.described import ObjectDiffOut, changes, lists, reads
+from quotas.algorithms.units import SECOND_US
+from quotas.models import Revision
+from quotas.policy.diff import ObjectDiff, differences
+from quotas.selectors.revisions import difference_between
+from quotas.services.revisions import revision_revert, revision_rollback
+
+MOST_TOUCHED = 20
+MOST_CHANGES = 1_000
+
+
+class RevisionOut(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    author = serializers.CharField()
+    reason = serializers.CharField()
+    action = serializers.CharField()
+    created = serializers.DateTimeField()
+    published = serializers.SerializerMethodField(help_text="When it was first enforced; null: not yet.")
+    touched = serializers.ListField(child=serializers.CharField(), source="first_touched", help_text="The first 20.")
+    touched_count = serializers.IntegerField()
+
+    def get_published(self, row: Revision) -> datetime | None:
+        return datetime.fromtimestamp(row.published_us / SECOND_US, UTC) if row.published_us else None
+
+
+class RevisionWithChangesOut(RevisionOut):
+    changes = ObjectDiffOut(many=True, help_text="The first 1,000.")
+
+
+class DifferenceOut(serializers.Serializer[Any]):
+    """What later revisions changed, taken together: what a rollback would undo."""
+
+    since = serializers.IntegerField()
+    until = serializers.IntegerField()
+    changes = ObjectDiffOut(many=True, help_text="The first 1,000.")
+
+
+class DifferenceQuery(Query):
+    until = serializers.IntegerField(required=False, min_value=1, max_value=10**18, help_text="Left out: the newest.")
+
+
+class RevisionQuery(PageQuery):
+    author = serializers.CharField(required=False, max_length=150)
+    action = serializers.CharField(required=False, max_length=40)
+    object = serializers.CharField(required=False, max_length=140, help_text="That touched it: `policy:pro-all`.")
+    order = order_field("number", default="-number")
+    search = search_field("the reason")
+
+    orders = {"number": "number"}
+    lookups = {"author": "author", "action": "action"}
+    searched = ("reason",)
+
+
+class RevisionList(APIView):
+    @lists(RevisionQuery, RevisionOut)
+    def get(self, request: Request) -> Response:
+        rows, name = _rows(), query(RevisionQuery, request).get("object")
+        rows = rows.filter(touched__contains=[name]) if name else rows
+        return listed(request, RevisionQuery, rows, RevisionOut)
+
+
+class RevisionDetail(APIView):
+    @reads(RevisionWithChangesOut)
+    def get(self, request: Request, number: int) -> Response:
+        return shown(request, _revision(number))
+
+
+class RevisionDiff(APIView):
+    @reads(DifferenceOut, DifferenceQuery)
+    def get(self, request: Request, number: int) -> Response:
+        get_object_or_404(_rows(), number=number)
+        newest: int = Revision.objects.order_by("-number").values_list("number", flat=True)[0]
+        until = min(query(DifferenceQuery, request).get("until", newest), newest)
+        return shown(
+            request,
+            {"since": number, "until": until, "changes": _listed(difference_between(since=number, until=until))},
+        )
+
+
+class RevisionRollback(APIView):
+    @changes(Reasoned, RevisionWithChangesOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Everything becomes again what it was after this revision; keys, memberships and suspensions stay."""
+        who = said(request, body(Reasoned, request))
+        return _go_back(request, number, lambda: revision_rollback(number=number, **who))
+
+
+class RevisionRevert(APIView):
+    @changes(Reasoned, RevisionWithChangesOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Undoes this one revision; refused if something it touched was touched since."""
+        who = said(request, body(Reasoned, request))
+        return _go_back(request, number, lambda: revision_revert(number=number, **who))
+
+
+def _go_back(request: Request, number: int, act: Any) -> Response:
+    """The answer is the new revision; or the one asked for, if everything is so already."""
+
+    def show(revision: Revision | None) -> dict[str, Any]:
+        return _revision(revision.number if revision else number)
+
+    return changed(request, Change(act, show, lambda: _revision(number)))
+
+
+def _rows() -> QuerySet[Revision, Revision]:
+    """A revision may have touched 100,000 things: a page takes the first few of each."""
+    few = {"first_touched": F("touched")[0:MOST_TOUCHED], "touched_count": F("touched__len")}
+    return Revision.objects.defer("before", "after", "touched").annotate(**few)
+
+
+def _revision(number: int) -> dict[str, Any]:
+    row = get_object_or_404(_rows(), number=number)
+    found = Revision.objects.only("before", "after").get(number=number)
+    return {**RevisionOut(row).data, "changes": _listed(differences(found.before, found.after))}
+
+
+def _listed(changes: tuple[ObjectDiff, ...]) -> list[dict[str, Any]]:
+    return [asdict(change) for change in changes[:MOST_CHANGES]]

@@ -1,0 +1,123 @@
+"""The limits of a tenant as they hold, with the reason of each."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.inputs import Query, query
+from api.preconditions import shown
+from api.v1.described import reads
+from api.v1.shapes import LIMIT
+from api.v1.tenants import tenant_shown
+from quotas.algorithms.units import SECOND_US
+from quotas.policy.fields import limit_fields
+from quotas.policy.spec import Limit, Override
+from quotas.selectors.explanation import ExplainedLimit, standing
+
+
+class ReasonOut(serializers.Serializer[Any]):
+    """A policy or an override that has a say in a limit."""
+
+    source = serializers.CharField(help_text="`tier pro × *`, `override 7`")  # type: ignore[assignment]
+    words = serializers.CharField(help_text="What it says, in words.")
+    until = serializers.DateTimeField(allow_null=True)
+
+
+class EffectiveLimitOut(serializers.Serializer[Any]):
+    limit = serializers.SerializerMethodField(help_text="As it holds, overrides included.")
+    words = serializers.CharField(help_text="What it buys.")
+    scope = serializers.CharField(help_text="What is counted together: `*`, an endpoint, or `service:*`.")
+    is_global = serializers.BooleanField(help_text="Counted over all tenants.")
+    source = serializers.CharField(help_text="Where it comes from: `tier pro × *`.")  # type: ignore[assignment]
+    overrides = ReasonOut(many=True, help_text="What changed it.")
+    instead_of = ReasonOut(many=True, help_text="Limits of the same name that are less specific.")
+
+    @extend_schema_field(LIMIT)
+    def get_limit(self, row: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = row["limit"]
+        return found
+
+
+class UpcomingOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    endpoint = serializers.CharField()
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField(allow_null=True)
+
+
+class StandingOut(serializers.Serializer[Any]):
+    tenant = serializers.CharField()
+    tier = serializers.CharField()
+    suspended = serializers.BooleanField()
+    revision = serializers.IntegerField()
+    limits = EffectiveLimitOut(many=True)
+    upcoming = UpcomingOut(many=True, help_text="Overrides that have yet to begin.")
+
+
+class StandingQuery(Query):
+    at = serializers.DateTimeField(required=False, help_text="Left out: now.")
+
+
+class TenantLimits(APIView):
+    @reads(StandingOut, StandingQuery)
+    def get(self, request: Request, name: str) -> Response:
+        """Every limit that holds for the tenant, and why."""
+        asked = query(StandingQuery, request)
+        tenant_shown(request, name)
+        found = standing(tenant=name, at=asked.get("at"))
+        answer = {
+            "tenant": found.tenant,
+            "tier": found.tier,
+            "suspended": found.is_suspended,
+            "revision": found.revision,
+            "limits": [limit_shown(explained) for explained in found.limits],
+            "upcoming": [_upcoming(override) for override in found.upcoming],
+        }
+        return shown(request, StandingOut(answer).data)
+
+
+def limit_shown(explained: ExplainedLimit) -> dict[str, Any]:
+    effective = explained.effective
+    return {
+        "limit": {"name": effective.limit.name, **limit_fields(effective.limit)},
+        "words": words_of(effective.limit),
+        "scope": effective.scope,
+        "is_global": effective.is_global,
+        "source": effective.source,
+        "overrides": [_override(override) for override in explained.overrides],
+        "instead_of": [
+            {"source": lost.source, "words": words_of(lost.limit), "until": None} for lost in explained.lost
+        ],
+    }
+
+
+def words_of(limit: Limit) -> str:
+    return f"{limit.algorithm.words()}, per {limit.subject}, {limit.mode}"
+
+
+def _override(override: Override) -> dict[str, Any]:
+    if override.multiplier:
+        words = "every limit × {}/{}".format(*override.multiplier)
+    else:
+        words = "other values for " + ", ".join(sorted(override.limits))
+    return {"source": f"override {override.id}", "words": words, "until": moment_of(override.end_us)}
+
+
+def _upcoming(override: Override) -> dict[str, Any]:
+    return {
+        "id": override.id,
+        "endpoint": override.endpoint,
+        "start": moment_of(override.start_us),
+        "end": moment_of(override.end_us),
+    }
+
+
+def moment_of(us: int | None) -> datetime | None:
+    return None if us is None else datetime.fromtimestamp(us / SECOND_US, UTC)

@@ -1,0 +1,76 @@
+"""/v1/policies and their limits."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from quotas.models import Policy
+from tests.services.world import PAY, bucket, limit_of
+
+pytestmark = pytest.mark.usefixtures("world")
+ANY = {"If-Match": "*"}
+
+
+def test_what_is_read_can_be_written_back(client: APIClient) -> None:
+    read = client.get("/v1/policies/pro-all")
+    assert [limit["name"] for limit in read.json()["limits"]] == ["burst", "minute"]
+    asked = {"limits": read.json()["limits"], "reason": "none"}
+    written = client.put("/v1/policies/pro-all", asked, headers={"If-Match": read["ETag"]})
+    assert (written.status_code, written.json()) == (200, read.json())
+    assert "Headroom-Revision" not in written
+
+
+def test_they_are_listed_by_what_they_are_attached_to(client: APIClient) -> None:
+    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(5)], "reason": "own"}
+    assert client.post("/v1/policies", asked).status_code == 201
+
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in client.get(f"/v1/policies?{query}").json()["items"]]
+
+    assert names("") == ["acme-pay", "free-all", "pro-all"]
+    assert names("tier=free") == ["free-all"]
+    assert names("tenant=acme") == ["acme-pay"]
+    assert names(f"endpoint={PAY}&order=-name") == ["acme-pay"]
+
+
+def test_a_dry_run_shows_the_diff_and_the_tier_s_tenants(client: APIClient) -> None:
+    asked = {"limits": [bucket(12)], "reason": "more"}
+    answer = client.put("/v1/policies/free-all?dry_run=true", asked, headers=ANY).json()
+    assert answer["changes"] == [
+        {
+            "object": "policy:free-all",
+            "action": "update",
+            "fields": [
+                {"path": "limits.burst.rate", "before": 10, "after": 12},
+                {"path": "limits.burst.burst", "before": 20, "after": 24},
+            ],
+        }
+    ]
+    assert answer["tenants"] == {"count": 1, "names": ["bolt"], "is_everyone": False}
+    assert limit_of("free-all").parameters["rate"] == 10
+
+
+def test_one_limit_is_set_and_removed(client: APIClient) -> None:
+    path = "/v1/policies/free-all/limits/day"
+    limit = {"algorithm": "fixed_window", "limit": 10**6, "window": "1d", "mode": "shadow"}
+    done = client.put(path, {"limit": limit, "reason": "cap"}, headers=ANY)
+    assert [one["name"] for one in done.json()["limits"]] == ["burst", "day"]
+    assert client.delete(f"{path}?reason=x", headers={"If-Match": done["ETag"]}).status_code == 204
+    last = client.delete("/v1/policies/free-all/limits/burst?reason=x", headers=ANY)
+    assert (last.status_code, last.json()["code"]) == (422, "empty")
+
+
+def test_everything_that_is_wrong_is_told_by_its_field(client: APIClient) -> None:
+    wrong = [bucket(0), {"name": "w", "algorithm": "fixed_window", "limit": 5, "window": "soon"}]
+    answer = client.post("/v1/policies", {"name": "x", "tier": "free", "limits": wrong, "reason": "r"})
+    assert answer.status_code == 422
+    assert [error["field"] for error in answer.json()["errors"]] == ["limits[0].rate", "limits[1].window"]
+    assert not Policy.objects.filter(name="x").exists()
+
+
+def test_one_that_goes_is_not_found_again(client: APIClient) -> None:
+    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(5)], "reason": "own"}
+    client.post("/v1/policies", asked)
+    assert client.delete("/v1/policies/acme-pay?reason=x&carry=reset", headers=ANY).status_code == 204
+    assert client.get("/v1/policies/acme-pay").status_code == 404

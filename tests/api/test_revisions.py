@@ -1,0 +1,66 @@
+"""/v1/revisions: the history, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from quotas.models.revision import revisions_stamp
+from quotas.services.policies import limit_set
+from quotas.services.tenants import NewTenant, tenants_create
+from tests.services.world import SAID, bucket, limit_of, newest
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+def test_the_newest_is_first_and_says_who_and_why(client: APIClient) -> None:
+    revisions_stamp(1_900_000_000_000_000)
+    limit_set(policy="free-all", limit=bucket(11), author="bob", reason="a little more")
+    items = client.get("/v1/revisions").json()["items"]
+    assert (items[0]["author"], items[0]["reason"], items[0]["action"]) == ("bob", "a little more", "limit_set")
+    assert (items[0]["touched"], items[0]["published"]) == (["policy:free-all"], None)
+    assert items[1]["published"].startswith("2030-")
+    for query, count in {"author=bob": 1, "object=policy:free-all": 2, "search=LITTLE": 1, "action=x": 0}.items():
+        assert len(client.get(f"/v1/revisions?{query}").json()["items"]) == count
+
+
+def test_a_long_one_is_cut(client: APIClient) -> None:
+    tenants_create(tenants=[NewTenant(f"t{n}", "free") for n in range(50)], **SAID)
+    shown = client.get(f"/v1/revisions/{newest().number}").json()
+    assert (len(shown["touched"]), shown["touched_count"], len(shown["changes"])) == (20, 50, 50)
+
+
+def test_the_difference_is_what_a_rollback_undoes(client: APIClient) -> None:
+    then = newest().number
+    for rate in (11, 12):
+        limit_set(policy="free-all", limit=bucket(rate), **SAID)
+    difference = client.get(f"/v1/revisions/{then}/diff").json()
+    assert (difference["since"], difference["until"]) == (then, then + 2)
+    assert difference["changes"][0]["fields"][0] == {"path": "limits.burst.rate", "before": 10, "after": 12}
+    assert client.get(f"/v1/revisions/{then}/diff?until={then + 1}").json()["changes"][0]["fields"][0]["after"] == 11
+    rehearsed = client.post(f"/v1/revisions/{then}/rollback?dry_run=true", {"reason": "back"}).json()
+    assert rehearsed["changes"][0]["fields"][0] == {"path": "limits.burst.rate", "before": 12, "after": 10}
+    assert limit_of("free-all").parameters["rate"] == 12
+
+
+def test_going_back_is_a_revision_of_its_own(client: APIClient) -> None:
+    then = newest().number
+    limit_set(policy="free-all", limit=bucket(11), **SAID)
+    done = client.post(f"/v1/revisions/{then + 1}/revert", {"reason": "oops"}).json()
+    assert (done["number"], done["action"], limit_of("free-all").parameters["rate"]) == (
+        then + 2,
+        "revision_revert",
+        10,
+    )
+    same = client.post(f"/v1/revisions/{then}/rollback", {"reason": "again"})
+    assert (same.status_code, same.json()["number"]) == (200, then)
+
+
+def test_what_was_touched_since_is_not_reverted(client: APIClient) -> None:
+    first = newest().number + 1
+    for rate in (11, 12):
+        limit_set(policy="free-all", limit=bucket(rate), **SAID)
+    answer = client.post(f"/v1/revisions/{first}/revert", {"reason": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "touched-since")
+    assert client.get("/v1/revisions/999").status_code == 404
+    assert client.post("/v1/revisions/999/rollback", {"reason": "x"}).status_code == 404
