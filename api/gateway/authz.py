@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from api.gateway.asgi import Scope, header_of, request_of
 from api.gateway.guard import Request, Verdict
+from api.gateway.paths import target_path
 from api.gateway.problems import Problem, bad_request
 
 NGINX: Final = "nginx"
@@ -38,7 +39,7 @@ def original(scope: Scope) -> Request | Problem:
     if not method or not path:
         wanted = " and ".join(ORIGINAL[proxy])
         return bad_request("original-request-missing", f"The proxy must send {wanted}; see docs/{proxy}.md.", wanted)
-    return request_of(scope, path, method=method)
+    return request_of(scope, target_path(path), method=method)
 
 
 def proxy_of(scope: Scope) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from api.gateway.guard import UNREGISTERED, Guard, Request, key_text
+from api.gateway.paths import LONGEST_PATH, target_path
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
 from quotas.limiter.check import encode_call
@@ -129,7 +130,12 @@ class Checks:
             return forbidden(
                 "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
             )
-        endpoint = item.endpoint or (yield from self._endpoint(core, item))
+        path = target_path(item.path)
+        if len(path) > LONGEST_PATH:
+            return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
+        endpoint = item.endpoint
+        if not endpoint and item.method and path:
+            endpoint = yield from self._guard.endpoint_at(core, item.method, path)
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])
@@ -137,11 +143,6 @@ class Checks:
             return Check(tenant, endpoint, subject, item.cost, item.holder)
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
-
-    def _endpoint(self, core: Core, item: Item) -> Conversation[str]:
-        if not item.method or not item.path:
-            return ""
-        return (yield from self._guard.endpoint_at(core, item.method, item.path))
 
     def _answers(self, core: Core, questions: Sequence[Check | Answered]) -> Conversation[list[dict[str, Any]]]:
         checks = [question for question in questions if isinstance(question, Check)]

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from api.gateway.paths import USUAL, Finder, Reading
-from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, late, problem_of, unauthorised, unavailable
+from api.gateway.paths import LONGEST_PATH, USUAL, Finder, Reading
+from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, late, problem_of, too_long, unauthorised, unavailable
 from api.gateway.proxies import TrustedProxies
 from quotas.limiter import Check, Decision, Profile
+from quotas.limiter.check import TENANT
 from quotas.limiter.core import CHECK, Conversation, Core
 from quotas.limiter.directory import EVERY_TENANT, Directory
 from quotas.limiter.errors import StoreError
@@ -31,7 +32,7 @@ class Request:
     """What every server can tell about a request."""
 
     method: str
-    path: str
+    path: str  # without a query
     peer: str  # address of who connected; empty over a Unix socket
     header: Callable[[str], str]  # by lower case name; several lines joined by a comma; empty: not sent
     reading: Reading | None = None  # None: as the rules say
@@ -101,6 +102,8 @@ class Guard:
         rules = self.rules
         if rules.exempt and request.path.startswith(rules.exempt):
             return PASS
+        if len(request.path) > LONGEST_PATH:
+            return refusal(too_long())
         try:
             caller = yield from self.caller(core, request)
             endpoint = yield from self.endpoint(core, request)
@@ -132,6 +135,8 @@ class Guard:
                 return Caller(known.tenant, self._subject(request, dict(known.subject)))
         text = key_text(request)
         tenant = rules.tenant or (self._believed(request, rules.tenant_header) if rules.tenant_header else "")
+        if tenant and not TENANT.fullmatch(tenant):
+            return forbidden("unknown-tenant", f"{rules.tenant_header} names no tenant; let the proxy send its name.")
         if not text:
             tenant = tenant or rules.anonymous
             if not tenant:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from binascii import a2b_qp
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
 
 from quotas.policy.routes import Route, Routes, Split
 
-LONGEST_PATH: Final = 8_192
+LONGEST_PATH: Final = 8_192  # longer ones are refused: unmatched they would escape their endpoint's policy
+PATHS_KEPT: Final = 64
+_NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_PARAMETERS: Final = (";", "%3b", "%3B", "%25")
 _DOTS: Final = (".", "..")
 
 
@@ -42,8 +47,8 @@ class Finder:
         self.is_empty = not routes
 
     def find(self, method: str, path: str, reading: Reading) -> str | None:
-        path = target_path(path)
-        if self.is_empty or not path.startswith("/") or len(path) > LONGEST_PATH:
+        """Of a path of at most LONGEST_PATH characters, without a query."""
+        if self.is_empty or not path.startswith("/"):
             return None
         found = self._match(method, path, reading)
         if found is None:
@@ -83,17 +88,28 @@ def _segments(path: str, reading: Reading) -> list[str]:
         segments = [_decoded(segment, reading.decodes) for segment in inner.split("/")]
     else:
         segments = _decoded(inner, reading.decodes).split("/")
-    if reading.drops_parameters:
+    if reading.drops_parameters and any(sign in inner for sign in _PARAMETERS):
         segments = [segment.partition(";")[0] for segment in segments]
     return segments
 
 
 def _decoded(text: str, times: int) -> str:
     for _ in range(times):
-        if "%" not in text:
+        plain = unquoted(text) if "%" in text else text
+        if plain == text:
             break
-        text = unquote(text, errors="surrogateescape")
+        text = plain
     return text
+
+
+# A path that fits no route is read twice, in two ways.
+@lru_cache(maxsize=PATHS_KEPT)
+def unquoted(text: str) -> str:
+    """As urllib.parse.unquote. That takes 1 ms for 8 KB of %2e; quoted-printable is the same code with =, in C."""
+    # Of two signs in a row the first is never an escape; to say so halves the work on a row of them.
+    marked = text.replace("=", "=3D").replace("%%", "=25%")
+    marked = _NO_ESCAPE.sub("=25", marked).replace("%", "=")
+    return a2b_qp(marked.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _without_dots(segments: list[str]) -> list[str]:

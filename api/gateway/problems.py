@@ -55,6 +55,10 @@ def too_large() -> Problem:
     )
 
 
+def too_long() -> Problem:
+    return Problem(HTTPStatus.REQUEST_URI_TOO_LONG, "path-too-long", "The path is over 8,192 characters; shorten it.")
+
+
 def unauthorised(detail: str) -> Problem:
     return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
 

@@ -30,7 +30,7 @@ PEPPER: Final = "pepper"
 ROUTES: Final = "routes"
 MARKER: Final = "*"  # a field that every index has: one without it was lost, and says nothing about anybody
 
-_TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_([0-9a-f]{64})", re.ASCII)
+_TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,9 @@ class _Known:
     read_s: float
 
 
-def secret_hash(pepper: bytes, text: str) -> str | None:
-    """Under which the index knows a credential (twin of tenants.keys); None: this text is none of ours."""
-    match = _TEXT.fullmatch(text)
-    return hmac.digest(pepper, match[1].encode(), "sha256").hex() if match else None
+def secret_hash(pepper: bytes, text: str) -> str:
+    """Under which the index knows a credential (twin of tenants.keys)."""
+    return hmac.digest(pepper, text.rpartition("_")[2].encode(), "sha256").hex()
 
 
 def encode_routes(routes: list[Route]) -> str:
@@ -82,26 +81,35 @@ class Directory:
         # Whoever comes meanwhile goes on with what there is.
         self._read_s = now if self._pepper else self._read_s
         try:
-            token, pepper = yield from _read(core, keys.directory(), TOKEN, PEPPER)
-            if token != self._token:
-                token, pepper, text = yield from _read(core, keys.directory(), TOKEN, PEPPER, ROUTES)
-                self._take(token, pepper, text)
+            yield from self._reread(core)
+            self._read_s = now
         except StoreError:
             if not self._pepper:
                 raise
+
+    def _reread(self, core: Core) -> Conversation[None]:
+        (token,) = yield from _read(core, keys.directory(), TOKEN)
+        if token is None or token != self._token:
+            self._take(*(yield from _read(core, keys.directory(), TOKEN, PEPPER, ROUTES)))
 
     def _take(self, token: bytes | None, pepper: bytes | None, text: bytes | None) -> None:
         if token is None or pepper is None or text is None:
             # A store that was emptied a moment ago tells nothing about routes and keys.
             raise StoreRefusedError("the store has no directory of keys and routes yet")
-        self.routes = tuple(Route(*row) for row in json.loads(text))
-        self._pepper, self._token = bytes.fromhex(pepper.decode()), token
+        try:
+            routes, secret = tuple(Route(*row) for row in json.loads(text)), bytes.fromhex(pepper.decode())
+        except (ValueError, TypeError):
+            raise StoreRefusedError("the store's directory of keys and routes cannot be read") from None
+        self.routes, self._pepper, self._token = routes, secret, token
 
     def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         """None: unknown, wrong or revoked. StoreError: the store is away, and this one is not known here."""
         known = self._known.get(text)
         now = self._clock()
-        if known is not None:
+        if known is None:
+            if not _TEXT.fullmatch(text):
+                return None
+        else:
             if now - known.read_s < FRESH_S:
                 return known.credential
             # Whoever comes meanwhile goes on with what there is.
@@ -118,13 +126,14 @@ class Directory:
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         yield from self.refresh(core)
         digest = secret_hash(self._pepper, text)
-        if digest is None:
-            return None
         index = keys.credentials(keys.shard_of(digest, core.shards))
         entry, marker = yield from _read(core, index, digest, MARKER)
         if marker is None:
             raise StoreRefusedError("the store has no index of credentials yet")
-        return Credential.parse(entry.decode()) if entry is not None else None
+        try:
+            return Credential.parse(entry.decode()) if entry is not None else None
+        except ValueError:
+            raise StoreRefusedError("the store's index of credentials cannot be read") from None
 
 
 def _read(core: Core, key: str, *fields: str) -> Conversation[list[bytes | None]]:

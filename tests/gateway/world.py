@@ -88,9 +88,7 @@ def revoke(store: redis.Redis, text: str) -> None:
 
 
 def digest_of(text: str) -> str:
-    digest = secret_hash(PEPPER_BYTES, text)
-    assert digest is not None
-    return digest
+    return secret_hash(PEPPER_BYTES, text)
 
 
 @dataclass(frozen=True)
