@@ -16,7 +16,7 @@ from quotas.calibration.trend import daily_peaks, growth
 from quotas.simulation.arrays import Flags
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
-CURVE_SPAN = 4.0  # the curve is drawn from a quarter of the rate to four times the rate
+CURVE_SPAN = 4.0
 CURVE_POINTS = 9
 MOSTLY = 0.01  # share of the load in censored hours, above which the rate is a lower bound
 
@@ -72,7 +72,6 @@ class Estimate:
     censored_share: float
     peak: float  # the most units in one minute
     percentiles: Mapping[float, float]  # of the 60 s rates, by load
-    curve: tuple[Point, ...]
 
     @property
     def low(self) -> float:
@@ -110,8 +109,16 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
         share,
         minutes.peak,
         percentiles,
-        _curve(fine, settled, parameters),
     )
+
+
+def curve_around(observed: Observed, estimate: Estimate, parameters: Parameters = DEFAULTS) -> tuple[Point, ...]:
+    """b(r) from a quarter of the estimated rate to four times the rate, for people to see."""
+    fine = observed.fine.between(estimate.used.start_s, estimate.used.end_s)
+    if not len(fine) or estimate.rate <= 0:
+        return ()
+    rates = estimate.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
+    return curve(fine, rates, parameters.burst_epsilon)
 
 
 def _within(observed: Observed, used: Span) -> tuple[Counts, Flags]:
@@ -125,10 +132,3 @@ def _within(observed: Observed, used: Span) -> tuple[Counts, Flags]:
 
 def _gap_days(gaps: Sequence[Span], used: Span) -> float:
     return sum(Span(max(gap.start_s, used.start_s), min(gap.end_s, used.end_s)).days for gap in gaps)
-
-
-def _curve(fine: Counts, settled: Point, parameters: Parameters) -> tuple[Point, ...]:
-    if not len(fine) or settled.rate <= 0:
-        return ()
-    rates = settled.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
-    return curve(fine, rates, parameters.burst_epsilon)

@@ -5,15 +5,31 @@ import numpy as np
 from quotas.calibration.counts import DAY_S, Counts
 from quotas.simulation.arrays import Floats
 
+ROUNDING = 1e-12  # of sums in doubles
+HIGH = 0.9
+TAIL = 0.02  # share of the values that usually holds a high quantile
+
 
 def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
     """The least value that at least the share `q` of the weight does not exceed; 0 if there is none."""
-    order = np.argsort(values)
-    sums = np.cumsum(weights[order])
-    if not len(sums) or sums[-1] <= 0:
+    total = float(weights.sum())
+    if not len(values) or total <= 0:
         return 0.0
-    place = int(np.searchsorted(sums, q * sums[-1]))
+    below = 0.0
+    if q > HIGH and len(values) > 1 / TAIL:
+        values, weights, below = _tail(values, weights, q * total, total)
+    order = np.argsort(values)
+    sums = below + np.cumsum(weights[order])
+    place = int(np.searchsorted(sums, q * total * (1 - ROUNDING)))
     return float(values[order[min(place, len(order) - 1)]])
+
+
+def _tail(values: Floats, weights: Floats, wanted: float, total: float) -> tuple[Floats, Floats, float]:
+    """The largest values alone and the weight of the others, if the quantile is among the largest: sorting is slow."""
+    cut = np.partition(values, -int(len(values) * TAIL))[-int(len(values) * TAIL)]
+    above = values >= cut
+    below = total - float(weights[above].sum())
+    return (values[above], weights[above], below) if below < wanted else (values, weights, 0.0)
 
 
 def age_weights(counts: Counts, now_s: float, half_life_days: float) -> Floats:

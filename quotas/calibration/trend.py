@@ -13,7 +13,7 @@ def daily_peaks(minutes: Counts, end_s: float) -> Floats:
     """Of whole days back from `end_s`, oldest first; 0 for a day without requests."""
     if not len(minutes):
         return np.empty(0)
-    ages = ((end_s - minutes.starts_s - minutes.step_s) // DAY_S).astype(np.int64)
+    ages = np.maximum(0, (end_s - minutes.starts_s - minutes.step_s) // DAY_S).astype(np.int64)
     days = int((end_s - minutes.starts_s[0]) // DAY_S)  # a first day that is cut off says nothing of its peak
     peaks = np.zeros(max(days, 0))
     whole = ages < days

@@ -1,0 +1,219 @@
+"""How rules would have done: fitted on the first days of a trace, replayed on the rest.
+
+Twice: on time that the fit has not seen, with each tenant's own limits; and on tenants that it has not seen, with
+what the other half of the tenants gives to their tier. A trace knows no tiers, so all its tenants are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.baselines import PER_SUBJECT, RULES, subject_limit
+from quotas.calibration.counts import DAY_S, MINUTE_S
+from quotas.calibration.fitting import RECOMMENDER, Fitted, fit
+from quotas.calibration.limits import bucket, minute_allowance, minute_window
+from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.calibration.recommend import Insufficient, pool, recommend
+from quotas.calibration.replaying import Assigned, Rejected, replay_series
+from quotas.calibration.scoring import Score, median_headroom, score
+from quotas.calibration.spool import Spool
+from quotas.calibration.trace import BadRow, TraceError, TraceReader
+
+Progress = Callable[[str, int, int], None]  # stage, done, of how many
+Limits = dict[str, dict[int, Assigned]]  # rule → series → what it is given
+
+FEWEST_TO_SPLIT = 4  # tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    train_days: float | None = None  # None: the first half
+    most_bad: int = 1_000
+    parameters: Parameters = DEFAULTS
+    scratch: str | None = None  # folder for the spool; None: the system's
+
+
+USUAL = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    rows: int
+    bad_rows: int
+    bad: tuple[BadRow, ...]
+    tenants: int
+    series: int
+    train_days: float
+    test_days: float
+    rules: Mapping[str, Score]
+    same_headroom: Mapping[str, Score]  # the baselines, scaled to the recommender's median headroom
+    held_out_tenants: Mapping[str, Score] = field(default_factory=dict)
+
+
+def backtest(path: Path, options: Options = USUAL, progress: Progress = lambda *_: None) -> Report:
+    reader = TraceReader(path, options.most_bad)
+    with Spool(options.scratch) as spool:
+        size = max(1, path.stat().st_size if path.exists() else 1)
+        for chunk in reader.chunks(lambda done: progress("reading", done, size)):
+            spool.add(chunk)
+        if not len(spool):
+            raise TraceError("there are no usable rows in it")
+        spool.seal()
+        cut_us = _cut_us(spool, options.train_days)
+        fitted = _fit_all(reader, spool, cut_us, options.parameters, progress)
+        return _report(reader, spool, cut_us, fitted, options.parameters, progress)
+
+
+def _cut_us(spool: Spool, train_days: float | None) -> int:
+    """Where the fit ends and the replay begins: the start of a minute, so that no minute is on both sides."""
+    span_us, day_us, minute_us = spool.last_us - spool.first_us, DAY_S * SECOND_US, MINUTE_S * SECOND_US
+    if train_days is None:
+        half = span_us // 2
+        train_us = half // day_us * day_us if half >= day_us else half
+    else:
+        train_us = round(train_days * day_us)
+    cut_us = (spool.first_us + train_us) // minute_us * minute_us
+    if not spool.first_us < cut_us <= spool.last_us:
+        raise TraceError(
+            f"the trace spans {span_us / day_us:.4g} days, so {train_us / day_us:.4g} train days leave nothing to "
+            "replay or nothing to fit; choose another number with --train-days"
+        )
+    return cut_us
+
+
+def _fit_all(
+    reader: TraceReader, spool: Spool, cut_us: int, parameters: Parameters, progress: Progress
+) -> list[Fitted]:
+    fitted = []
+    for number, name in enumerate(reader.series):
+        fitted.append(fit(name, spool.series(number), cut_us, spool.last_us, parameters))
+        progress("fitting", number + 1, len(reader.series))
+    return fitted
+
+
+def _report(
+    reader: TraceReader,
+    spool: Spool,
+    cut_us: int,
+    fitted: list[Fitted],
+    parameters: Parameters,
+    progress: Progress,
+) -> Report:
+    seen = [number for number, one in enumerate(fitted) if one.estimate is not None and one.test_units > 0]
+    own = own_limits(fitted, parameters)
+    scaled = _scaled(own, fitted, seen)
+    others = unseen_limits(fitted, parameters)
+    rejected: dict[str, list[Rejected]] = {}
+    for number, one in enumerate(fitted):
+        if one.test_units > 0:
+            assigned = {
+                (kind, rule): limits[rule][number]
+                for kind, limits in (("own", own), ("scaled", scaled), ("unseen", others))
+                for rule in limits
+                if number in limits[rule]
+            }
+            for key, found in replay_series(spool.series(number), cut_us, number, assigned).items():
+                rejected.setdefault("/".join(key), []).append(found)
+        progress("replaying", number + 1, len(fitted))
+    changes = {rule: sum(one.changes.get(rule, 0) for one in fitted) for rule in own}
+
+    def scores(kind: str, limits: Limits, only: Iterable[int]) -> dict[str, Score]:
+        kept = set(only)
+        return {
+            rule: score(
+                [one for one in rejected.get(f"{kind}/{rule}", []) if one.series in kept],
+                fitted,
+                limits[rule],
+                changes.get(rule, 0) if kind == "own" else 0,
+            )
+            for rule in limits
+        }
+
+    return Report(
+        rows=reader.rows,
+        bad_rows=reader.bad_rows,
+        bad=tuple(reader.bad),
+        tenants=len({one.name.tenant for one in fitted}),
+        series=len(fitted),
+        train_days=(cut_us - spool.first_us) / SECOND_US / DAY_S,
+        test_days=(spool.last_us - cut_us) / SECOND_US / DAY_S,
+        rules=scores("own", own, seen),
+        same_headroom=scores("scaled", scaled, seen),
+        held_out_tenants=scores("unseen", others, range(len(fitted))),
+    )
+
+
+def own_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
+    """What each rule gives to each tenant that it has seen."""
+    known = {number: one for number, one in enumerate(fitted) if one.estimate is not None}
+    limits: Limits = {RECOMMENDER: {}}
+    for numbers in _by_endpoint(known):
+        estimates = {fitted[number].name.tenant: number for number in numbers}
+        found = recommend([e for n in numbers if (e := fitted[n].estimate)], parameters, ignore_gate=True)
+        for tenant, limit in found.tenants.items():
+            limits[RECOMMENDER][estimates[tenant]] = Assigned(bucket(limit.point))
+    for rule in RULES:
+        limits[rule.name] = {n: Assigned(minute_window(one.baselines[rule.name])) for n, one in known.items()}
+    limits[PER_SUBJECT] = {}
+    for numbers in _by_endpoint(known):
+        window = minute_window(subject_limit(fitted[number].subject_maxima for number in numbers))
+        limits[PER_SUBJECT] |= {number: Assigned(window, by_subject=True) for number in numbers}
+    return limits
+
+
+def unseen_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
+    """What each rule gives to a tenant, from the tenants of the other half alone."""
+    tenants = {one.name.tenant for one in fitted}
+    limits: Limits = {}
+    if len(tenants) < FEWEST_TO_SPLIT:
+        return limits
+    for half in (0, 1):
+        teachers = {n: one for n, one in enumerate(fitted) if _half(one) != half and one.estimate is not None}
+        pupils = {n: one for n, one in enumerate(fitted) if _half(one) == half}
+        for numbers in _by_endpoint(teachers):
+            endpoint = fitted[numbers[0]].name.endpoint
+            taught = [n for n, one in pupils.items() if one.name.endpoint == endpoint]
+            for rule, assigned in _tier_limits([fitted[n] for n in numbers], parameters).items():
+                limits.setdefault(rule, {}).update(dict.fromkeys(taught, assigned))
+    return limits
+
+
+def _tier_limits(teachers: Sequence[Fitted], parameters: Parameters) -> dict[str, Assigned]:
+    tier = pool([one.estimate for one in teachers if one.estimate], parameters, ignore_gate=True)
+    found = {} if isinstance(tier, Insufficient) else {RECOMMENDER: Assigned(bucket(tier.point))}
+    for rule in RULES:
+        units = [one.baselines[rule.name] for one in teachers]
+        found[rule.name] = Assigned(minute_window(float(np.quantile(units, parameters.pool_quantile))))
+    units_each = subject_limit(one.subject_maxima for one in teachers)
+    return found | {PER_SUBJECT: Assigned(minute_window(units_each), by_subject=True)}
+
+
+def _scaled(own: Limits, fitted: Sequence[Fitted], seen: Sequence[int]) -> Limits:
+    """The baselines with as much headroom at the median as the recommender has."""
+    wanted = median_headroom(own[RECOMMENDER], fitted, seen)
+    scaled: Limits = {}
+    for rule in (rule.name for rule in RULES):
+        there = median_headroom(own[rule], fitted, seen)
+        factor = wanted / there if there else 1.0
+        scaled[rule] = {
+            number: replace(one, algorithm=minute_window(minute_allowance(one.algorithm) * factor))
+            for number, one in own[rule].items()
+        }
+    return scaled
+
+
+def _by_endpoint(fitted: Mapping[int, Fitted]) -> list[list[int]]:
+    groups: dict[str, list[int]] = {}
+    for number, one in fitted.items():
+        groups.setdefault(one.name.endpoint, []).append(number)
+    return list(groups.values())
+
+
+def _half(one: Fitted) -> int:
+    return crc32(one.name.tenant.encode()) & 1

@@ -1,0 +1,121 @@
+"""What the rules learn from one tenant on one endpoint, in one pass over its arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.baselines import RULES, SubjectMaxima
+from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
+from quotas.calibration.demand import Demand
+from quotas.calibration.estimate import Estimate, Observed, estimate
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.percentiles import load_quantile
+from quotas.calibration.recommend import change
+from quotas.calibration.trace import SeriesName
+from quotas.calibration.trend import daily_peaks, growth
+from quotas.simulation.arrays import Floats
+from quotas.simulation.fast import Batch
+
+RECOMMENDER = "recommender"
+MOST_REFITS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    name: SeriesName
+    estimate: Estimate | None  # None: not seen before the cut
+    baselines: Mapping[str, float]  # rule → units per minute
+    subject_maxima: Floats  # before the cut
+    test_units: float
+    test_peak: float  # the most units in one minute after the cut
+    test_subject_peak: float  # the same of one subject
+    changes: Mapping[str, int]  # rule → how often it would have been changed after the cut
+
+    def peak_of(self, by_subject: bool) -> float:
+        return max(1.0, self.test_subject_peak if by_subject else self.test_peak)
+
+
+def fit(name: SeriesName, pieces: Iterable[Batch], cut_us: int, end_us: int, parameters: Parameters) -> Fitted:
+    history, later = _History(), SubjectMaxima()
+    minutes: list[Counts] = []
+    for piece in pieces:
+        cut = int(np.searchsorted(piece.times_us, cut_us))
+        history.add(piece.cut(0, cut))
+        later.add(piece.cut(cut, len(piece)))
+        minutes.append(Counts.of(piece.times_us // SECOND_US, MINUTE_S, piece.costs))
+    whole, cut_s = joined(minutes, MINUTE_S), cut_us / SECOND_US
+    test = whole.between(cut_s, np.inf)
+    past = whole.between(0, cut_s)
+    return Fitted(
+        name,
+        history.estimate(name, past, cut_s, parameters),
+        {rule.name: rule.units(past, cut_s) for rule in RULES},
+        history.maxima.values(),
+        test.total,
+        test.peak,
+        float(later.values().max(initial=0.0)),
+        _changes(whole, cut_s, end_us / SECOND_US, parameters) if len(past) else {},
+    )
+
+
+class _History:
+    """Arrivals before the cut."""
+
+    def __init__(self) -> None:
+        self.maxima = SubjectMaxima()
+        self._seconds: list[Counts] = []
+
+    def add(self, batch: Batch) -> None:
+        if len(batch):
+            self.maxima.add(batch)
+            self._seconds.append(Counts.of(batch.times_us // SECOND_US, 1, batch.costs))
+
+    def estimate(self, name: SeriesName, past: Counts, now_s: float, parameters: Parameters) -> Estimate | None:
+        if not self._seconds:
+            return None
+        seconds = joined(self._seconds, 1)
+        demand = Demand(past, np.zeros(len(past), dtype=bool))
+        observed = Observed(name.tenant, name.endpoint, demand, seconds, float(seconds.starts_s[0]))
+        return estimate(observed, now_s, parameters)
+
+
+def _changes(whole: Counts, cut_s: float, end_s: float, parameters: Parameters) -> dict[str, int]:
+    """Fitted again once a day, how often each rule would have moved by more than 10 %."""
+    days = max(1, round((end_s - cut_s) / DAY_S))
+    times = np.linspace(cut_s, end_s, min(MOST_REFITS, days) + 1)
+    found = {
+        rule.name: _moves([rule.units(whole.between(0, time), float(time)) for time in times], parameters)
+        for rule in RULES
+    }
+    return found | {RECOMMENDER: _proposals(whole, times, parameters)}
+
+
+def _moves(values: list[float], parameters: Parameters) -> int:
+    current, count = values[0], 0
+    for value in values[1:]:
+        if abs(value - current) >= parameters.small_change * current:
+            current, count = value, count + 1
+    return count
+
+
+def _proposals(whole: Counts, times: Floats, parameters: Parameters) -> int:
+    """Of the rate alone; the burst moves with it."""
+    points = [_wanted(whole.between(0, time), float(time), parameters) for time in times]
+    current, count, below_since = points[0], 0, float(times[0])
+    for wanted, since, now in zip(points[1:], times[:-1], times[1:], strict=True):
+        if whole.between(since, now).peak / MINUTE_S > parameters.down_below * current.rate:
+            below_since = float(now)
+        step = change(current, wanted, (now - below_since) / DAY_S, parameters)
+        if step is not None:
+            current, count = step.proposed, count + 1
+    return count
+
+
+def _wanted(past: Counts, now_s: float, parameters: Parameters) -> Point:
+    rate = load_quantile(past, parameters.rate_quantile, now_s, parameters.half_life_days)
+    return Point(max(1e-9, rate * growth(daily_peaks(past, now_s), parameters) * parameters.margin), 1)

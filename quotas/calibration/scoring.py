@@ -1,0 +1,50 @@
+"""How a rule did, in four numbers and the number of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quotas.calibration.fitting import Fitted
+from quotas.calibration.limits import minute_allowance
+from quotas.calibration.replaying import Assigned, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    rejected: float  # share of all units: false 429s, if nobody meant harm
+    tenants_hit: float  # share of the tenants that saw any 429
+    p90_tenant: float  # share rejected of the tenant that nine of ten do better than
+    headroom: float  # median of the limit over the next period's peak, both per minute
+    changes: int  # that the rule would have made during the replay
+
+
+def score(
+    rejected: Sequence[Rejected], fitted: Sequence[Fitted], limits: Mapping[int, Assigned], changes: int = 0
+) -> Score:
+    tenants: dict[str, list[float]] = {}
+    for one in rejected:
+        sums = tenants.setdefault(fitted[one.series].name.tenant, [0.0, 0.0])
+        sums[0] += one.units
+        sums[1] += one.of
+    if not tenants:
+        return Score(0.0, 0.0, 0.0, 0.0, changes)
+    shares = np.array([units / of for units, of in tenants.values()])
+    units, of = np.array(list(tenants.values())).sum(axis=0)
+    return Score(
+        float(units / of),
+        float((shares > 0).mean()),
+        float(np.quantile(shares, 0.9)),
+        median_headroom(limits, fitted, [one.series for one in rejected]),
+        changes,
+    )
+
+
+def median_headroom(limits: Mapping[int, Assigned], fitted: Sequence[Fitted], series: Sequence[int]) -> float:
+    ratios = [
+        minute_allowance(limits[number].algorithm) / fitted[number].peak_of(limits[number].by_subject)
+        for number in series
+    ]
+    return float(np.median(ratios)) if ratios else 0.0

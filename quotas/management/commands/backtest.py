@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from quotas.calibration.backtest import Options, Report, backtest
+from quotas.calibration.scoring import Score
+from quotas.calibration.trace import TraceError
+from quotas.management.progress import Bar
+from quotas.simulation.report import table
+
+HEAD = ("rule", "rejected", "tenants hit", "p90 tenant", "headroom", "changes")
+
+
+class Command(BaseCommand):
+    help = (
+        "Fits limits on the first days of a trace (CSV: timestamp,tenant[,endpoint,subject,cost], plain or gzipped), "
+        "replays the rest, and compares the recommender with rules of thumb."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--trace", type=Path, required=True, metavar="FILE")
+        parser.add_argument("--train-days", type=float, metavar="N", help="days to fit on (default: the first half)")
+        parser.add_argument("--json", action="store_true", help="print one object")
+        parser.add_argument("--bad-rows", type=int, default=1_000, help="refuse a file with more (default: 1000)")
+        parser.add_argument("--scratch", metavar="FOLDER", help="where the trace is sorted (default: the system's)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        days = options["train_days"]
+        if days is not None and not 0 < days < 36_500:
+            raise CommandError(f"--train-days must be above 0, not {days:g}.", returncode=2)
+        if options["bad_rows"] < 0:
+            raise CommandError("--bad-rows must not be below 0.", returncode=2)
+        bar = Bar(self.stderr)
+        try:
+            report = backtest(
+                options["trace"], Options(days, options["bad_rows"], scratch=options["scratch"]), bar.show
+            )
+        except (TraceError, OSError) as error:
+            raise CommandError(f"{options['trace']}: {error}", returncode=2) from None
+        finally:
+            bar.end()
+        for bad in report.bad:
+            self.stderr.write(f"line {bad.line}: {bad.reason}")
+        if report.bad_rows:
+            self.stderr.write(f"{report.bad_rows:,} bad rows were passed over")
+        self.stdout.write(json.dumps(as_json(report)) if options["json"] else "\n".join(as_text(report)))
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    found = asdict(report)
+    tables = ("rules", "same_headroom", "held_out_tenants")
+    return {
+        **{name: value for name, value in found.items() if name not in tables},
+        **{name: {rule: _rounded(one) for rule, one in found[name].items()} for name in tables},
+    }
+
+
+def _rounded(score: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in score.items()}
+
+
+def as_text(report: Report) -> Iterator[str]:
+    yield (
+        f"{report.rows:,} arrivals of {report.tenants:,} tenants; fitted on {report.train_days:.2f} days, "
+        f"replayed {report.test_days:.2f}"
+    )
+    yield from _section("Time that the fit has not seen, each tenant with its own limit", report.rules)
+    yield from _section("The rules of thumb at the recommender's headroom", report.same_headroom)
+    yield from _section("Tenants that the fit has not seen, with their tier's limit", report.held_out_tenants)
+
+
+def _section(title: str, scores: Mapping[str, Score]) -> Iterator[str]:
+    if scores:
+        yield from ("", title, "")
+        yield from table(HEAD, [(name, *_cells(one)) for name, one in scores.items()])
+
+
+def _cells(one: Score) -> tuple[str, ...]:
+    shares = (f"{share:.3%}" for share in (one.rejected, one.tenants_hit, one.p90_tenant))
+    return (*shares, f"{one.headroom:.2f}", str(one.changes))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from quotas.calibration.expand import Thinning, Window, expand, read_windows
+from quotas.calibration.trace import TraceError
+from quotas.management.progress import Bar
+
+
+class Command(BaseCommand):
+    help = (
+        "Turns a trace of rates (CSV: model,client,t,rate and, if known, cv,family,shape) into single arrivals "
+        "(CSV: timestamp,tenant) as backtest reads them. A name that ends in .gz is gzipped."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("rates", type=Path, metavar="RATES.csv[.gz]")
+        parser.add_argument("output", type=Path, metavar="OUT.csv[.gz]")
+        parser.add_argument("--scale", type=float, default=1.0, help="times every rate (default: 1)")
+        parser.add_argument("--most-rows", type=int, help="of one client: whoever has more is scaled down to it")
+        parser.add_argument("--every", type=int, default=1, help="keep every so many windows (default: all)")
+        parser.add_argument("--days", type=float, help="the first so many days (default: all)")
+        parser.add_argument("--seed", type=int, default=0, help="the same number, the same arrivals")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for name in ("scale", "most_rows", "every", "days"):
+            if options[name] is not None and not options[name] > 0:
+                raise CommandError(f"--{name.replace('_', '-')} must be above 0.", returncode=2)
+        thinning = Thinning(options["scale"], options["most_rows"], options["every"], options["days"])
+        windows = _windows(options["rates"])
+        rows = self._write(options["output"], windows, thinning, options["seed"])
+        self.stdout.write(f"{rows:,} arrivals in {options['output']}")
+
+    def _write(self, path: Path, windows: list[Window], thinning: Thinning, seed: int) -> int:
+        rows, bar = 0, Bar(self.stderr)
+        starts = len({window.start_s for window in windows})
+        try:
+            with _whole(path) as file:
+                file.write("timestamp,tenant\n")
+                for number, part in enumerate(expand(windows, thinning, seed), 1):
+                    pairs = zip(part.times_s.tolist(), part.tenants, strict=True)
+                    file.write("".join(f"{second:.6f},{tenant}\n" for second, tenant in pairs))
+                    rows += len(part.tenants)
+                    bar.show("expanding", number, starts)
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written: {error.strerror}", returncode=2) from None
+        finally:
+            bar.end()
+        return rows
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[str]]:
+    """The file appears when all of it is written, or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with gzip.open(part, "wt", 5) if path.suffix == ".gz" else part.open("w") as file:
+            yield file
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _windows(path: Path) -> list[Window]:
+    try:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            return read_windows(file)
+    except TraceError as error:
+        raise CommandError(f"{path}: {error}", returncode=2) from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}", returncode=2) from None
+    except (EOFError, UnicodeDecodeError):
+        raise CommandError(f"{path}: this is not whole UTF-8 text", returncode=2) from None

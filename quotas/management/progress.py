@@ -1,0 +1,38 @@
+"""A progress bar on stderr: drawn over itself on a terminal, a line each tenth otherwise."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+WIDTH = 30
+EVERY_S = 0.1
+
+
+class Bar:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._is_terminal = bool(getattr(stream, "isatty", lambda: False)())
+        self._stage = ""
+        self._tenth = -1
+        self._drawn_s = 0.0
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        share = min(1.0, done / max(1, total))
+        if self._is_terminal:
+            self._draw(stage, share)
+        elif (stage, int(share * 10)) != (self._stage, self._tenth):
+            self._stream.write(f"{stage} {share:.0%}")
+            self._stage, self._tenth = stage, int(share * 10)
+
+    def _draw(self, stage: str, share: float) -> None:
+        now = time.monotonic()
+        if now - self._drawn_s < EVERY_S and share < 1 and stage == self._stage:
+            return
+        filled = "#" * int(share * WIDTH)
+        self._stream.write(f"\r{stage:<10} [{filled:<{WIDTH}}] {share:4.0%}", ending="")
+        self._stage, self._drawn_s = stage, now
+
+    def end(self) -> None:
+        if self._is_terminal and self._stage:
+            self._stream.write("\r" + " " * (WIDTH + 20) + "\r", ending="")
