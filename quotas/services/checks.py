@@ -12,22 +12,17 @@ from quotas.policy.overrides import override_problem
 from quotas.policy.problems import Problem
 from quotas.policy.resolve import Index
 from quotas.policy.spec import Configuration
-from quotas.selectors.configuration import configuration_part, tenants_with_own_limits
 from quotas.selectors.rows import to_us
+from quotas.services.concerned import Concerned
 from quotas.services.errors import Refused
-from quotas.services.targets import Targets
-from tenants.models import Tier
 
 
-def check_enforceable(targets: Targets) -> None:
-    tiers = set(Tier.objects.values_list("name", flat=True)) if targets.is_common else set(targets.tiers)
-    concerned = (targets.tenants - targets.newcomers) | tenants_with_own_limits(tiers=tiers)
-    configuration = configuration_part(tenants=concerned, tiers=tiers, in_revisions=True)
+def check_enforceable(concerned: Concerned) -> None:
     now_us = to_us(timezone.now())
-    touched = Touched(concerned, frozenset(tiers), targets.is_common)
-    broken = check_compiles(configuration, touched, now_us, clustered=False)
+    touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
+    broken = check_compiles(concerned.configuration, touched, now_us, clustered=False)
     problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
-    problems += _override_problems(configuration, now_us)
+    problems += _override_problems(concerned.configuration, now_us)
     if problems:
         raise Refused(problems)
 

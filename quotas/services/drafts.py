@@ -1,15 +1,17 @@
 """How every change of the configuration is written: in order, whole, checked, with its revision.
 
 A service function opens a draft, says what it touches before it writes, and writes. At the end the
-draft checks that the result can be enforced, and adds the revision, the outbox row and the wake-up of the
-publisher to the same transaction. A refusal anywhere leaves nothing behind.
+draft checks that the result can be enforced and what it takes from whom, and adds the revision, the
+outbox row and the wake-up of the publisher to the same transaction. A refusal anywhere leaves nothing
+behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Unpack
 
 from django.db import connection, transaction
 from django.db.models import Max
@@ -19,7 +21,10 @@ from quotas.models import Outbox, Revision
 from quotas.models.policy import CARRIES
 from quotas.policy.spec import Carry
 from quotas.services.checks import check_enforceable
+from quotas.services.concerned import Concerned
 from quotas.services.errors import refuse
+from quotas.services.guard import check_cuts, impact_of
+from quotas.services.permits import Permits, Proposal, Waiting
 from quotas.services.snapshots import State, snapshots
 from quotas.services.targets import Targets
 
@@ -36,6 +41,7 @@ class Draft:
     author: str
     reason: str
     carry: Carry  # how live state moves to the limits that this changes
+    permits: Permits
     before: dict[str, State] = field(default_factory=dict)
     revision: Revision | None = None  # once it is written; None if nothing changed
 
@@ -49,13 +55,15 @@ class Draft:
 
 
 @contextmanager
-def draft(*, action: str, author: str, reason: str, carry: Carry = "keep") -> Iterator[Draft]:
+def draft(
+    *, action: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Iterator[Draft]:
     author, reason = said(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     with transaction.atomic():
         take_turn()
-        opened = Draft(_next_number(), author, reason, carry)
+        opened = Draft(_next_number(), author, reason, carry, permits)
         yield opened
         _write(opened, action)
 
@@ -77,19 +85,32 @@ def _write(opened: Draft, action: str) -> None:
     touched = sorted(key for key, state in opened.before.items() if after[key] != state)
     if not touched:
         return
-    targets = Targets.of(touched, opened.before, after)
-    check_enforceable(targets)
+    proposal = _proposal(opened, action, touched, after)
+    if opened.permits.get("propose"):
+        raise Waiting(proposal)
     opened.revision = Revision.objects.create(
         number=opened.number,
         author=opened.author,
         reason=opened.reason,
         action=action,
         touched=touched,
-        before={key: opened.before[key] for key in touched},
-        after={key: after[key] for key in touched},
+        before=proposal.before,
+        after=proposal.after,
     )
+    targets = Targets.of(touched, proposal.before, proposal.after)
     Outbox.objects.create(kind=Outbox.Kind.REVISION, revision=opened.revision, touched=targets.texts())
     wake_publisher()
+
+
+def _proposal(opened: Draft, action: str, touched: list[str], every: Mapping[str, State]) -> Proposal:
+    """Checked: it can be enforced, and takes from nobody more than is permitted."""
+    before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
+    concerned = Concerned.load(Targets.of(touched, before, after), before)
+    check_enforceable(concerned)
+    impact = impact_of(concerned, before)
+    force = opened.permits.get("force", False)
+    check_cuts(impact, force=force)
+    return Proposal(action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, force, impact)
 
 
 def _next_number() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Unpack
 
 from django.db.models import Max, Q
 from django.utils import timezone
@@ -15,6 +15,7 @@ from quotas.policy.endpoints import DeclaredEndpoint, Hints, parse_endpoint
 from quotas.services.drafts import Draft, draft
 from quotas.services.errors import accepted, refuse
 from quotas.services.finding import find_endpoint
+from quotas.services.permits import Permits
 from quotas.services.policy_rows import next_number
 from quotas.services.snapshots import ENDPOINT, key_of
 
@@ -28,26 +29,37 @@ def endpoint_create(
     path: str = "",
     default_cost: int = 1,
     hints: Mapping[str, Any] | None = None,
+    **permits: Unpack[Permits],
 ) -> Endpoint:
     fields = {"name": name, "method": method, "path": path, "default_cost": default_cost, "hints": hints or {}}
-    with draft(action="endpoint_create", author=author, reason=reason) as opened:
+    with draft(action="endpoint_create", author=author, reason=reason, **permits) as opened:
         if Endpoint.objects.filter(name=name, retired=False).exists():
             raise refuse("name", "taken", f"there is an endpoint {name} already; update it, or choose another name")
         return write_endpoint(opened, accepted(parse_endpoint(fields)))
 
 
-def endpoint_update(*, name: str, author: str, reason: str, **changes: Any) -> Revision | None:
+def endpoint_update(
+    *,
+    name: str,
+    author: str,
+    reason: str,
+    force: bool = False,
+    emergency: bool = False,
+    propose: bool = False,
+    **changes: Any,
+) -> Revision | None:
     """Changes of method, path, default_cost or hints."""
-    with draft(action="endpoint_update", author=author, reason=reason) as opened:
+    permits: Permits = {"force": force, "emergency": emergency, "propose": propose}
+    with draft(action="endpoint_update", author=author, reason=reason, **permits) as opened:
         row = find_endpoint(name)
         fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
         write_endpoint(opened, accepted(parse_endpoint({**fields, **changes, "name": name})))
     return opened.revision
 
 
-def endpoint_delete(*, name: str, author: str, reason: str) -> Revision | None:
+def endpoint_delete(*, name: str, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
     """From then on it counts as any other endpoint that is not registered: only the limits on `*` hold."""
-    with draft(action="endpoint_delete", author=author, reason=reason) as opened:
+    with draft(action="endpoint_delete", author=author, reason=reason, **permits) as opened:
         retire_endpoint(opened, find_endpoint(name))
     return opened.revision
 

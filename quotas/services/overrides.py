@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from math import gcd
-from typing import Any
+from typing import Any, Unpack
 
 from django.utils import timezone
 
@@ -17,6 +17,7 @@ from quotas.policy.validate import read_name
 from quotas.services.drafts import Draft, draft
 from quotas.services.errors import read, refuse
 from quotas.services.finding import find_endpoint, find_tenant
+from quotas.services.permits import Permits
 from quotas.services.policy_rows import limit_name
 from quotas.services.snapshots import OVERRIDE, key_of
 
@@ -34,13 +35,14 @@ def override_create(
     limits: Limits | None = None,
     multiplier: tuple[int, int] | None = None,
     carry: Carry = "keep",
+    **permits: Unpack[Permits],
 ) -> Override:
     """Other values for limits by name, or all of them times numerator ÷ denominator; `start` None: at once.
 
     On an endpoint, a limit it has from `*` becomes its own; a multiplier changes its own limits only. On
     `*`, a name changes the limit of `*`, a multiplier every limit of the tenant. A new name adds a limit.
     """
-    with draft(action="override_create", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="override_create", author=author, reason=reason, carry=carry, **permits) as opened:
         now = timezone.now()
         _check_times(start or now, end, now)
         row = Override(
@@ -56,9 +58,9 @@ def override_create(
         return add_override(opened, row)
 
 
-def override_cancel(*, override: int, author: str, reason: str) -> Revision | None:
+def override_cancel(*, override: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
     """What holds without it holds again at once."""
-    with draft(action="override_cancel", author=author, reason=reason) as opened:
+    with draft(action="override_cancel", author=author, reason=reason, **permits) as opened:
         row = Override.objects.filter(pk=override).first()
         if row is None:
             raise refuse("override", "unknown", f"there is no override {override}; correct the number")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from quotas.models import Limit, Policy, Revision
 from quotas.policy import spec
@@ -11,6 +11,7 @@ from quotas.policy.spec import Carry
 from quotas.policy.validate import parse_policy
 from quotas.services.drafts import Draft, draft
 from quotas.services.errors import accepted, refuse
+from quotas.services.permits import Permits
 from quotas.services.policy_rows import change_parameters, delete_policy, set_candidate, write_policy
 from quotas.services.snapshots import POLICY, key_of, limit_state
 
@@ -27,61 +28,72 @@ def policy_create(
     tier: str | None = None,
     tenant: str | None = None,
     carry: Carry = "keep",
+    **permits: Unpack[Permits],
 ) -> Policy:
     """For a tier, a tenant, or everyone if neither is given; limits as in a policy document, each with its name."""
     fields = {"name": name, "endpoint": endpoint, "tier": tier, "tenant": tenant, "limits": list(limits)}
-    with draft(action="policy_create", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="policy_create", author=author, reason=reason, carry=carry, **permits) as opened:
         if Policy.objects.filter(name=name).exists():
             raise refuse("name", "taken", f"there is a policy {name} already; update it, or choose another name")
         return write_policy(opened, accepted(parse_policy(fields)))
 
 
 def policy_update(
-    *, name: str, limits: Sequence[Fields], author: str, reason: str, carry: Carry = "keep"
+    *, name: str, limits: Sequence[Fields], author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
     """Replaces all of its limits; one that keeps its name keeps its live state, as `carry` says."""
-    with draft(action="policy_update", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="policy_update", author=author, reason=reason, carry=carry, **permits) as opened:
         row = _policy(name)
         _write_limits(opened, row, limits)
     return opened.revision
 
 
-def policy_delete(*, name: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
-    with draft(action="policy_delete", author=author, reason=reason, carry=carry) as opened:
+def policy_delete(
+    *, name: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    with draft(action="policy_delete", author=author, reason=reason, carry=carry, **permits) as opened:
         delete_policy(opened, _policy(name))
     return opened.revision
 
 
-def limit_set(*, policy: str, limit: Fields, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
+def limit_set(
+    *, policy: str, limit: Fields, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
     """Adds one limit to a policy, or replaces the one of that name."""
-    with draft(action="limit_set", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="limit_set", author=author, reason=reason, carry=carry, **permits) as opened:
         row = _policy(policy)
         others = [fields for fields in _limits(row) if fields["name"] != limit.get("name")]
         _write_limits(opened, row, [*others, limit])
     return opened.revision
 
 
-def limit_remove(*, policy: str, limit: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
+def limit_remove(
+    *, policy: str, limit: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
     """A policy's last limit cannot be removed: delete the policy."""
-    with draft(action="limit_remove", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="limit_remove", author=author, reason=reason, carry=carry, **permits) as opened:
         row = _policy(policy)
         _limit(row, limit)
         _write_limits(opened, row, [fields for fields in _limits(row) if fields["name"] != limit])
     return opened.revision
 
 
-def candidate_set(*, policy: str, limit: str, candidate: Fields | None, author: str, reason: str) -> Revision | None:
+def candidate_set(
+    *, policy: str, limit: str, candidate: Fields | None, author: str, reason: str, **permits: Unpack[Permits]
+) -> Revision | None:
     """Other parameters beside a limit, counted and judged but never enforced; None takes them away."""
-    with draft(action="candidate_set", author=author, reason=reason) as opened:
+    with draft(action="candidate_set", author=author, reason=reason, **permits) as opened:
         row = _limit(_policy(policy), limit)
         opened.touch(key_of(POLICY, policy))
         set_candidate(row, candidate)
     return opened.revision
 
 
-def candidate_promote(*, policy: str, limit: str, author: str, reason: str) -> Revision | None:
+def candidate_promote(
+    *, policy: str, limit: str, author: str, reason: str, **permits: Unpack[Permits]
+) -> Revision | None:
     """The candidate becomes the limit, with the live state it has gathered."""
-    with draft(action="candidate_promote", author=author, reason=reason) as opened:
+    with draft(action="candidate_promote", author=author, reason=reason, **permits) as opened:
         row = _limit(_policy(policy), limit)
         if row.candidate is None:
             raise refuse("limit", "no_candidate", f"limit {limit} of policy {policy} has no candidate; set one first")

@@ -6,18 +6,21 @@ tenant is on which tier) or suspensions, and neither removes a tenant or a tier.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from django.db.models import Max
 
 from quotas.models import Revision
 from quotas.services.drafts import draft
 from quotas.services.errors import refuse
+from quotas.services.permits import Permits
 from quotas.services.restoring import restore
 from quotas.services.snapshots import State
 
 
-def revision_rollback(*, number: int, author: str, reason: str) -> Revision | None:
+def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
     """Everything that later revisions touched becomes again what it was after revision `number`."""
-    with draft(action="revision_rollback", author=author, reason=reason) as opened:
+    with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
         _check_there(number)
         states: dict[str, State] = {}
         for before in Revision.objects.filter(number__gt=number).order_by("number").values_list("before", flat=True):
@@ -26,9 +29,9 @@ def revision_rollback(*, number: int, author: str, reason: str) -> Revision | No
     return opened.revision
 
 
-def revision_revert(*, number: int, author: str, reason: str) -> Revision:
+def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision:
     """What revision `number` touched becomes again what it was before; refused if it was touched since."""
-    with draft(action="revision_revert", author=author, reason=reason) as opened:
+    with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
         _check_there(number)
         revision = Revision.objects.get(number=number)
         _check_untouched(revision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Unpack
 
 from quotas.algorithms.periods import known_zones
 from quotas.models import Revision
@@ -13,6 +14,7 @@ from quotas.services.drafts import Draft, draft
 from quotas.services.errors import read, refuse
 from quotas.services.finding import find_tenant, find_tier
 from quotas.services.handovers import hand_over_tier
+from quotas.services.permits import Permits
 from quotas.services.snapshots import TENANT, TIER, key_of
 from tenants.models import Tenant, Tier
 
@@ -67,9 +69,11 @@ def tenant_update(
     return opened.revision
 
 
-def tenant_move(*, name: str, tier: str, author: str, reason: str, carry: Carry = "keep") -> Revision | None:
+def tenant_move(
+    *, name: str, tier: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
     """To another tier; what was used stays used, as `carry` says."""
-    with draft(action="tenant_move", author=author, reason=reason, carry=carry) as opened:
+    with draft(action="tenant_move", author=author, reason=reason, carry=carry, **permits) as opened:
         tenant = _tenant_to_change(opened, name)
         target = find_tier(tier)
         if target != tenant.tier:

@@ -14,16 +14,16 @@ from quotas.services.overrides import override_create
 from quotas.services.policies import limit_set, policy_create
 from quotas.services.tenants import tenant_suspend
 from tests.management.conftest import Run
-from tests.services.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
+from tests.services.world import DOCUMENT, FORCED, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 
 
 class TestExplain:
     def test_it_says_what_holds_and_why(self, run: Run) -> None:
-        policy_create(name="acme-all", tenant="acme", limits=[bucket(50)], **SAID)
+        policy_create(name="acme-all", tenant="acme", limits=[bucket(50)], **FORCED)
         end = timezone.now() + timedelta(days=1)
-        number = override_create(tenant="acme", multiplier=(3, 2), end=end, **SAID).pk
+        number = override_create(tenant="acme", multiplier=(3, 2), end=end, **FORCED).pk
         until = f"until {end:%Y-%m-%d %H:%M:%S} UTC"
         assert run("explain", "acme", PAY).splitlines() == [
             f"tenant acme (tier pro) on {PAY}, revision {newest().number}",
@@ -89,7 +89,7 @@ class TestPolicy:
 class TestRevisions:
     def test_it_lists_the_newest_first(self, run: Run) -> None:
         revisions_stamp(1_000)
-        limit_set(policy="free-all", limit=bucket(11), author="ann", reason="a little more")
+        limit_set(policy="free-all", limit=bucket(11), author="ann", reason="a little more", force=True)
         lines = run("revisions", "--count", "2").splitlines()
         assert len(lines) == 2
         assert lines[0].endswith("ann  limit_set  policy:free-all  a little more (not published yet)")
@@ -102,7 +102,7 @@ class TestRevisions:
 class TestRollback:
     def test_it_goes_back(self, run: Run) -> None:
         then = newest().number
-        limit_set(policy="free-all", limit=bucket(11), **SAID)
+        limit_set(policy="free-all", limit=bucket(11), **FORCED)
         said = run("rollback", str(then), "--reason", "too much")
         assert said == f"rolled back as revision {newest().number}\n"
         assert limit_of("free-all").parameters["rate"] == 10

@@ -9,7 +9,7 @@ from django.db import connection
 from quotas.models import AuditEvent, Limit
 from quotas.services.errors import Refused
 from quotas.services.policies import policy_create, policy_update
-from tests.publishing.worlds import SAID, burst, publisher_for, quota, tenant_edit
+from tests.publishing.worlds import FORCED, burst, publisher_for, quota, tenant_edit
 
 QUEUES = [{"name": name, "algorithm": "leaky_bucket", "rate": 1, "queue": 5} for name in ("queue", "other-queue")]
 
@@ -18,19 +18,19 @@ def test_edit_that_does_not_compile_is_refused(client: redis.Redis, world: None)
     publisher = publisher_for(client)
     publisher.publish()
     with pytest.raises(Refused, match="leaky_bucket"):
-        policy_update(name="pro", limits=QUEUES, **SAID)
+        policy_update(name="pro", limits=QUEUES, **FORCED)
     assert not publisher.publish()
     assert quota(client, "acme") == 10
 
 
 def slip_through(policy: str, *, mode: str = "enforce") -> None:
     """As raw SQL could: two leaky buckets, the second enforced only behind the back of validation."""
-    policy_update(name=policy, limits=[QUEUES[0], {**QUEUES[1], "mode": "shadow"}], **SAID)
+    policy_update(name=policy, limits=[QUEUES[0], {**QUEUES[1], "mode": "shadow"}], **FORCED)
     Limit.objects.filter(policy__name=policy).update(mode=mode)
 
 
 def other_edit(size: int) -> None:
-    policy_create(name="bob", tenant="bob", limits=burst(size), **SAID)
+    policy_create(name="bob", tenant="bob", limits=burst(size), **FORCED)
 
 
 def test_broken_tenant_keeps_its_limits_and_the_others_get_their_edits(client: redis.Redis, world: None) -> None:
@@ -67,7 +67,7 @@ def test_problem_is_said_once(client: redis.Redis, world: None) -> None:
 def test_restarted_publisher_finds_the_last_good_state_in_redis(client: redis.Redis, world: None) -> None:
     publisher_for(client).publish()
     slip_through("pro")
-    policy_create(name="free", tier="free", limits=QUEUES[:1], **SAID)
+    policy_create(name="free", tier="free", limits=QUEUES[:1], **FORCED)
     publisher_for(client).publish()
     assert (quota(client, "acme"), quota(client, "carol")) == (10, 30)
 

@@ -17,6 +17,7 @@ from quotas.services.tenants import NewTenant, tenant_create, tenant_suspend, te
 from tenants.models import Tenant
 from tests.publishing.worlds import (
     ENDPOINT,
+    FORCED,
     SAID,
     burst,
     differences,
@@ -155,7 +156,7 @@ def test_first_pass_brings_the_keys_up_to_date(client: redis.Redis, world: None)
 
 def test_new_month_extends_what_was_compiled(client: redis.Redis, world: None) -> None:
     quota_of_the_day = {"name": "daily", "algorithm": "calendar_quota", "limit": 5, "period": "day"}
-    policy_update(name="pro", limits=[*burst(10), quota_of_the_day], **SAID)
+    policy_update(name="pro", limits=[*burst(10), quota_of_the_day], **FORCED)
     publisher = publisher_for(client)
     publisher.publish()
     before = tokens(client)

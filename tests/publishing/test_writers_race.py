@@ -16,7 +16,7 @@ from quotas.services.drafts import take_turn
 from quotas.services.policies import policy_update
 from quotas.services.tenants import tenant_create
 from tests.publishing.conftest import Run
-from tests.publishing.worlds import SAID, burst, differences, quota, revisions, wait_until
+from tests.publishing.worlds import FORCED, SAID, burst, differences, quota, revisions, wait_until
 
 WRITERS = 8
 
@@ -53,7 +53,7 @@ def write(writer: int, edits: int) -> None:
     """Even writers edit the tier, odd ones a tenant's own policy, so that edits of both kinds interleave."""
     policy = "pro" if writer % 2 == 0 else "carol"
     for number in range(edits):
-        policy_update(name=policy, limits=burst(1_000 + 1_000 * writer + number), **SAID)
+        policy_update(name=policy, limits=burst(1_000 + 1_000 * writer + number), **FORCED)
 
 
 def hold_open(seconds: float) -> None:

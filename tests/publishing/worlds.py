@@ -26,7 +26,13 @@ class Said(TypedDict):
     reason: str
 
 
+class Forced(Said):
+    force: bool
+
+
 SAID: Said = {"author": "test", "reason": "test"}
+# Most tests are about something else than whom a change hurts.
+FORCED: Forced = {**SAID, "force": True}
 ENDPOINT = "search:query"
 PATIENCE_SECONDS = 30.0
 
@@ -41,18 +47,18 @@ def world_create() -> None:
     tier_create(name="pro", **SAID)
     tier_create(name="free", **SAID)
     endpoint_create(name=ENDPOINT, **SAID)
-    policy_create(name="pro", tier="pro", limits=burst(10), **SAID)
+    policy_create(name="pro", tier="pro", limits=burst(10), **FORCED)
     for name in ("acme", "bob", "carol"):
         tenant_create(name=name, tier="pro", **SAID)
-    policy_create(name="carol", tenant="carol", limits=burst(30), **SAID)
+    policy_create(name="carol", tenant="carol", limits=burst(30), **FORCED)
 
 
 def tier_edit(size: int) -> None:
-    policy_update(name="pro", limits=burst(size), **SAID)
+    policy_update(name="pro", limits=burst(size), **FORCED)
 
 
 def tenant_edit(size: int) -> None:
-    policy_update(name="carol", limits=burst(size), **SAID)
+    policy_update(name="carol", limits=burst(size), **FORCED)
 
 
 def publisher_for(client: redis.Redis) -> Publisher:

@@ -13,7 +13,7 @@ from quotas.selectors.configuration import configuration_load, configuration_par
 from quotas.services.overrides import override_create
 from quotas.services.policies import candidate_set, policy_create
 from quotas.services.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create, tier_create
-from tests.services.world import GET, PAY, SAID, bucket, make_world, newest
+from tests.services.world import FORCED, GET, PAY, SAID, bucket, make_world, newest
 
 pytestmark = pytest.mark.django_db
 
@@ -26,14 +26,14 @@ SAVEPOINTS = 2
 @pytest.fixture(autouse=True)
 def rich_world() -> None:
     make_world()
-    policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(5, subject="key|ip")], **SAID)
-    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500, "backend")], **SAID)
-    policy_create(name="protect-get", endpoint=GET, limits=[bucket(900, "backend")], **SAID)
-    candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **SAID)
-    override_create(tenant="acme", multiplier=(3, 2), end=timezone.now() + timedelta(hours=1), **SAID)
+    policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(5, subject="key|ip")], **FORCED)
+    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500, "backend")], **FORCED)
+    policy_create(name="protect-get", endpoint=GET, limits=[bucket(900, "backend")], **FORCED)
+    candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **FORCED)
+    override_create(tenant="acme", multiplier=(3, 2), end=timezone.now() + timedelta(hours=1), **FORCED)
     tenant_suspend(name="bolt", **SAID)
     tenants_create(tenants=[NewTenant("city", "free"), NewTenant("dart", "pro", timezone="Asia/Tokyo")], **SAID)
-    tenant_move(name="city", tier="pro", **SAID)
+    tenant_move(name="city", tier="pro", **FORCED)
 
 
 def by_name(configuration: spec.Configuration) -> dict[str, spec.Policy]:
@@ -109,6 +109,6 @@ class TestAPart:
 def test_tenants_with_own_limits_are_those_with_a_policy_an_override_or_a_handover() -> None:
     tier_create(name="gold", **SAID)
     tenants_create(tenants=[NewTenant("eve", "gold")], **SAID)
-    override_create(tenant="dart", multiplier=(2, 1), **SAID)
+    override_create(tenant="dart", multiplier=(2, 1), **FORCED)
     assert tenants_with_own_limits(tiers=["pro", "gold"]) == {"acme", "city", "dart"}
     assert tenants_with_own_limits(tiers=["free"]) == set()

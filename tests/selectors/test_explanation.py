@@ -9,7 +9,7 @@ from quotas.selectors.explanation import Explanation, UnknownTenantError, explai
 from quotas.services.overrides import override_create
 from quotas.services.policies import policy_create
 from quotas.services.tenants import tenant_suspend
-from tests.services.world import GET, PAY, SAID, bucket
+from tests.services.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -39,13 +39,13 @@ def sources(explanation: Explanation, name: str = "burst") -> list[str]:
 @pytest.mark.parametrize(("policies", "expected"), TABLE)
 def test_the_source_and_what_lost(policies: list[dict[str, str]], expected: list[str]) -> None:
     for rate, policy in enumerate(policies, start=1):
-        policy_create(limits=[bucket(rate)], **policy, **SAID)  # type: ignore[arg-type]
+        policy_create(limits=[bucket(rate)], **policy, **FORCED)  # type: ignore[arg-type]
     assert sources(explain(tenant="acme", endpoint=PAY)) == expected
     assert sources(explain(tenant="acme", endpoint=PAY), "minute") == LADDER[3:]
 
 
 def test_global_limits_come_last_and_replace_nothing() -> None:
-    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500)], **SAID)
+    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500)], **FORCED)
     limits = explain(tenant="acme", endpoint=PAY).limits
     assert [(e.effective.limit.name, e.effective.source) for e in limits] == [
         ("burst", "tier pro × *"),
@@ -57,7 +57,7 @@ def test_global_limits_come_last_and_replace_nothing() -> None:
 
 def test_an_override_is_named_while_it_lasts() -> None:
     end = timezone.now() + timedelta(hours=1)
-    row = override_create(tenant="acme", endpoint=PAY, end=end, limits={"burst": {"rate": 7}}, **SAID)
+    row = override_create(tenant="acme", endpoint=PAY, end=end, limits={"burst": {"rate": 7}}, **FORCED)
     burst = explain(tenant="acme", endpoint=PAY).limits[0]
     assert (burst.effective.scope, [o.id for o in burst.overrides]) == (PAY, [row.pk])
     assert burst.effective.source == "tier pro × *"
@@ -67,13 +67,13 @@ def test_an_override_is_named_while_it_lasts() -> None:
 
 def test_an_override_for_later_is_announced() -> None:
     start = timezone.now() + timedelta(hours=1)
-    row = override_create(tenant="acme", endpoint=PAY, start=start, limits={"burst": {"rate": 7}}, **SAID)
+    row = override_create(tenant="acme", endpoint=PAY, start=start, limits={"burst": {"rate": 7}}, **FORCED)
     assert [o.id for o in explain(tenant="acme", endpoint=PAY).upcoming] == [row.pk]
     assert explain(tenant="acme", endpoint=GET).upcoming == ()
 
 
 def test_an_endpoint_that_is_not_registered_has_the_limits_of_star() -> None:
-    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500, "backend")], **SAID)
+    policy_create(name="protect", endpoint="payments:*", limits=[bucket(500, "backend")], **FORCED)
     explanation = explain(tenant="acme", endpoint="payments:refund")
     assert not explanation.is_registered
     assert [e.effective.limit.name for e in explanation.limits] == ["burst", "minute"]

@@ -24,7 +24,7 @@ from quotas.services.policies import (
 )
 from quotas.services.tenants import tenant_move
 from tenants.models import Tenant
-from tests.services.world import GET, SAID, bucket, limit_of, newest, rates
+from tests.services.world import FORCED, GET, bucket, limit_of, newest, rates
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -45,26 +45,26 @@ def history(tenant: str, name: str = "burst", at_us: int = 10**18) -> list[tuple
 class TestAnEdit:
     def test_the_old_parameters_join_the_past(self) -> None:
         made = limit_of("free-all").changed_revision_id
-        limit_set(policy="free-all", limit=bucket(20), carry="proportional", **SAID)
+        limit_set(policy="free-all", limit=bucket(20), carry="proportional", **FORCED)
         second = newest().number
-        limit_set(policy="free-all", limit=bucket(30), **SAID)
+        limit_set(policy="free-all", limit=bucket(30), **FORCED)
         row = limit_of("free-all")
         assert (row.parameters["rate"], row.changed_revision_id, row.carry) == (30, newest().number, "keep")
         assert rates(row.past) == [(20, second, "proportional"), (10, made, "keep")]
 
     def test_other_fields_do_not_make_a_generation(self) -> None:
         made = limit_of("free-all").changed_revision_id
-        limit_set(policy="free-all", limit=bucket(10, mode="shadow", on_failure="closed", unit="cost"), **SAID)
+        limit_set(policy="free-all", limit=bucket(10, mode="shadow", on_failure="closed", unit="cost"), **FORCED)
         assert (limit_of("free-all").changed_revision_id, limit_of("free-all").past) == (made, [])
 
     def test_the_oldest_are_forgotten(self) -> None:
         for rate in range(11, 25):
-            limit_set(policy="free-all", limit=bucket(rate), **SAID)
+            limit_set(policy="free-all", limit=bucket(rate), **FORCED)
         assert len(limit_of("free-all").past) == PAST_GENERATIONS
 
     def test_its_time_is_that_of_the_first_publish(self) -> None:
         publish(1_000)
-        limit_set(policy="free-all", limit=bucket(20), **SAID)
+        limit_set(policy="free-all", limit=bucket(20), **FORCED)
         publish(2_000)
         publish(3_000)
         assert history("bolt") == [(20, 2_000, "keep"), (10, 1_000, "keep")]
@@ -73,38 +73,38 @@ class TestAnEdit:
 class TestAMove:
     def test_what_held_before_is_handed_over(self) -> None:
         publish(1_000)
-        tenant_move(name="bolt", tier="pro", carry="proportional", **SAID)
+        tenant_move(name="bolt", tier="pro", carry="proportional", **FORCED)
         publish(2_000)
         assert history("bolt") == [(100, 2_000, "proportional"), (10, 1_000, "keep")]
 
     def test_there_and_back(self) -> None:
         publish(1_000)
-        tenant_move(name="bolt", tier="pro", **SAID)
+        tenant_move(name="bolt", tier="pro", **FORCED)
         publish(2_000)
-        tenant_move(name="bolt", tier="free", **SAID)
+        tenant_move(name="bolt", tier="free", **FORCED)
         publish(3_000)
         assert history("bolt") == [(10, 3_000, "keep"), (100, 2_000, "keep"), (10, 1_000, "keep")]
 
     def test_later_edits_of_the_new_tier_go_on_top_and_of_the_old_one_do_not_matter(self) -> None:
         publish(1_000)
-        tenant_move(name="bolt", tier="pro", **SAID)
+        tenant_move(name="bolt", tier="pro", **FORCED)
         publish(2_000)
-        limit_set(policy="free-all", limit=bucket(11), **SAID)
-        limit_set(policy="pro-all", limit=bucket(101), **SAID)
+        limit_set(policy="free-all", limit=bucket(11), **FORCED)
+        limit_set(policy="pro-all", limit=bucket(101), **FORCED)
         publish(3_000)
         assert history("bolt") == [(101, 3_000, "keep"), (100, 2_000, "keep"), (10, 1_000, "keep")]
 
     def test_between_tiers_with_the_same_limit_nothing_needs_to_be_kept(self) -> None:
-        policy_update(name="free-all", limits=[bucket(11)], **SAID)
-        policy_delete(name="free-all", **SAID)
-        policy_create(name="free-all", tier="free", limits=[bucket(100)], **SAID)
-        tenant_move(name="bolt", tier="pro", **SAID)
+        policy_update(name="free-all", limits=[bucket(11)], **FORCED)
+        policy_delete(name="free-all", **FORCED)
+        policy_create(name="free-all", tier="free", limits=[bucket(100)], **FORCED)
+        tenant_move(name="bolt", tier="pro", **FORCED)
         assert Tenant.objects.get(name="bolt").handovers == []
 
     def test_a_policy_of_its_own_is_not_affected(self) -> None:
-        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], **SAID)
+        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], **FORCED)
         publish(1_000)
-        tenant_move(name="bolt", tier="pro", **SAID)
+        tenant_move(name="bolt", tier="pro", **FORCED)
         publish(2_000)
         assert history("bolt")[0] == (5, 1_000, "keep")
         assert Tenant.objects.get(name="bolt").handovers == []
@@ -113,19 +113,19 @@ class TestAMove:
 class TestAPolicyOfItsOwn:
     def test_it_takes_over_from_the_tier_and_gives_back(self) -> None:
         publish(1_000)
-        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], carry="reset", **SAID)
+        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], carry="reset", **FORCED)
         publish(2_000)
         assert history("bolt") == [(5, 2_000, "reset"), (10, 1_000, "keep")]
-        policy_delete(name="bolt-all", carry="proportional", **SAID)
+        policy_delete(name="bolt-all", carry="proportional", **FORCED)
         publish(3_000)
         assert history("bolt") == [(10, 3_000, "proportional"), (5, 2_000, "reset"), (10, 1_000, "keep")]
 
     def test_a_second_time_the_whole_story_is_known(self) -> None:
         publish(1_000)
         for number in range(2):
-            policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5 + number)], **SAID)
+            policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5 + number)], **FORCED)
             publish(2_000 + 2_000 * number)
-            policy_delete(name="bolt-all", **SAID)
+            policy_delete(name="bolt-all", **FORCED)
             publish(3_000 + 2_000 * number)
         assert [(rate, since) for rate, since, _ in history("bolt")] == [
             (10, 5_000), (6, 4_000), (10, 3_000), (5, 2_000), (10, 1_000),
@@ -134,23 +134,23 @@ class TestAPolicyOfItsOwn:
 
     def test_one_limit_of_several_comes_and_goes(self) -> None:
         publish(1_000)
-        policy_create(name="acme-all", tenant="acme", limits=[bucket(5), bucket(9, "own")], **SAID)
+        policy_create(name="acme-all", tenant="acme", limits=[bucket(5), bucket(9, "own")], **FORCED)
         publish(2_000)
-        limit_remove(policy="acme-all", limit="burst", **SAID)
+        limit_remove(policy="acme-all", limit="burst", **FORCED)
         publish(3_000)
         assert [row["limit"] for row in Tenant.objects.get(name="acme").handovers] == ["burst"]
         assert [rate for rate, _, _ in history("acme")] == [100, 5, 100]
         assert history("acme", "minute") == [(1000, 1_000, "keep")]
 
     def test_what_was_never_published_is_no_generation(self) -> None:
-        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], **SAID)
-        policy_delete(name="bolt-all", **SAID)
+        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], **FORCED)
+        policy_delete(name="bolt-all", **FORCED)
         publish(1_000)
         assert history("bolt") == [(10, 1_000, "keep")]
 
     def test_on_an_endpoint_it_leaves_the_limit_of_star_alone(self) -> None:
-        policy_create(name="acme-get", tenant="acme", endpoint=GET, limits=[bucket(5)], **SAID)
-        policy_delete(name="acme-get", **SAID)
+        policy_create(name="acme-get", tenant="acme", endpoint=GET, limits=[bucket(5)], **FORCED)
+        policy_delete(name="acme-get", **FORCED)
         assert Tenant.objects.get(name="acme").handovers == []
         assert len(history("acme")) == 1
 
@@ -158,24 +158,24 @@ class TestAPolicyOfItsOwn:
 class TestAnOverride:
     def test_it_holds_from_its_publishing_on(self) -> None:
         publish(1_000)
-        override_create(tenant="acme", limits={"burst": {"rate": 7}}, **SAID)
+        override_create(tenant="acme", limits={"burst": {"rate": 7}}, **FORCED)
         published = to_us(timezone.now()) + 5_000_000
         publish(published)
         assert history("acme") == [(7, published, "keep"), (100, 1_000, "keep")]
 
     def test_one_for_later_starts_when_it_says(self) -> None:
         start = timezone.now() + timedelta(hours=1)
-        override_create(tenant="acme", start=start, limits={"burst": {"rate": 7}}, **SAID)
+        override_create(tenant="acme", start=start, limits={"burst": {"rate": 7}}, **FORCED)
         publish(1_000)
         assert history("acme", at_us=to_us(start) - 1) == [(100, 1_000, "keep")]
         assert history("acme", at_us=to_us(start))[0] == (7, to_us(start), "keep")
 
     def test_cancelled_early_it_ends_with_the_publishing_of_that(self) -> None:
         publish(1_000)
-        override = override_create(tenant="acme", multiplier=(3, 2), carry="proportional", **SAID)
+        override = override_create(tenant="acme", multiplier=(3, 2), carry="proportional", **FORCED)
         started = to_us(timezone.now()) + 1_000_000
         publish(started)
-        override_cancel(override=override.pk, **SAID)
+        override_cancel(override=override.pk, **FORCED)
         publish(started + 7)
         assert history("acme") == [
             (100, started + 7, "proportional"),
@@ -185,14 +185,14 @@ class TestAnOverride:
 
     def test_cancelled_before_it_began_it_never_was(self) -> None:
         override = override_create(
-            tenant="acme", start=timezone.now() + timedelta(hours=1), limits={"burst": {"rate": 7}}, **SAID
+            tenant="acme", start=timezone.now() + timedelta(hours=1), limits={"burst": {"rate": 7}}, **FORCED
         )
-        override_cancel(override=override.pk, **SAID)
+        override_cancel(override=override.pk, **FORCED)
         publish(1_000)
         assert history("acme") == [(100, 1_000, "keep")]
 
     def test_one_that_ended_long_ago_is_not_read_any_more(self) -> None:
-        override_create(tenant="acme", end=timezone.now() + timedelta(hours=1), multiplier=(2, 1), **SAID)
+        override_create(tenant="acme", end=timezone.now() + timedelta(hours=1), multiplier=(2, 1), **FORCED)
         long_ago = timezone.now() - timedelta(days=401)
         Override.objects.update(start=long_ago - timedelta(hours=1), end=long_ago)
         assert configuration_load().overrides == ()
@@ -200,31 +200,31 @@ class TestAnOverride:
 
 class TestACandidate:
     def test_it_stands_beside_the_limit(self) -> None:
-        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **SAID)
+        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **FORCED)
         (limit,) = next(p for p in configuration_load().policies if p.name == "free-all").limits
         assert limit.candidate is not None
         assert (limit.algorithm.name, limit.candidate.name) == ("token_bucket", "gcra")
         assert "burst~candidate" in configuration_load().limit_numbers
-        candidate_set(policy="free-all", limit="burst", candidate=None, **SAID)
+        candidate_set(policy="free-all", limit="burst", candidate=None, **FORCED)
         assert limit_of("free-all").candidate is None
 
     def test_promoted_it_is_the_limit_and_the_old_one_its_past(self) -> None:
-        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "token_bucket", "rate": 4}, **SAID)
-        candidate_promote(policy="free-all", limit="burst", **SAID)
+        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "token_bucket", "rate": 4}, **FORCED)
+        candidate_promote(policy="free-all", limit="burst", **FORCED)
         row = limit_of("free-all")
         assert (row.parameters["rate"], row.candidate, row.adopts_candidate) == (4, None, True)
         assert [rate for rate, _, _ in rates(row.past)] == [10]
 
     def test_an_edit_ends_the_adoption(self) -> None:
-        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **SAID)
-        candidate_promote(policy="free-all", limit="burst", **SAID)
-        limit_set(policy="free-all", limit=bucket(12), **SAID)
+        candidate_set(policy="free-all", limit="burst", candidate={"algorithm": "gcra", "rate": 4}, **FORCED)
+        candidate_promote(policy="free-all", limit="burst", **FORCED)
+        limit_set(policy="free-all", limit=bucket(12), **FORCED)
         assert not limit_of("free-all").adopts_candidate
 
 
 def test_a_revision_is_stamped_once() -> None:
     publish(1_000)
-    limit_set(policy="pro-all", limit=bucket(3), **SAID)
+    limit_set(policy="pro-all", limit=bucket(3), **FORCED)
     publish(2_000)
     assert set(Revision.objects.values_list("published_us", flat=True)) == {1_000, 2_000}
     assert newest().published_us == 2_000

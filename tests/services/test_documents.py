@@ -7,7 +7,7 @@ from quotas.policy.document import read_document
 from quotas.services.documents import document_apply
 from quotas.services.errors import Refused, accepted
 from tenants.models import Tier
-from tests.services.world import DOCUMENT, SAID, limit_of, newest, waiting
+from tests.services.world import DOCUMENT, FORCED, limit_of, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -21,7 +21,7 @@ policies:
 
 
 def apply(text: str) -> object:
-    return document_apply(document=accepted(read_document(text)), **SAID)
+    return document_apply(document=accepted(read_document(text)), **FORCED)
 
 
 def test_all_of_it_is_one_revision() -> None:

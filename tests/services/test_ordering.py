@@ -16,7 +16,7 @@ from quotas.services.api_keys import api_key_issue
 from quotas.services.drafts import take_turn
 from quotas.services.errors import Refused
 from quotas.services.policies import limit_set, policy_create
-from tests.services.world import SAID, bucket, make_world, newest
+from tests.services.world import FORCED, SAID, bucket, make_world, newest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +42,7 @@ def edit_many(writer: int) -> list[int]:
     """The revisions that this writer made, one limit name per edit."""
     made = []
     for edit in range(EDITS):
-        revision = limit_set(policy="free-all", limit=bucket(1 + edit, f"w{writer}-{edit}"), **SAID)
+        revision = limit_set(policy="free-all", limit=bucket(1 + edit, f"w{writer}-{edit}"), **FORCED)
         assert revision is not None
         made.append(revision.number)
     return made
@@ -65,7 +65,7 @@ def test_no_edit_is_lost_and_each_starts_from_what_the_one_before_left() -> None
 def test_of_two_who_want_the_same_name_one_is_refused() -> None:
     def create(tier: str) -> str:
         try:
-            policy_create(name="contested", tier=tier, endpoint="rides:get", limits=[bucket(1)], **SAID)
+            policy_create(name="contested", tier=tier, endpoint="rides:get", limits=[bucket(1)], **FORCED)
         except Refused as refused:
             return str(refused)
         return "written"
@@ -88,7 +88,7 @@ def test_a_transaction_held_open_holds_back_later_revisions_but_no_key() -> None
     with ThreadPoolExecutor(2) as pool:
         holder = pool.submit(in_thread, hold)
         holding.wait(60)
-        writer = pool.submit(in_thread, lambda: limit_set(policy="free-all", limit=bucket(5), **SAID))
+        writer = pool.submit(in_thread, lambda: limit_set(policy="free-all", limit=bucket(5), **FORCED))
         wait_for_waiter()
         api_key_issue(tenant="acme", **SAID)
         assert not writer.done()
@@ -108,7 +108,7 @@ def wait_for_waiter() -> None:
 def test_the_publisher_is_woken_on_commit_and_not_before() -> None:
     with listener() as notifications:
         with transaction.atomic():
-            limit_set(policy="free-all", limit=bucket(5), **SAID)
+            limit_set(policy="free-all", limit=bucket(5), **FORCED)
             assert received(notifications, timeout=0) == 0
         assert received(notifications, timeout=10) == 1
         api_key_issue(tenant="acme", **SAID)
@@ -119,7 +119,7 @@ def test_a_refusal_wakes_nobody_and_leaves_no_outbox_row() -> None:
     rows = Outbox.objects.count()
     with listener() as notifications:
         with pytest.raises(Refused):
-            limit_set(policy="free-all", limit=bucket(0), **SAID)
+            limit_set(policy="free-all", limit=bucket(0), **FORCED)
         assert received(notifications, timeout=0) == 0
     assert Outbox.objects.count() == rows
 

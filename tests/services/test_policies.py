@@ -9,13 +9,15 @@ from quotas.models import Limit, LimitName, Outbox, Policy, Revision
 from quotas.services.errors import Refused
 from quotas.services.overrides import override_create
 from quotas.services.policies import limit_remove, limit_set, policy_create, policy_delete, policy_update
-from tests.services.world import PAY, SAID, bucket, limit_of, newest, waiting
+from tests.services.world import FORCED, PAY, bucket, limit_of, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
 
 
 def test_a_policy_of_a_tier() -> None:
-    policy_create(name="pro-pay", tier="pro", endpoint=PAY, limits=[bucket(5, subject="key|ip", mode="shadow")], **SAID)
+    policy_create(
+        name="pro-pay", tier="pro", endpoint=PAY, limits=[bucket(5, subject="key|ip", mode="shadow")], **FORCED
+    )
     limits = {
         "burst": {
             "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 10,
@@ -38,14 +40,14 @@ def test_a_policy_of_a_tier() -> None:
     ],
 )
 def test_where_a_policy_stands_decides_what_is_recompiled(place: dict[str, Any], touched: list[str]) -> None:
-    policy = policy_create(name="other", limits=[bucket(5)], **place, **SAID)
+    policy = policy_create(name="other", limits=[bucket(5)], **place, **FORCED)
     assert waiting() == touched
     assert Policy.objects.get(pk=policy.pk).scope == place.get("endpoint", "*")
 
 
 def test_updating_replaces_the_limits_by_name() -> None:
     kept = limit_of("pro-all").pk
-    policy_update(name="pro-all", limits=[bucket(50), bucket(7, "hourly", per="1h")], **SAID)
+    policy_update(name="pro-all", limits=[bucket(50), bucket(7, "hourly", per="1h")], **FORCED)
     assert sorted(Limit.objects.filter(policy__name="pro-all").values_list("name__name", flat=True)) == [
         "burst",
         "hourly",
@@ -55,21 +57,21 @@ def test_updating_replaces_the_limits_by_name() -> None:
 
 def test_updating_to_the_same_changes_nothing() -> None:
     before = newest().number
-    assert policy_update(name="free-all", limits=[bucket(10)], **SAID) is None
+    assert policy_update(name="free-all", limits=[bucket(10)], **FORCED) is None
     assert (newest().number, Outbox.objects.count()) == (before, before)
 
 
 def test_one_limit_is_set_and_removed() -> None:
-    limit_set(policy="free-all", limit=bucket(3, "extra"), **SAID)
-    limit_set(policy="free-all", limit=bucket(4, "extra"), **SAID)
+    limit_set(policy="free-all", limit=bucket(3, "extra"), **FORCED)
+    limit_set(policy="free-all", limit=bucket(4, "extra"), **FORCED)
     assert limit_of("free-all", "extra").parameters["rate"] == 4
     assert limit_of("free-all").parameters["rate"] == 10
-    limit_remove(policy="free-all", limit="extra", **SAID)
+    limit_remove(policy="free-all", limit="extra", **FORCED)
     assert Limit.objects.filter(policy__name="free-all").count() == 1
 
 
 def test_deleting_takes_its_limits_along_and_says_so() -> None:
-    policy_delete(name="pro-all", **SAID)
+    policy_delete(name="pro-all", **FORCED)
     assert not Limit.objects.filter(policy__name="pro-all").exists()
     assert newest().after == {"policy:pro-all": None}
     before = newest().before["policy:pro-all"]
@@ -79,8 +81,8 @@ def test_deleting_takes_its_limits_along_and_says_so() -> None:
 
 def test_a_limit_name_keeps_its_number_for_ever() -> None:
     number = LimitName.objects.get(name="minute").number
-    policy_delete(name="pro-all", **SAID)
-    policy_create(name="later", tier="pro", limits=[bucket(1, "new"), bucket(1, "minute")], **SAID)
+    policy_delete(name="pro-all", **FORCED)
+    policy_create(name="later", tier="pro", limits=[bucket(1, "new"), bucket(1, "minute")], **FORCED)
     assert LimitName.objects.get(name="minute").number == number
     assert LimitName.objects.get(name="new").number > number
 
@@ -90,33 +92,33 @@ def shaper(name: str) -> dict[str, Any]:
 
 
 def two_shapers_across_policies() -> None:
-    policy_create(name="one", tier="pro", endpoint=PAY, limits=[shaper("a")], **SAID)
-    policy_create(name="two", tenant="acme", limits=[shaper("b")], **SAID)
+    policy_create(name="one", tier="pro", endpoint=PAY, limits=[shaper("a")], **FORCED)
+    policy_create(name="two", tenant="acme", limits=[shaper("b")], **FORCED)
 
 
 def an_override_without_its_limit() -> None:
-    override_create(tenant="acme", limits={"minute": {"rate": 9}}, **SAID)
-    limit_remove(policy="pro-all", limit="minute", **SAID)
+    override_create(tenant="acme", limits={"minute": {"rate": 9}}, **FORCED)
+    limit_remove(policy="pro-all", limit="minute", **FORCED)
 
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
-        lambda: policy_create(name="pro-all", tier="pro", limits=[bucket(1)], **SAID),
+        lambda: policy_create(name="pro-all", tier="pro", limits=[bucket(1)], **FORCED),
         "there is a policy pro-all already",
     ),
-    (lambda: policy_create(name="x", tier="pro", limits=[bucket(1)], **SAID), "tier pro × * has the policy pro-all"),
-    (lambda: policy_create(name="x", tier="gold", limits=[bucket(1)], **SAID), "there is no tier gold"),
-    (lambda: policy_create(name="x", tenant="nobody", limits=[bucket(1)], **SAID), "there is no tenant nobody"),
-    (lambda: policy_create(name="x", endpoint="a:b", limits=[bucket(1)], **SAID), "there is no endpoint a:b"),
-    (lambda: policy_create(name="x", tier="pro", tenant="acme", limits=[bucket(1)], **SAID), "not to both"),
-    (lambda: policy_create(name="x", limits=[], **SAID), "the policy has no limits"),
-    (lambda: policy_create(name="x", limits=[bucket(0)], **SAID), "limits[0].rate: rate must be a whole number"),
-    (lambda: policy_update(name="x", limits=[bucket(1)], **SAID), "there is no policy x"),
-    (lambda: policy_delete(name="x", **SAID), "there is no policy x"),
-    (lambda: policy_delete(name="pro-all", carry="twice", **SAID), "carry must be one of keep, proportional, reset"),  # type: ignore[arg-type]
-    (lambda: limit_set(policy="x", limit=bucket(1), **SAID), "there is no policy x"),
-    (lambda: limit_remove(policy="pro-all", limit="x", **SAID), "policy pro-all has no limit x"),
-    (lambda: limit_remove(policy="free-all", limit="burst", **SAID), "the policy has no limits"),
+    (lambda: policy_create(name="x", tier="pro", limits=[bucket(1)], **FORCED), "tier pro × * has the policy pro-all"),
+    (lambda: policy_create(name="x", tier="gold", limits=[bucket(1)], **FORCED), "there is no tier gold"),
+    (lambda: policy_create(name="x", tenant="nobody", limits=[bucket(1)], **FORCED), "there is no tenant nobody"),
+    (lambda: policy_create(name="x", endpoint="a:b", limits=[bucket(1)], **FORCED), "there is no endpoint a:b"),
+    (lambda: policy_create(name="x", tier="pro", tenant="acme", limits=[bucket(1)], **FORCED), "not to both"),
+    (lambda: policy_create(name="x", limits=[], **FORCED), "the policy has no limits"),
+    (lambda: policy_create(name="x", limits=[bucket(0)], **FORCED), "limits[0].rate: rate must be a whole number"),
+    (lambda: policy_update(name="x", limits=[bucket(1)], **FORCED), "there is no policy x"),
+    (lambda: policy_delete(name="x", **FORCED), "there is no policy x"),
+    (lambda: policy_delete(name="pro-all", carry="twice", **FORCED), "carry must be one of keep, proportional, reset"),  # type: ignore[arg-type]
+    (lambda: limit_set(policy="x", limit=bucket(1), **FORCED), "there is no policy x"),
+    (lambda: limit_remove(policy="pro-all", limit="x", **FORCED), "policy pro-all has no limit x"),
+    (lambda: limit_remove(policy="free-all", limit="burst", **FORCED), "the policy has no limits"),
     (two_shapers_across_policies, "more than one enforced leaky_bucket"),
     (an_override_without_its_limit, "there is no limit minute on * to change"),
 ]

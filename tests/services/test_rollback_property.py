@@ -28,7 +28,7 @@ from quotas.services.policies import (
 )
 from quotas.services.revisions import revision_revert, revision_rollback
 from quotas.services.tenants import tenant_move, tenant_suspend, tenant_update
-from tests.services.world import GET, PAY, SAID, make_world, newest
+from tests.services.world import FORCED, GET, PAY, SAID, make_world, newest
 
 ENDPOINTS = ["*", PAY, GET, "fares:quote"]
 NAMES = st.sampled_from(["burst", "minute"])
@@ -55,16 +55,17 @@ Edit = Callable[[], object]
 
 
 def edit(service: Callable[..., object], **fields: Any) -> Edit:
-    return lambda: service(**fields, **SAID)
+    said = SAID if service in (tenant_suspend, tenant_update) else FORCED
+    return lambda: service(**fields, **said)
 
 
 def cancel(nth: int) -> object:
     live = list(Override.objects.filter(cancelled_at=None).values_list("pk", flat=True))
-    return override_cancel(override=live[nth % len(live)], **SAID) if live else None
+    return override_cancel(override=live[nth % len(live)], **FORCED) if live else None
 
 
 def go_back(service: Callable[..., object], share: float) -> object:
-    return service(number=1 + int(share * (newest().number - 1)), **SAID)
+    return service(number=1 + int(share * (newest().number - 1)), **FORCED)
 
 
 SHARES = st.floats(0, 1)
@@ -180,7 +181,7 @@ def check_rollback(edits: list[Edit], share: float) -> None:
     assert Revision.objects.count() == newest().number
     number = sorted(seen)[int(share * (len(seen) - 1))]
     try:
-        revision_rollback(number=number, **SAID)
+        revision_rollback(number=number, **FORCED)
     except Refused:
         # A tenant that has moved since may have an override that would find nothing to change.
         assert moved_since(number)

@@ -17,7 +17,7 @@ from quotas.services.tenants import (
     tier_create,
 )
 from tenants.models import Tenant, Tier
-from tests.services.world import SAID, newest, waiting
+from tests.services.world import FORCED, SAID, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -56,13 +56,13 @@ def test_numbers_are_never_reused() -> None:
 
 
 def test_moving_changes_the_tier() -> None:
-    tenant_move(name="bolt", tier="pro", **SAID)
+    tenant_move(name="bolt", tier="pro", **FORCED)
     assert Tenant.objects.get(name="bolt").tier.name == "pro"
     assert waiting() == ["tenant:bolt"]
 
 
 def test_moving_to_where_it_is_changes_nothing() -> None:
-    assert tenant_move(name="bolt", tier="free", **SAID) is None
+    assert tenant_move(name="bolt", tier="free", **FORCED) is None
 
 
 def test_suspending_and_resuming() -> None:
@@ -90,8 +90,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: tenant_create(name="new", tier="pro", timezone="Mars/Base", **SAID), "timezone 'Mars/Base' is unknown"),
     (lambda: tenant_create(name="new", tier="pro", label="x" * 201, **SAID), "label has 201 characters"),
     (lambda: tenants_create(tenants=[NewTenant("x", "pro"), NewTenant("x", "pro")], **SAID), "tenant x already"),
-    (lambda: tenant_move(name="nobody", tier="pro", **SAID), "there is no tenant nobody"),
-    (lambda: tenant_move(name="acme", tier="gold", **SAID), "there is no tier gold"),
+    (lambda: tenant_move(name="nobody", tier="pro", **FORCED), "there is no tenant nobody"),
+    (lambda: tenant_move(name="acme", tier="gold", **FORCED), "there is no tier gold"),
     (lambda: tenant_suspend(name="acme", author="ann", reason="  "), "reason is missing"),
     (lambda: tenant_suspend(name="acme", author="", reason="why"), "author is missing"),
     (lambda: tenant_suspend(name="acme", author="ann", reason="x" * 501), "reason has 501 characters"),

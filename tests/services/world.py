@@ -18,7 +18,13 @@ class Said(TypedDict):
     reason: str
 
 
+class Forced(Said):
+    force: bool
+
+
 SAID: Said = {"author": "ann", "reason": "because"}
+# Most tests are about something else than whom a change hurts.
+FORCED: Forced = {**SAID, "force": True}
 
 
 def bucket(rate: int, name: str = "burst", **fields: Any) -> dict[str, Any]:
