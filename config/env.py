@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db.utils import OperationalError
 
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off"})
@@ -32,6 +33,10 @@ def one_line_errors() -> Iterator[None]:
         yield
     except ImproperlyConfigured as error:
         sys.stderr.write(f"headroom: {error}\n")
+        raise SystemExit(2) from None
+    except OperationalError as error:
+        first = str(error).strip().partition("\n")[0]
+        sys.stderr.write(f"headroom: PostgreSQL does not answer; start it with `make up` ({first}).\n")
         raise SystemExit(2) from None
 
 

@@ -41,6 +41,17 @@ def switches_read(client: redis.Redis, shards: int) -> list[Switch]:
     return sorted((switch for switch in found if switch.until_us > now_us), key=lambda s: (s.about, s.until_us))
 
 
+def is_published(client: redis.Redis, shards: int, switch: Switch) -> bool:
+    """Whether anybody bears that name. Limits have no list of names in Redis: for those it is not known."""
+    if switch.scope == "tenant":
+        return bool(client.hexists(keys.tenants(keys.shard_of(switch.name, shards)), switch.name))
+    if switch.scope == "endpoint":
+        main = json.loads(str(client.hget(keys.config(0), "main") or "{}"))
+        listed = str(client.hget(keys.config(0), f"e:{main.get('endpoints')}") or "{}")
+        return switch.name in json.loads(listed)
+    return True
+
+
 def switch_on(client: redis.Redis, shards: int, switch: Switch) -> None:
     """Replaces one about the same."""
     others = [old for old in switches_read(client, shards) if old.about != switch.about]

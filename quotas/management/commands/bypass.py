@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from quotas.algorithms.units import SECOND_US, parse_duration_us
 from quotas.publishing import store
-from quotas.publishing.bypass import Scope, Switch, switch_off, switch_on, switches_read
+from quotas.publishing.bypass import Scope, Switch, is_published, switch_off, switch_on, switches_read
 
 
 class Command(BaseCommand):
@@ -48,6 +48,9 @@ class Command(BaseCommand):
         until_us = store.now_us(client) + _duration_us(options["duration"])
         switch = Switch(*about, until_us, options["reason"].strip())
         store.prepare(client)
+        if not is_published(client, settings.HEADROOM_SHARDS, switch):
+            # It is switched on all the same: the store may have been flushed, which is when it is needed.
+            self.stderr.write(f"Redis knows no {switch}: check the name.")
         switch_on(client, settings.HEADROOM_SHARDS, switch)
         self._list([switch], "")
 

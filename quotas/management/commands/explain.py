@@ -56,7 +56,8 @@ def _limit_lines(explained: ExplainedLimit) -> Iterator[str]:
 
 
 def _words(limit: Limit) -> str:
-    return f"{limit.algorithm.name}, {limit.algorithm.words()}, per {limit.subject}, {limit.mode}"
+    unit = ", in units of cost" if limit.unit == "cost" else ""
+    return f"{limit.algorithm.name}, {limit.algorithm.words()}{unit}, per {limit.subject}, {limit.mode}"
 
 
 def _counted(scope: str) -> str:
