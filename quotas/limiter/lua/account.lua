@@ -33,14 +33,23 @@ local function stamp(shard, now)
   return fine
 end
 
+local MOST_FIELDS = 8
+
+local function overflowed(reply)
+  return type(reply) == 'table' and find(reply.err, 'overflow') ~= nil
+end
+
 -- Past 2^53 the sum would lose the count, past 2^63 Redis refuses it: then two steps, or a further field.
+-- Any other refusal (rights, a key of another type) leaves the decision uncounted rather than undone.
 local function add_large(key, field, cost, count)
-  local reply = protected_call('HINCRBY', key, field, format('%.0f', cost * 16777216))
-  while type(reply) == 'table' and reply.err do
+  for _ = 1, MOST_FIELDS do
+    local reply = protected_call('HINCRBY', key, field, format('%.0f', cost * 16777216))
+    if not overflowed(reply) then
+      if type(reply) ~= 'table' then protected_call('HINCRBY', key, field, count) end
+      return
+    end
     field = field .. '+'
-    reply = protected_call('HINCRBY', key, field, format('%.0f', cost * 16777216))
   end
-  call('HINCRBY', key, field, count)
 end
 
 -- What a call of that cost adds, as the text that Redis wants.
@@ -49,8 +58,8 @@ local increments = { '16777217' }
 function account.count(shard, usage_key, now, number, endpoint, outcome, cost, count)
   local field = stamp(shard, now) .. number .. endpoint .. outcome
   if cost < 1048576 then
-    local reply = protected_call('HINCRBY', usage_key, field, not count and increments[cost] or cost * 16777216 + (count or 1))
-    if type(reply) ~= 'table' then return end
+    local added = not count and increments[cost] or cost * 16777216 + (count or 1)
+    if not overflowed(protected_call('HINCRBY', usage_key, field, added)) then return end
   end
   add_large(usage_key, field, cost, count or 1)
 end

@@ -11,7 +11,8 @@ H.define('bypass', {}, function(keys, args)
     local good, switches = pcall(json_decode, args[1] or '')
     if not good or type(switches) ~= 'table' then return H.fail('HRARGS', 'give a JSON list of switches') end
     for _, switch in ipairs(switches) do
-      if type(switch) ~= 'table' or type(switch.until_us) ~= 'number' or not switch.scope then
+      if type(switch) ~= 'table' or type(switch.until_us) ~= 'number' or type(switch.scope) ~= 'string'
+        or switch.scope ~= 'all' and type(switch.name) ~= 'string' then
         return H.fail('HRARGS', 'every switch needs scope, name and until_us')
       end
     end

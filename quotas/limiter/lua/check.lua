@@ -52,13 +52,13 @@ local function key_beside(limit, record_key)
 end
 
 -- State of a record in the order of the plan; heads[i] is how it begins, if it is kept as the plan has it.
-local function state_of(group, i, text, now, record_key, beside)
-  if not text then
+local function state_of(group, i, text, now, record_key, is_private)
+  if not text or #text == 0 then
     heads[i] = nil
-    return beside and record.fresh(group) or group.zeros
+    return is_private and record.fresh(group) or group.zeros
   end
   local head = sub(text, 1, group.last)
-  if head == group.plain or head == group.marked then
+  if #text == group.size and (head == group.plain or head == group.marked) then
     heads[i] = head
     return { unpack_struct(group.format, text, group.start) }
   end
@@ -71,9 +71,10 @@ local function judge(plan, records, values, cost, now, holder, switched)
   count, wait_us, deniers = 0, 0, 0
   denied, passed, least = nil, nil, nil
   local groups, beside = plan.g, plan.beside
+  local is_private = beside or plan.observers -- somebody may write into the state it is given
   for i = 1, #groups do
     local group, record_key = groups[i], records[i]
-    local state, out = state_of(group, i, values[i + 2], now, record_key, beside), {}
+    local state, out = state_of(group, i, values[i + 2], now, record_key, is_private), {}
     states[i], outs[i] = state, out
     local limits = group.l
     for j = 1, #limits do
@@ -146,6 +147,16 @@ end
 
 local function was_charged(limit) return limit.charged end
 
+-- A mended ring begins anew: what was not charged takes over where.
+local function keep_moved(group, state, out)
+  if not state.moved then return end
+  for _, limit in ipairs(group.l) do
+    if state.moved[limit.o] and not limit.charged then
+      for k = limit.o, limit.o + limit.kernel.width - 1 do out[k] = state[k] end
+    end
+  end
+end
+
 local function write_charged(plan, header, records, cost, now, holder)
   local groups = plan.g
   if plan.beside then
@@ -155,7 +166,10 @@ local function write_charged(plan, header, records, cost, now, holder)
       limit.charged = limit.ok
       if limit.ok then charge_beside(limit, cost, now, holder) end
     end
-    for i = 1, #groups do record.mend_rings(groups[i], records[i], states[i], was_charged) end
+    for i = 1, #groups do
+      record.mend_rings(groups[i], records[i], states[i], was_charged)
+      keep_moved(groups[i], states[i], outs[i])
+    end
   end
   for i = 1, #groups do write(header, groups[i], i, records[i], outs[i]) end
 end
@@ -198,7 +212,8 @@ end
 -- Opaque to callers: when, for which plan and cost, and each bucket's own TAT. A list of numbers, because
 -- Redis writes those faster than Lua, and as text for every client. hr_refund takes it joined by colons.
 local function receipt_of(plan, cost, now)
-  local receipt = { now, plan.mark, cost }
+  -- What a bypass let through uncharged cannot be given back: no plan bears that mark.
+  local receipt = { now, passed and '00000000' or plan.mark, cost }
   for k = 1, count do
     local limit = verdicts[k]
     if limit.P then receipt[#receipt + 1] = outs[limit.i][limit.o] end
@@ -313,7 +328,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
       head, state = group.plain, group.zeros
     else
       head = sub(text, 1, group.last)
-      if head ~= group.plain and head ~= group.marked then return nil end
+      if head ~= group.plain and head ~= group.marked or #text ~= group.size then return nil end
       if numbers == 2 then
         seen[1], seen[2] = unpack_struct(group.format, text, group.start)
       elseif numbers <= 8 then

@@ -21,13 +21,16 @@ H.define('heartbeat', { 'allow-oom' }, function(keys, args, now)
   return call('ZCARD', alive)
 end)
 
+-- Costs times 2^24 must stay below 2^63.
+local MOST_REPORTED = 549755813887
+
 -- hr_report: decisions that an enforcer took without us, told once it is back.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, g (let through) or c (refused), count, cost
 -- reply    1, or 0 if the tenant is not known
 -- writes   the accounting, in the second of the report
 H.define('report', { 'allow-oom' }, function(keys, args, now)
   local outcome = args[3]
-  local count, cost = H.whole(args[4], 1, 16777215), H.whole(args[5], 1, 1e12)
+  local count, cost = H.whole(args[4], 1, 16777215), H.whole(args[5], 1, MOST_REPORTED)
   if outcome ~= 'g' and outcome ~= 'c' or not count or not cost then
     return H.fail('HRARGS', 'give tenant, endpoint, g or c, count and cost')
   end

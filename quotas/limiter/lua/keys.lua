@@ -93,6 +93,16 @@ local function subject(group, dimensions)
   end
 end
 
+-- Whether the alternative that applies is the API key alone.
+function keys.is_by_key(group, dimensions)
+  for _, names in ipairs(group.d) do
+    local complete = true
+    for _, name in ipairs(names) do complete = complete and dimensions[name] end
+    if complete then return #names == 1 and names[1] == 'key' end
+  end
+  return false
+end
+
 -- The parts of a group's keys that do not depend on the request: `:<scope>` (nothing for `*`), and behind
 -- it `/<definition>:` or, if there are alternatives, `/<definition>:<letter>:`.
 function keys.prepare(group)

@@ -14,7 +14,7 @@ function newcomers.admit(shard, header, number, plan, records, values, dimension
     local group = groups[i]
     if group.d and not values[i + 2] then
       found = found or newcomers.open(shard, header, number, now)
-      if group.t == 'key' and newcomers.registered(shard, number, dimensions.key) then
+      if H.keys.is_by_key(group, dimensions) and newcomers.registered(shard, number, dimensions.key) then
         found.price[i] = 0
       elseif found.tat + found.interval - now <= HOUR then
         found.tat = found.tat + found.interval

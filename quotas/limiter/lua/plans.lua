@@ -60,8 +60,10 @@ local function prepare_plan(plan, shard)
     if not prepare_group(group, calendars) then return nil end
     plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
     if group.d and not plan.sampled then plan.sampled = i end
+    group.tats = 0
     for _, limit in ipairs(group.l) do
       limit.group, limit.i = group, i
+      if limit.P and not limit.x then group.tats = group.tats + 1 end
       if limit.kernel.holders then plan.needs_dimensions, plan.holds = true, true end
       plan.observers = plan.observers or not limit.enforced
       plan.carries = plan.carries or limit.x

@@ -37,6 +37,9 @@ function record.prepare(group)
   local count = #group.l
   group.plain, group.marked = string.char(count) .. header, string.char(count + SAMPLED) .. header
   group.format, group.last, group.start, group.numbers = formats, #header + 1, #header + 2, o - 1
+  group.size = group.last + struct.size(formats)
+  group.has = {}
+  for _, limit in ipairs(group.l) do group.has[limit.number] = true end
   group.zeros = record.fresh(group)
 end
 
@@ -52,6 +55,7 @@ function record.is_sampled(text) return byte(text, 1) >= SAMPLED end
 local function parse(text)
   local found, formats, offset = {}, '<', 1
   local count = byte(text, 1) % SAMPLED
+  if #text < 1 + count * 6 then return {}, {} end
   for i = 1, count do
     local at = 2 + (i - 1) * 6
     local id, generation = unpack_struct('>I2I3', text, at)
@@ -61,7 +65,7 @@ local function parse(text)
     formats = formats .. format_
     offset = offset + kernel.width
   end
-  if count == 0 then return found, {} end
+  if count == 0 or #text ~= 1 + count * 6 + struct.size(formats) then return {}, {} end
   return found, { unpack_struct(formats, text, 2 + count * 6) }
 end
 
@@ -104,7 +108,8 @@ function record.adopt(group, text, now, key)
   local found, numbers = parse(text)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do
-    local promoted = limit.ad and found[limit.ad]
+    -- While the plan has a candidate of that number, its state is the new candidate's own.
+    local promoted = limit.ad and not group.has[limit.ad] and found[limit.ad]
     local old = promoted or found[limit.number]
     if old and old.kind == limit.k and limit.kernel.width > 0 then
       if promoted or old.generation == limit.h then
@@ -119,8 +124,9 @@ end
 
 -- For the rarer functions; hr_check has the same inline. `head` is how the record begins.
 function record.read(group, text, now, key)
+  if #text == 0 then return record.fresh(group) end
   local head = sub(text, 1, group.last)
-  if head == group.plain or head == group.marked then
+  if #text == group.size and (head == group.plain or head == group.marked) then
     return { unpack_struct(group.format, text, group.start) }
   end
   return record.adopt(group, text, now, key)

@@ -21,7 +21,7 @@ end
 
 local function refund_group(group, record, given, tats, used, now, cost)
   local text = call('GET', record)
-  if not text then return 0, used end
+  if not text then return 0, used + group.tats end
   local state, count = H.record.read(group, text, now, record), 0
   for _, limit in ipairs(group.l) do
     if limit.P and not limit.x then used = used + 1 end
@@ -48,9 +48,10 @@ H.define('refund', { 'allow-oom' }, function(keys, args, now)
   if reason or plan.mark ~= mark or given > now then return 0 end
   local longest = 0
   for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
-  local spent = H.keys.refunded(shard, number, receipt .. concat(args, ' ', 4))
-  if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
   local records, total, used = H.records(shard, number, plan, H.dimensions(args, 4)), 0, 0
+  -- By records, not by arguments: the same subject may be told in another order.
+  local spent = H.keys.refunded(shard, number, receipt .. concat(records, ' '))
+  if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
   for i, group in ipairs(plan.g) do
     local count
     count, used = refund_group(group, records[i], given, tats, used, now, cost)
