@@ -17,7 +17,9 @@ from django.urls import Resolver404, resolve
 from api import roles
 from api.auth import BadToken, authenticate, principal_set
 from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
+from api.request_ids import request_id_of
 from tenants.access import Principal
+from tenants.history import acting
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +58,8 @@ class Gate:
         if problem is not None:
             return refused(problem)
         principal_set(request, principal)
-        return self.get_response(request)
+        with acting(actor=principal.actor, request=request_id_of(request)):
+            return self.get_response(request)
 
 
 def _objection(principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None) -> Problem | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pghistory
+
 from api.v1.patterns import SCHEMAS
 from config import env
 from config.gateway import gateway_settings
@@ -58,6 +60,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_prometheus",
     "rest_framework",
+    "pgtrigger",
+    "pghistory",
     "drf_spectacular",
     "tenants",
     "quotas",
@@ -66,6 +70,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "api.request_ids.RequestIds",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -92,6 +97,8 @@ TEMPLATES = [
     }
 ]
 DATABASES = {"default": env.database(DATABASE_URL, pool=env.integer("HEADROOM_DB_POOL", 0, 0, 200))}
+# The history copies foreign keys; nobody looks rows up by them.
+PGHISTORY_FOREIGN_KEY_FIELD = pghistory.ForeignKey(db_index=False)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}

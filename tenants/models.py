@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from tenants.constraints import json_is, named, one_of
+from tenants.history import tracked
 
 TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
 WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
@@ -24,6 +26,7 @@ class Role(models.TextChoices):
     TENANT = "tenant", "looks at one tenant only"
 
 
+@tracked()
 class Tier(models.Model):
     """The plan a tenant is on; its number stands in the keys of Redis and is never reused."""
 
@@ -39,6 +42,7 @@ class Tier(models.Model):
         return self.name
 
 
+@tracked()
 class Tenant(models.Model):
     """A customer that owns quota; its number stands in the keys of Redis and is never reused."""
 
@@ -71,6 +75,7 @@ class Tenant(models.Model):
         return self.name
 
 
+@tracked(exclude=["secret_hash"])
 class ApiKey(models.Model):
     """A tenant's key: the id is public, of the secret only an HMAC is kept."""
 
@@ -97,6 +102,7 @@ class ApiKey(models.Model):
         return self.key_id
 
 
+@tracked()
 class Membership(models.Model):
     """What a person may do. A superuser is an owner without one; anybody else without one may do nothing."""
 
@@ -118,6 +124,7 @@ class Membership(models.Model):
         return f"{self.user}: {self.role}"
 
 
+@tracked(exclude=["secret_hash"])
 class ApiToken(models.Model):
     """A machine's token: acts in a role, within its scopes; of the secret only an HMAC is kept."""
 
@@ -150,3 +157,11 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.key_id
+
+
+@tracked(exclude=["password", "last_login"], app="tenants")
+class Account(User):
+    """Django's account, so that its rights have a history too."""
+
+    class Meta:
+        proxy = True

@@ -14,6 +14,7 @@ from quotas.policy.endpoints import METHODS, MOST_COST
 from quotas.policy.resolve import PAST_GENERATIONS
 from quotas.policy.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
 from tenants.constraints import json_is, named, one_of
+from tenants.history import tracked
 from tenants.models import WORD, Tenant, Tier
 
 PART = "[a-z0-9][a-z0-9_.-]*"
@@ -28,6 +29,7 @@ MULTIPLIER_MAX = 1_000_000
 CARRIES = get_args(Carry)
 
 
+@tracked()
 class Endpoint(models.Model):
     """A named operation of a service. Its number stands in keys and rollups, so it is retired, not deleted."""
 
@@ -59,6 +61,7 @@ class Endpoint(models.Model):
         return self.name
 
 
+@tracked()
 class Policy(models.Model):
     """Limits of a tier, a tenant or everyone (neither), on an endpoint, a service (everyone only) or `*`."""
 
@@ -95,6 +98,7 @@ class Policy(models.Model):
         return f"{self.service}:{EVERYWHERE}" if self.service else EVERYWHERE
 
 
+@tracked()
 class LimitName(models.Model):
     """The number of a limit's name, which stands in records and rollups: given once, kept for ever."""
 
@@ -112,6 +116,7 @@ class LimitName(models.Model):
         return self.name
 
 
+@tracked()
 class Limit(models.Model):
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="limits")
     name = models.ForeignKey(LimitName, on_delete=models.PROTECT, related_name="limits")
@@ -156,6 +161,7 @@ class Limit(models.Model):
         return f"{self.policy}: {self.name}"
 
 
+@tracked()
 class Override(models.Model):
     """A change for one tenant with a start and an end; `endpoint` null is `*`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pgtrigger
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -88,6 +89,7 @@ class AuditEvent(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [models.CheckConstraint(condition=~Q(kind=""), name="audit_event_kind")]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
 
     def __str__(self) -> str:
         return self.kind

@@ -12,6 +12,7 @@ from quotas.models import AuditEvent, Outbox
 from quotas.services.drafts import said, wake_publisher
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
+from tenants.history import acting
 from tenants.keys import KeyText
 from tenants.models import ApiKey
 
@@ -35,7 +36,7 @@ def api_key_issue(
     if len(label) > LONGEST_LABEL:
         raise refuse("label", "too_long", f"label has {len(label)} characters; {LONGEST_LABEL} are the most")
     text = KeyText.make()
-    with transaction.atomic():
+    with acting(author=author, action="api_key_issue"), transaction.atomic():
         row = ApiKey.objects.create(
             tenant=find_tenant(tenant),
             key_id=text.key_id,
@@ -50,7 +51,7 @@ def api_key_issue(
 def api_key_revoke(*, key_id: str, author: str, reason: str) -> ApiKey:
     """For good: a revoked key does not come back."""
     author, reason = said(author, reason)
-    with transaction.atomic():
+    with acting(author=author, action="api_key_revoke"), transaction.atomic():
         row = ApiKey.objects.select_for_update(of=("self",)).select_related("tenant").filter(key_id=key_id).first()
         if row is None:
             raise refuse("key_id", "unknown", f"there is no API key {key_id}; correct the id")

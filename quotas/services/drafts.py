@@ -27,6 +27,7 @@ from quotas.services.guard import check_cuts, impact_of
 from quotas.services.permits import Permits, Proposal, Waiting
 from quotas.services.snapshots import State, snapshots
 from quotas.services.targets import Targets
+from tenants.history import acting
 
 # Any constant will do, as long as nothing else in this database takes the same advisory lock.
 REVISION_LOCK = 0x4865_6164
@@ -61,7 +62,7 @@ def draft(
     author, reason = said(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
-    with transaction.atomic():
+    with acting(author=author, action=action), transaction.atomic():
         take_turn()
         opened = Draft(_next_number(), author, reason, carry, permits)
         yield opened

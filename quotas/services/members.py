@@ -9,6 +9,7 @@ from quotas.models import AuditEvent
 from quotas.services.drafts import said
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
+from tenants.history import acting
 from tenants.models import Membership, Role
 
 
@@ -19,7 +20,7 @@ def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | 
         raise refuse("role", "unknown", f"role must be one of {', '.join(Role.values)}")
     if (role == Role.TENANT) != (tenant is not None):
         raise refuse("tenant", "role", "a member of the role tenant names the tenant, and no other member does")
-    with transaction.atomic():
+    with acting(author=author, action="member_set"), transaction.atomic():
         account = _find(user)
         owner = None if tenant is None else find_tenant(tenant)
         row, _ = Membership.objects.update_or_create(user=account, defaults={"role": role, "tenant": owner})
@@ -30,7 +31,7 @@ def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | 
 def member_remove(*, user: str, author: str, reason: str) -> None:
     """The account stays, without any right."""
     author, reason = said(author, reason)
-    with transaction.atomic():
+    with acting(author=author, action="member_remove"), transaction.atomic():
         row = Membership.objects.filter(user=_find(user)).first()
         if row is None:
             raise refuse("user", "unknown", f"{user} has no role to take away")

@@ -13,6 +13,7 @@ from quotas.services.drafts import said, wake_publisher
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
 from tenants.access import SCOPES
+from tenants.history import acting
 from tenants.keys import KeyText
 from tenants.models import ApiToken, Role, Tenant
 
@@ -32,7 +33,7 @@ def token_issue(
     label = label.strip()
     _check(label, role, scopes)
     text = KeyText.make()
-    with transaction.atomic():
+    with acting(author=author, action="token_issue"), transaction.atomic():
         row = ApiToken.objects.create(
             key_id=text.key_id,
             secret_hash=text.secret_hash(),
@@ -49,7 +50,7 @@ def token_issue(
 def token_revoke(*, key_id: str, author: str, reason: str) -> ApiToken:
     """For good: a revoked token does not come back."""
     author, reason = said(author, reason)
-    with transaction.atomic():
+    with acting(author=author, action="token_revoke"), transaction.atomic():
         row = ApiToken.objects.select_for_update().filter(key_id=key_id).first()
         if row is None:
             raise refuse("key_id", "unknown", f"there is no token {key_id}; correct the id")

@@ -1,0 +1,31 @@
+"""Every request has an id: the caller's, if it sent a fit one, or one of ours; the answer and the audit name it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+
+HEADER: Final = "X-Request-ID"
+_FIT: Final = re.compile(r"[A-Za-z0-9._:/+=-]{8,128}", re.ASCII)
+_ATTRIBUTE: Final = "request_id"
+
+
+class RequestIds:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        sent = request.headers.get(HEADER, "")
+        request_id = sent if _FIT.fullmatch(sent) else str(uuid.uuid4())
+        setattr(request, _ATTRIBUTE, request_id)
+        response = self.get_response(request)
+        response.headers[HEADER] = request_id
+        return response
+
+
+def request_id_of(request: HttpRequest) -> str:
+    return str(getattr(request, _ATTRIBUTE, ""))
