@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import limits
@@ -20,10 +21,10 @@ from quotas.policy.spec import Limit
 from quotas.policy.subject import Subject
 
 SUBJECTS = 100_000
-PEERS_SUBJECTS = 20_000  # each costs them a round trip; bytes per subject do not depend on how many there are
+FEWER_SUBJECTS = 20_000  # where each costs the peers many round trips, or all within one window
 HITS_OF_A_LOG = 10
 TENANT = "tenant-1"
-WINDOW_SECONDS = 60  # of a sliding counter: it keeps two windows once it has seen two
+WINDOW_SECONDS = 20  # of a sliding counter: it keeps two windows once it has seen two
 
 PARAMETERS: dict[str, dict[str, Any]] = {
     "token_bucket": {"rate": 100, "per": "1h", "burst": 100},
@@ -59,6 +60,10 @@ def _hits(algorithm: str) -> int:
     return HITS_OF_A_LOG if algorithm == "sliding_log" else 1
 
 
+def _subjects(algorithm: str) -> int:
+    return FEWER_SUBJECTS if algorithm in ("sliding_log", "sliding_counter") else SUBJECTS
+
+
 def _subject(number: int) -> str:
     return f"user-{number:06}"
 
@@ -72,7 +77,7 @@ def _ours(client: redis.Redis, algorithm: str) -> float:
         _ask_all(client, algorithm, prefix)
     # Samples of arrivals are bounded and drained: they are not a subject's state.
     client.delete(f"{prefix}:a")
-    return (_used(client) - before) / SUBJECTS
+    return (_used(client) - before) / _subjects(algorithm)
 
 
 def _rounds(algorithm: str) -> Iterator[int]:
@@ -87,7 +92,7 @@ def _rounds(algorithm: str) -> Iterator[int]:
 
 
 def _ask_all(client: redis.Redis, algorithm: str, prefix: str) -> None:
-    for start in range(0, SUBJECTS, 1_000):
+    for start in range(0, _subjects(algorithm), 1_000):
         with client.pipeline(transaction=False) as pipe:
             for number in range(start, start + 1_000):
                 for hit in range(_hits(algorithm)):
@@ -107,7 +112,7 @@ def _peers(client: redis.Redis, algorithm: str) -> Iterator[tuple[str, Hit]]:
     }
     if algorithm in strategies:
         strategy = strategies[algorithm](limits.storage.storage_from_string(f"redis+{url}"))
-        item = limits.parse("100 per minute" if algorithm == "sliding_counter" else "100 per hour")
+        item = limits.RateLimitItemPerSecond(100, _seconds(algorithm))
         yield "limits", lambda subject: strategy.hit(item, subject)
     kinds = {
         "token_bucket": throttled.RateLimiterType.TOKEN_BUCKET,
@@ -117,12 +122,15 @@ def _peers(client: redis.Redis, algorithm: str) -> Iterator[tuple[str, Hit]]:
         "sliding_counter": throttled.RateLimiterType.SLIDING_WINDOW,
     }
     if algorithm in kinds:
-        per = throttled.per_min if algorithm == "sliding_counter" else throttled.per_hour
-        quota = per(100, burst=100)
+        quota = throttled.per_duration(timedelta(seconds=_seconds(algorithm)), 100, burst=100)
         throttle = throttled.Throttled(
             using=kinds[algorithm].value, quota=quota, store=throttled.RedisStore(server=url)
         )
         yield "throttled-py", throttle.limit
+
+
+def _seconds(algorithm: str) -> int:
+    return WINDOW_SECONDS if algorithm == "sliding_counter" else 3_600
 
 
 def _theirs(client: redis.Redis, algorithm: str, hit: Hit) -> float:
@@ -130,10 +138,10 @@ def _theirs(client: redis.Redis, algorithm: str, hit: Hit) -> float:
     hit("warm-up")
     before = _used(client)
     for _ in _rounds(algorithm):
-        for number in range(PEERS_SUBJECTS):
+        for number in range(_subjects(algorithm)):
             for _ in range(_hits(algorithm)):
                 hit(_subject(number))
-    return (_used(client) - before) / PEERS_SUBJECTS
+    return (_used(client) - before) / _subjects(algorithm)
 
 
 def _used(client: redis.Redis) -> int:

@@ -31,7 +31,7 @@ PLANS_AT_ONCE: Final = 256
 RELEASES_KEPT: Final = 1_000
 HOST_CHARACTERS: Final = 64
 COUNT_MAX: Final = 2**24 - 1
-COST_MAX: Final = 10**12
+COST_MAX: Final = 2**39 - 1  # the store adds cost × 2^24 into 63 bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from quotas.algorithms import KINDS
-from quotas.algorithms.base import Algorithm, Outcome, State, Verdict
+from quotas.algorithms.base import Algorithm, Outcome, ParameterError, State, Verdict
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import FixedWindow
 from quotas.limiter.check import Check, Subject
@@ -72,13 +72,23 @@ def local_plan(text: str, share: int) -> tuple[LocalLimit, ...]:
 def _limit(group: Mapping[str, Any], limit: Mapping[str, Any], share: int) -> LocalLimit:
     return LocalLimit(
         name=limit["name"],
-        algorithm=_algorithm(limit).scaled(1, share),
+        algorithm=_shared(_algorithm(limit), share),
         counts_requests="u" in limit or limit["k"] == "c",
         subject=group.get("t", "tenant"),
         scope=group["c"],
         is_global="a" in group,
         alternatives=tuple(tuple(names) for names in group.get("d", ())),
     )
+
+
+def _shared(algorithm: Algorithm, share: int) -> Algorithm:
+    """Its part for each of `share` processes, or the smallest that can still be counted exactly."""
+    while share > 1:
+        try:
+            return algorithm.scaled(1, share)
+        except ParameterError:
+            share //= 2
+    return algorithm
 
 
 def _algorithm(limit: Mapping[str, Any]) -> Algorithm:

@@ -69,7 +69,11 @@ class Settings:
         )
 
 
+LONGEST_BUDGET_S = 3_600.0
+
+
 def seconds(budget_ms: float) -> float:
     if not budget_ms > 0:
         raise ValueError("budget_ms must be above 0.")
-    return budget_ms / 1_000
+    # Longer than anybody waits, and short enough for every clock.
+    return min(budget_ms / 1_000, LONGEST_BUDGET_S)

@@ -133,7 +133,8 @@ class Compiler:
             "shards": self._target.shards,
         }
         stand_in = self._book.unknown_tenant
-        if stand_in in self._book.tenants:
+        # In a cluster its shard may lie on another server: there, unknown tenants are denied.
+        if stand_in in self._book.tenants and not self._target.clustered:
             main["unknown"] = [self._target.prefix_of(self._target.shard_of(stand_in)), stand_in]
         return main
 

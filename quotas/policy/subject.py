@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
+EMPTY = "\0empty"  # sent, and not the same as absent
 RESERVED = frozenset({"holder", "all", "tenant"})
 MOST_ALTERNATIVES = 4
 MOST_DIMENSIONS = 4
@@ -67,6 +68,8 @@ def _check_shape(alternatives: tuple[tuple[str, ...], ...], text: str) -> None:
 def _counted(dimension: str, value: str | None) -> str:
     if value is None:
         return ""
+    if not value:
+        return EMPTY
     return network(value) if dimension == "ip" and ":" in value else value
 
 
