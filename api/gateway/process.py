@@ -2,6 +2,7 @@
 
 HEADROOM_STORE = "redis://localhost:6379/0"   # without it: REDIS_URL
 HEADROOM_RULES = Rules(trusted_proxies=TrustedProxies.parse(["10.0.0.0/8"]), exempt=("/healthz",))
+HEADROOM_SHARDS, HEADROOM_BUDGET_MS, HEADROOM_FAIL: as in the environment of the gateway
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from api.gateway.guard import Guard, Request
 from api.gateway.paths import AS_ROUTED
 from quotas.limiter import AsyncLimiter, Limiter
 from quotas.limiter.keys import SHARDS
+from quotas.limiter.settings import BUDGET_MS, Options
 
 
 @cache
 def limiter() -> Limiter:
-    return Limiter.from_url(_store(), shards=_shards())
+    return Limiter.from_url(_store(), **_options())
 
 
 @cache
 def async_limiter() -> AsyncLimiter:
-    return AsyncLimiter.from_url(_store(), shards=_shards())
+    return AsyncLimiter.from_url(_store(), **_options())
 
 
 @cache
@@ -45,5 +47,9 @@ def _store() -> str:
     return store
 
 
-def _shards() -> int:
-    return int(getattr(settings, "HEADROOM_SHARDS", SHARDS))
+def _options() -> Options:
+    return {
+        "shards": getattr(settings, "HEADROOM_SHARDS", SHARDS),
+        "budget_ms": getattr(settings, "HEADROOM_BUDGET_MS", BUDGET_MS),
+        "fail": getattr(settings, "HEADROOM_FAIL", None),
+    }

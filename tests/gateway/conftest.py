@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 
+from api.gateway import process
 from api.gateway.app import Gateway
 from api.gateway.guard import Rules
 from api.gateway.proxies import TrustedProxies
@@ -21,6 +23,26 @@ def store(valkey: redis.Redis) -> redis.Redis:
     """Everybody has 5 an hour."""
     publish_world(valkey, HOURLY)
     return valkey
+
+
+@pytest.fixture
+def project(settings: Any, valkey_url: str) -> Iterator[Any]:
+    """The settings of a Django project that has the middleware first."""
+    settings.ROOT_URLCONF = "tests.gateway.django_sample"
+    settings.MIDDLEWARE = [
+        "api.gateway.django.QuotaMiddleware",
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.common.CommonMiddleware",
+    ]
+    settings.SECURE_SSL_REDIRECT = False
+    settings.HEADROOM_STORE, settings.HEADROOM_BUDGET_MS, settings.HEADROOM_RULES = valkey_url, AMPLE_MS, Rules()
+    made = (process.limiter, process.async_limiter, process.guard)
+    for one in made:
+        one.cache_clear()
+    yield settings
+    process.limiter().close()
+    for one in made:
+        one.cache_clear()
 
 
 @pytest.fixture

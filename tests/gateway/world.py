@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import redis
 import uvicorn
@@ -130,16 +132,9 @@ class Client:
 
 
 @contextmanager
-def served(app: Any, *, interface: Literal["auto", "wsgi"] = "auto") -> Iterator[Client]:
-    """An ASGI or WSGI application under uvicorn, on a real socket."""
-    config = uvicorn.Config(
-        app,
-        port=0,
-        log_level="error",
-        interface=interface,
-        proxy_headers=False,
-        lifespan="auto",
-    )
+def served(app: Any) -> Iterator[Client]:
+    """An ASGI application under uvicorn, on a real socket."""
+    config = uvicorn.Config(app, port=0, log_level="critical", proxy_headers=False, lifespan="auto")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -149,3 +144,23 @@ def served(app: Any, *, interface: Literal["auto", "wsgi"] = "auto") -> Iterator
     yield Client(server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
     thread.join(30)
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as it is called there
+        pass
+
+
+class _Threaded(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+@contextmanager
+def served_wsgi(app: Any) -> Iterator[Client]:
+    """A WSGI application under the standard library's server, a thread a request."""
+    with make_server("127.0.0.1", 0, app, _Threaded, _Silent) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield Client(server.server_port)
+        server.shutdown()
+        thread.join(30)
