@@ -15,7 +15,7 @@ from tests.gateway.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.
 AMPLE_MS = 10_000
-LOOPBACK = Rules(trusted_proxies=TrustedProxies.parse(["127.0.0.0/8"]))
+LOOPBACK = Rules(trusted_proxies=TrustedProxies.parse(["127.0.0.1"]))
 
 
 @pytest.fixture

@@ -109,10 +109,11 @@ class Client:
 
     port: int
     fields: dict[str, str] = field(default_factory=dict)
+    source: str = "127.0.0.1"  # all of 127/8 is this machine
 
     def send(self, method: str, path: str, body: bytes | None = None, **fields: str) -> Answer:
         headers = {**self.fields, **{name.replace("_", "-"): value for name, value in fields.items()}}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, 30, source_address=(self.source, 0))
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in {**headers, **({"content-length": str(len(body))} if body is not None else {})}.items():
