@@ -17,19 +17,40 @@ from rest_framework.response import Response
 
 from api import idempotency, preconditions
 from api.actors import author_of
-from api.inputs import Fields, Query, query
+from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.models import Revision
 from quotas.services.drafts import LONGEST_REASON, take_turn
 from quotas.services.effects import Effect, effect_of
+from quotas.services.guard import Impact, revision_impact
+from quotas.services.permits import Waiting
 
 T = TypeVar("T")
 Shown = Mapping[str, Any]
 REVISION = "Headroom-Revision"
 
 
+FORCE = "Also if somebody loses more than a tenth of a limit."
+EMERGENCY = "Wait for no approver; the audit notes it."
+PROPOSE = "Only file it, to be approved, staged, promoted or dropped under /v1/changes."
+
+
 class Said(TypedDict):
     author: str
     reason: str
+
+
+class Permitted(Said):
+    force: bool
+    emergency: bool
+    propose: bool
+
+
+class Guarded(Reasoned):
+    """A change that may take something from somebody."""
+
+    force = Flag(default=False, help_text=FORCE)
+    emergency = Flag(default=False, help_text=EMERGENCY)
+    propose = Flag(default=False, help_text=PROPOSE)
 
 
 class ChangeQuery(Query):
@@ -44,6 +65,12 @@ class RemovalQuery(ChangeQuery):
     reason = serializers.CharField(max_length=LONGEST_REASON, help_text="Why; it stands in the history for good.")
 
 
+class GuardedRemovalQuery(RemovalQuery):
+    force = serializers.BooleanField(default=False, help_text=FORCE)
+    emergency = serializers.BooleanField(default=False, help_text=EMERGENCY)
+    propose = serializers.BooleanField(default=False, help_text=PROPOSE)
+
+
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
     """One call of a service function, and how its result is shown."""
@@ -56,8 +83,20 @@ class Change(Generic[T]):
 
 
 def said(request: Request, fields: Fields) -> Said:
-    """Takes the reason out of the fields."""
+    """Who and why; takes the reason out of the fields."""
     return {"author": author_of(request), "reason": fields.pop("reason")}
+
+
+def permitted(request: Request, fields: Fields) -> Permitted:
+    """Who, why, and what for the guard; takes them out of the fields."""
+    is_dry = (fields if "dry_run" in fields else query(ChangeQuery, request))["dry_run"]
+    return {
+        **said(request, fields),
+        # A dry run tells what takes force; refusing it would hide that.
+        "force": fields.pop("force") or is_dry,
+        "emergency": fields.pop("emergency"),
+        "propose": fields.pop("propose"),
+    }
 
 
 def created(
@@ -84,12 +123,10 @@ def changed(request: Request, change: Change[T], asked: Fields | None = None) ->
 
 def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callable[[T], str] | None = None) -> Response:
     before = _prepare(request, change)
-    result = change.rehearse() if is_dry and change.rehearse else change.act()
-    revision = Revision.objects.filter(number__gt=before).first() if before is not None else None
     if is_dry:
-        answer = Response(_dry(change, result, revision))
-        transaction.set_rollback(True)
-        return answer
+        return _rehearsed(change, before)
+    result = change.act()
+    revision = _revision_since(before)
     headers = {REVISION: str(revision.number)} if revision else {}
     if request.method == "DELETE":
         return Response(status=204, headers=headers)
@@ -114,7 +151,28 @@ def _prepare(request: Request, change: Change[Any]) -> int | None:
     return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0
 
 
-def _dry(change: Change[T], result: T, revision: Revision | None) -> dict[str, Any]:
-    effect = effect_of(revision) if revision else Effect()
-    effect = effect if change.describe is None else change.describe(result)
-    return {"dry_run": True, "changes": [asdict(one) for one in effect.changes], "tenants": asdict(effect.tenants)}
+def _rehearsed(change: Change[T], before: int | None) -> Response:
+    """Does it, looks, and takes it back."""
+    effect, impact = Effect(), Impact()
+    try:
+        result = change.rehearse() if change.rehearse else change.act()
+        if change.describe is not None:
+            effect = change.describe(result)
+        elif revision := _revision_since(before):
+            effect, impact = effect_of(revision), revision_impact(revision)
+    except Waiting as waiting:
+        effect, impact = effect_of(waiting.proposal), waiting.proposal.impact
+    transaction.set_rollback(True)
+    return Response(
+        {
+            "dry_run": True,
+            "changes": [asdict(one) for one in effect.changes],
+            "tenants": asdict(effect.tenants),
+            "impact": asdict(impact),
+            "needs_force": bool(impact.cut_count),
+        }
+    )
+
+
+def _revision_since(number: int | None) -> Revision | None:
+    return None if number is None else Revision.objects.filter(number__gt=number).first()

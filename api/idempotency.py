@@ -63,7 +63,7 @@ def claim(request: Request, key: str) -> Claim | Response:
 
 def _hash(request: Request) -> str:
     asked = [request.method, request.get_full_path(), request.data]
-    return hashlib.sha256(JSONRenderer().render(asked)).hexdigest()
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:

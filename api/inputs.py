@@ -111,4 +111,4 @@ def query(kind: type[Query], request: Request) -> Fields:
 
 
 def _refuse(field: str, code: str, message: str) -> NoReturn:
-    raise ValidationError({field: [message]} if field else [message], code)
+    raise ValidationError({field or "non_field_errors": [message]}, code)

@@ -13,3 +13,7 @@ urlpatterns = [
     path("v1/", include("api.v1.urls")),
     path("", include("dashboards.urls")),
 ]
+
+handler400 = "config.errors.bad_request"
+handler404 = "config.errors.not_found"
+handler500 = "config.errors.server_error"

@@ -63,12 +63,32 @@ class TouchedTenantsOut(serializers.Serializer[Any]):
     is_everyone = serializers.BooleanField()
 
 
+class CutOut(serializers.Serializer[Any]):
+    owner = serializers.CharField(help_text="`tier pro` (its tenants), `tenant acme`, `everyone`")
+    endpoint = serializers.CharField()
+    limit = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    percent = serializers.FloatField()
+
+
+class ImpactOut(serializers.Serializer[Any]):
+    """Whom it takes more than a tenth from; the lists have the first 100."""
+
+    cuts = CutOut(many=True)
+    cut_count = serializers.IntegerField()
+    hurt = serializers.ListField(child=serializers.CharField(), help_text="Tenants.")
+    hurt_count = serializers.IntegerField()
+
+
 class DryRunOut(serializers.Serializer[Any]):
     """What a change would do; nothing was changed."""
 
     dry_run = serializers.BooleanField()
     changes = ObjectDiffOut(many=True)
     tenants = TouchedTenantsOut()
+    impact = ImpactOut()
+    needs_force = serializers.BooleanField()
 
 
 _MEANINGS = {
@@ -86,8 +106,8 @@ _MEANINGS = {
     429: "The API's own limit is used up; Retry-After says until when.",
     503: "A server that this needs cannot be reached.",
 }
-_READING = (400, 401, 403, 404, 406, 429, 503)
-_ASKING = (*_READING, 413, 415, 422)
+READING = (400, 401, 403, 404, 406, 429, 503)
+_ASKING = (*READING, 413, 415, 422)
 _CHANGING = (*_ASKING, 409, 412)
 
 IF_MATCH = OpenApiParameter(
@@ -114,12 +134,12 @@ def lists(query: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View],
             "next": serializers.CharField(allow_null=True, help_text="The cursor of the next page; null: the last."),
         },
     )
-    return extend_schema(parameters=[query], responses={200: page, **problems(_READING)}, **more)
+    return extend_schema(parameters=[query], responses={200: page, **problems(READING)}, **more)
 
 
 def reads(shape: Any, query: type[Query] | None = None, **more: Any) -> Callable[[View], View]:
     parameters: Parameters = [query, ETAG_HEADER] if query else [ETAG_HEADER]
-    return extend_schema(parameters=parameters, responses={200: shape, **problems(_READING)}, **more)
+    return extend_schema(parameters=parameters, responses={200: shape, **problems(READING)}, **more)
 
 
 def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, RemovalQuery, changed, created, said
-from api.inputs import Choice, Flag, Reasoned, Strict, Text, Whole, Word, body, query
+from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
+from api.inputs import Choice, Flag, Strict, Text, Whole, Word, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads, removes
@@ -42,7 +42,7 @@ class Hints(Strict):
     exact = Flag(required=False)
 
 
-class EndpointChange(Reasoned):
+class EndpointChange(Guarded):
     method = Choice(choices=METHODS, required=False)
     path = Text(max_length=LONGEST_PATH, allow_blank=True, required=False)
     default_cost = Whole(min_value=1, max_value=MOST_COST, required=False)
@@ -71,7 +71,7 @@ class EndpointList(APIView):
     @creates(NewEndpoint, EndpointOut)
     def post(self, request: Request) -> Response:
         fields = body(NewEndpoint, request)
-        who = said(request, fields)
+        who = permitted(request, fields)
         change = Change(lambda: endpoint_create(**fields, **who), lambda row: _endpoint(row.name))
         return created(request, change, where=lambda row: reverse("v1:endpoint", args=[row.name]))
 
@@ -84,17 +84,17 @@ class EndpointDetail(APIView):
     @changes(EndpointChange, EndpointOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
         fields = body(EndpointChange, request)
-        who = said(request, fields)
+        who = permitted(request, fields)
         change = Change(
             lambda: endpoint_update(name=name, **fields, **who), lambda _: _endpoint(name), lambda: _endpoint(name)
         )
         return changed(request, change)
 
-    @removes()
+    @removes(GuardedRemovalQuery)
     def delete(self, request: Request, name: str) -> Response:
         """From then on only the limits on `*` hold for it."""
-        asked = query(RemovalQuery, request)
-        who = said(request, asked)
+        asked = query(GuardedRemovalQuery, request)
+        who = permitted(request, asked)
         change = Change(lambda: endpoint_delete(name=name, **who), lambda _: {}, lambda: _endpoint(name))
         return changed(request, change, asked)
 

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.gateway.paths import LONGEST_PATH, USUAL, Finder
+from api.gateway.paths import LONGEST_PATH, USUAL, Finder, target_path
 from api.gateway.process import limiter
 from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
 from api.v1.described import asks
@@ -108,7 +108,7 @@ def _endpoint(asked: Fields) -> str:
     if "endpoint" in asked:
         return str(asked["endpoint"])
     rows = Endpoint.objects.filter(retired=False).exclude(path="").values_list("name", "method", "path")
-    found = Finder([Route(*row) for row in rows]).find(asked["method"], asked["path"], USUAL)
+    found = Finder([Route(*row) for row in rows]).find(asked["method"], target_path(asked["path"]), USUAL)
     return found or EVERYWHERE
 
 

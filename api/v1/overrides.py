@@ -13,8 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, created, said
-from api.inputs import Choice, Fields, Moment, Reasoned, Strict, Text, Whole, Word, body, query
+from api.changes import Change, Guarded, changed, created, permitted
+from api.inputs import Choice, Fields, Moment, Strict, Text, Whole, Word, body, query
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
 from api.scoping import narrowed
@@ -62,7 +62,7 @@ class Multiplier(Strict):
     denominator = Whole(min_value=1, max_value=MULTIPLIER_MAX, default=1)
 
 
-class NewOverride(Reasoned):
+class NewOverride(Guarded):
     """Other values for limits by name, or all of them times a fraction: one of the two."""
 
     tenant = Word(TENANT_NAME)
@@ -94,7 +94,7 @@ class OverrideList(APIView):
     @creates(NewOverride, OverrideOut)
     def post(self, request: Request) -> Response:
         fields = _fields(body(NewOverride, request))
-        who = said(request, fields)
+        who = permitted(request, fields)
         change = Change(lambda: override_create(**fields, **who), lambda row: _override(request, row.pk))
         return created(request, change, where=lambda row: reverse("v1:override", args=[row.pk]))
 
@@ -106,14 +106,14 @@ class OverrideDetail(APIView):
 
 
 class OverrideCancel(APIView):
-    @changes(Reasoned, OverrideOut)
+    @changes(Guarded, OverrideOut)
     def post(self, request: Request, number: int) -> Response:
         """What holds without it holds again at once."""
 
         def present(_: Any = None) -> dict[str, Any]:
             return _override(request, number)
 
-        who = said(request, body(Reasoned, request))
+        who = permitted(request, body(Guarded, request))
         return changed(request, Change(lambda: override_cancel(override=number, **who), present, present))
 
 

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, RemovalQuery, changed, created, said
-from api.inputs import Choice, Reasoned, Text, Word, body, query
+from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
+from api.inputs import Choice, Text, Word, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.scoping import narrowed
@@ -45,7 +45,7 @@ class PolicyOut(serializers.Serializer[Any]):
         return {limit.name.name: limit.candidate for limit in _limits(row) if limit.candidate}
 
 
-class LimitsChange(Reasoned):
+class LimitsChange(Guarded):
     limits = serializers.ListField(
         child=LimitField(), min_length=1, max_length=MOST_LIMITS, help_text="All of them; what is not here is removed."
     )
@@ -59,12 +59,12 @@ class NewPolicy(LimitsChange):
     endpoint = Text(max_length=LONGEST_NAME, default="*", help_text="`service:operation`, `service:*` or `*`.")
 
 
-class LimitChange(Reasoned):
+class LimitChange(Guarded):
     limit = LimitField(help_text="Its name is that of the address.")
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
 
 
-class CarryQuery(RemovalQuery):
+class CarryQuery(GuardedRemovalQuery):
     carry = serializers.ChoiceField(choices=CARRIES, default="keep", help_text=CARRY)
 
 
@@ -89,7 +89,7 @@ class PolicyList(APIView):
     def post(self, request: Request) -> Response:
         """For a tier, for a tenant, or for everyone if neither is given."""
         fields = body(NewPolicy, request)
-        who = said(request, fields)
+        who = permitted(request, fields)
         change = Change(lambda: services.policy_create(**fields, **who), lambda row: _policy(request, row.name))
         return created(request, change, where=lambda row: reverse("v1:policy", args=[row.name]))
 
@@ -103,13 +103,13 @@ class PolicyDetail(APIView):
     def put(self, request: Request, name: str) -> Response:
         """Replaces its limits; one that keeps its name keeps its live state, as `carry` says."""
         fields = body(LimitsChange, request)
-        who = said(request, fields)
+        who = permitted(request, fields)
         return changed(request, _change(request, name, lambda: services.policy_update(name=name, **fields, **who)))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
         asked = query(CarryQuery, request)
-        who = said(request, asked)
+        who = permitted(request, asked)
         act = _change(request, name, lambda: services.policy_delete(name=name, carry=asked["carry"], **who))
         return changed(request, act, asked)
 
@@ -119,7 +119,7 @@ class PolicyLimit(APIView):
     def put(self, request: Request, name: str, limit: str) -> Response:
         """Adds one limit, or replaces the one of that name. If-Match is about the policy."""
         fields = body(LimitChange, request)
-        who = said(request, fields)
+        who = permitted(request, fields)
         wanted = {**fields["limit"], "name": limit}
         return changed(
             request,
@@ -130,7 +130,7 @@ class PolicyLimit(APIView):
     def delete(self, request: Request, name: str, limit: str) -> Response:
         """The last limit of a policy cannot be removed: delete the policy."""
         asked = query(CarryQuery, request)
-        who = said(request, asked)
+        who = permitted(request, asked)
         carry = asked["carry"]
         act = _change(request, name, lambda: services.limit_remove(policy=name, limit=limit, carry=carry, **who))
         return changed(request, act, asked)

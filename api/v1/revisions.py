@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, said
-from api.inputs import Query, Reasoned, body, query
+from api.changes import Change, Guarded, changed, permitted
+from api.inputs import Query, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import ObjectDiffOut, changes, lists, reads
@@ -95,18 +95,18 @@ class RevisionDiff(APIView):
 
 
 class RevisionRollback(APIView):
-    @changes(Reasoned, RevisionWithChangesOut)
+    @changes(Guarded, RevisionWithChangesOut)
     def post(self, request: Request, number: int) -> Response:
         """Everything becomes again what it was after this revision; keys, memberships and suspensions stay."""
-        who = said(request, body(Reasoned, request))
+        who = permitted(request, body(Guarded, request))
         return _go_back(request, number, lambda: revision_rollback(number=number, **who))
 
 
 class RevisionRevert(APIView):
-    @changes(Reasoned, RevisionWithChangesOut)
+    @changes(Guarded, RevisionWithChangesOut)
     def post(self, request: Request, number: int) -> Response:
         """Undoes this one revision; refused if something it touched was touched since."""
-        who = said(request, body(Reasoned, request))
+        who = permitted(request, body(Guarded, request))
         return _go_back(request, number, lambda: revision_revert(number=number, **who))
 
 

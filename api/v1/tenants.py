@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, created, said
-from api.inputs import Choice, Fields, Reasoned, Text, Word, body
+from api.changes import Change, Guarded, changed, created, permitted, said
+from api.inputs import Choice, Reasoned, Text, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.scoping import tenants_of
@@ -43,7 +43,7 @@ class TenantChange(Reasoned):
     timezone = Text(max_length=64, required=False)
 
 
-class Move(Reasoned):
+class Move(Guarded):
     tier = Word(WORD)
     carry = Choice(choices=CARRIES, default="keep", help_text="What becomes of what was used.")
 
@@ -79,36 +79,43 @@ class TenantDetail(APIView):
 
     @changes(TenantChange, TenantOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        return _change(request, name, services.tenant_update, body(TenantChange, request))
+        fields = body(TenantChange, request)
+        who = said(request, fields)
+        return _change(request, name, lambda: services.tenant_update(name=name, **fields, **who))
 
 
 class TenantMove(APIView):
     @changes(Move, TenantOut)
     def post(self, request: Request, name: str) -> Response:
         """To another tier."""
-        return _change(request, name, services.tenant_move, body(Move, request))
+        fields = body(Move, request)
+        who = permitted(request, fields)
+        return _change(request, name, lambda: services.tenant_move(name=name, **fields, **who))
 
 
 class TenantSuspend(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
         """Every request of the tenant is denied until it is resumed."""
-        return _change(request, name, services.tenant_suspend, body(Reasoned, request))
+        fields = body(Reasoned, request)
+        who = said(request, fields)
+        return _change(request, name, lambda: services.tenant_suspend(name=name, **fields, **who))
 
 
 class TenantResume(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
-        return _change(request, name, services.tenant_resume, body(Reasoned, request))
+        fields = body(Reasoned, request)
+        who = said(request, fields)
+        return _change(request, name, lambda: services.tenant_resume(name=name, **fields, **who))
 
 
 def tenant_shown(request: Request, name: str) -> dict[str, Any]:
     return TenantOut(get_object_or_404(tenants_of(request).select_related("tier"), name=name)).data
 
 
-def _change(request: Request, name: str, service: Callable[..., Any], fields: Fields) -> Response:
+def _change(request: Request, name: str, act: Callable[[], Any]) -> Response:
     def present(_: Any = None) -> dict[str, Any]:
         return tenant_shown(request, name)
 
-    who = said(request, fields)
-    return changed(request, Change(lambda: service(name=name, **fields, **who), present, present))
+    return changed(request, Change(act, present, present))

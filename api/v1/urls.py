@@ -8,6 +8,7 @@ from api.v1 import (
     bypasses,
     converters,
     counters,
+    documents,
     endpoints,
     explain,
     overrides,
@@ -53,5 +54,10 @@ urlpatterns = [
     path("explain", explain.Explain.as_view(), name="explain"),
     path("bypasses", bypasses.BypassList.as_view(), name="bypasses"),
     path("bypasses/<about:about>", bypasses.BypassDetail.as_view(), name="bypass"),
+    path("document", documents.DocumentExport.as_view(), name="document"),
+    path("document/schema", documents.DocumentSchema.as_view(), name="document-schema"),
+    path("document/validate", documents.DocumentValidate.as_view(), name="document-validate"),
+    path("document/plan", documents.DocumentPlan.as_view(), name="document-plan"),
+    path("document/apply", documents.DocumentApply.as_view(), name="document-apply"),
     path("audit", audit.AuditList.as_view(), name="audit"),
 ]

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from quotas.models import Revision
 from quotas.policy.diff import ObjectDiff, differences
+from quotas.services.permits import Proposal
 from quotas.services.targets import Targets
 from tenants.models import Tenant
 
@@ -27,12 +28,12 @@ class Effect:
     tenants: TouchedTenants = TouchedTenants(0)
 
 
-def effect_of(revision: Revision) -> Effect:
+def effect_of(revision: Revision | Proposal) -> Effect:
     targets = Targets.of(revision.touched, revision.before, revision.after)
-    return Effect(differences(revision.before, revision.after), _tenants(targets))
+    return Effect(differences(revision.before, revision.after), touched_tenants(targets))
 
 
-def _tenants(targets: Targets) -> TouchedTenants:
+def touched_tenants(targets: Targets) -> TouchedTenants:
     rows = Tenant.objects.all()
     if not targets.is_common:
         rows = rows.filter(Q(name__in=targets.tenants) | Q(tier__name__in=targets.tiers))

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Max
 
-from quotas.models import Limit, LimitName, Policy
+from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.history import algorithm_dump, generations_dump
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policy import spec
 from quotas.policy.fields import limit_parse
 from quotas.policy.resolve import PAST_GENERATIONS, Layers
 from quotas.services.drafts import Draft
-from quotas.services.errors import read, refuse
+from quotas.services.errors import Refused, read, refuse
 from quotas.services.finding import find_endpoint, find_tenant, find_tier
 from quotas.services.handovers import generations, hand_over_limits, layers_of
 from quotas.services.snapshots import POLICY, key_of
+from tenants.models import Tenant, Tier
 
 
 def write_policy(opened: Draft, wanted: spec.Policy) -> Policy:
     """Makes the policy what is wanted, whether it is there or not; its place cannot change."""
     opened.touch(key_of(POLICY, wanted.name))
-    place = _place(wanted)
+    place = place_of(wanted)
     row = Policy.objects.filter(name=wanted.name).first()
     if row is None:
         _check_free(wanted, place)
         row = Policy.objects.create(name=wanted.name, **place)
-    elif any(getattr(row, field) != value for field, value in place.items()):
-        message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
-        raise refuse("endpoint", "moved", message)
+    else:
+        check_place(row, wanted, place)
     _write_limits(opened, row, wanted.endpoint, {limit.name: limit for limit in wanted.limits})
     return row
 
@@ -79,23 +79,43 @@ def next_number(newest: int | None, end: int, what: str) -> int:
     return number
 
 
-def _place(wanted: spec.Policy) -> dict[str, Any]:
+class Finders(NamedTuple):
+    """How rows are found by name; whoever writes many has them at hand."""
+
+    tier: Callable[[str], Tier] = find_tier
+    tenant: Callable[[str], Tenant] = find_tenant
+    endpoint: Callable[[str], Endpoint] = find_endpoint
+
+
+_ONE_BY_ONE = Finders()
+
+
+def place_of(wanted: spec.Policy, find: Finders = _ONE_BY_ONE) -> dict[str, Any]:
     """The columns that say to whom and to what the policy is attached."""
     is_service = wanted.endpoint.endswith(":*")
     is_endpoint = not is_service and wanted.endpoint != spec.EVERYWHERE
     return {
-        "tier": find_tier(wanted.tier) if wanted.tier else None,
-        "tenant": find_tenant(wanted.tenant) if wanted.tenant else None,
-        "endpoint": find_endpoint(wanted.endpoint) if is_endpoint else None,
+        "tier": find.tier(wanted.tier) if wanted.tier else None,
+        "tenant": find.tenant(wanted.tenant) if wanted.tenant else None,
+        "endpoint": find.endpoint(wanted.endpoint) if is_endpoint else None,
         "service": wanted.endpoint.removesuffix(":*") if is_service else "",
     }
+
+
+def check_place(row: Policy, wanted: spec.Policy, place: Mapping[str, Any]) -> None:
+    if any(getattr(row, field) != value for field, value in place.items()):
+        message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
+        raise refuse("endpoint", "moved", message)
+
+
+def place_taken(wanted: spec.Policy, by: str) -> Refused:
+    return refuse("endpoint", "taken", f"{wanted.source} has the policy {by} already; put all limits into one")
 
 
 def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:
     other = Policy.objects.filter(**place).first()
     if other is not None:
-        message = f"{wanted.source} has the policy {other.name} already; put all limits into one"
-        raise refuse("endpoint", "taken", message)
+        raise place_taken(wanted, other.name)
 
 
 def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit]) -> None:
@@ -106,7 +126,8 @@ def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str
         present[name].delete()
     for name, limit in wanted.items():
         row = present.get(name) or _new_limit(opened, policy, scope, name, layers)
-        _write_limit(opened, row, limit)
+        fill_limit(opened, row, limit)
+        row.save()
     if policy.tenant and layers:
         hand_over_limits(opened, policy.tenant, layers, scope, added=added, removed=removed)
 
@@ -117,11 +138,11 @@ def _new_limit(opened: Draft, policy: Policy, scope: str, name: str, layers: Lay
     return Limit(policy=policy, name=limit_name(name), changed_revision_id=opened.number, past=past)
 
 
-def _write_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
+def fill_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
+    """The caller saves."""
     stored = algorithm_dump(limit.algorithm)
     if row._state.adding:
         row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], opened.carry
     else:
         change_parameters(opened, row, stored)
     row.subject, row.unit, row.mode, row.on_failure = str(limit.subject), limit.unit, limit.mode, limit.on_failure
-    row.save()

@@ -31,7 +31,7 @@ def test_each_is_shown_in_the_state_it_is_in(client: APIClient) -> None:
     active = made(client, end=in_days(1))
     upcoming = made(client, start=in_days(1), end=in_days(2))
     ended = made(client)
-    client.post(f"/v1/overrides/{ended['id']}/cancel", {"reason": "over"})
+    client.post(f"/v1/overrides/{ended['id']}/cancel", {"reason": "over", "force": True})
     past = made(client, end=in_days(1))
     Override.objects.filter(pk=past["id"]).update(
         start=timezone.now() - timedelta(days=2), end=timezone.now() - timedelta(days=1)
@@ -54,7 +54,8 @@ def test_it_changes_limits_by_name(client: APIClient) -> None:
 def test_it_ends_when_it_is_cancelled(client: APIClient) -> None:
     path = f"/v1/overrides/{made(client)['id']}/cancel"
     assert client.post(f"{path}?dry_run=true", {"reason": "x"}).json()["changes"][0]["action"] == "delete"
-    assert client.post(path, {"reason": "x"}).json()["state"] == "ended"
+    assert client.post(path, {"reason": "x"}).json()["code"] == "cut"
+    assert client.post(path, {"reason": "x", "force": True}).json()["state"] == "ended"
     again = client.post(path, {"reason": "x"})
     assert (again.status_code, again.json()["code"]) == (409, "over")
 

@@ -22,7 +22,7 @@ def test_what_is_read_can_be_written_back(client: APIClient) -> None:
 
 
 def test_they_are_listed_by_what_they_are_attached_to(client: APIClient) -> None:
-    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(5)], "reason": "own"}
+    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(500)], "reason": "own"}
     assert client.post("/v1/policies", asked).status_code == 201
 
     def names(query: str) -> list[str]:
@@ -70,7 +70,10 @@ def test_everything_that_is_wrong_is_told_by_its_field(client: APIClient) -> Non
 
 
 def test_one_that_goes_is_not_found_again(client: APIClient) -> None:
-    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(5)], "reason": "own"}
+    asked = {"name": "acme-pay", "tenant": "acme", "endpoint": PAY, "limits": [bucket(500)], "reason": "own"}
     client.post("/v1/policies", asked)
-    assert client.delete("/v1/policies/acme-pay?reason=x&carry=reset", headers=ANY).status_code == 204
+    path = "/v1/policies/acme-pay?reason=x&carry=reset"
+    assert client.delete(f"{path}&dry_run=true", headers=ANY).json()["needs_force"] is True
+    assert client.delete(path, headers=ANY).json()["code"] == "cut"
+    assert client.delete(f"{path}&force=true", headers=ANY).status_code == 204
     assert client.get("/v1/policies/acme-pay").status_code == 404

@@ -1,44 +1,74 @@
 from __future__ import annotations
 
 import getpass
+import json
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.policy import schema
 from quotas.policy.document import Document, read_document
-from quotas.services.documents import document_apply
+from quotas.services.documents import document_apply, document_export, document_plan
 from quotas.services.errors import Refused
+from quotas.services.permits import Waiting
+
+STDIN = Path("-")
 
 
 class Command(BaseCommand):
-    help = "Check a policy document, or apply it as one revision."
+    help = "Policy as code: export what is live, check a document, show what it would change, apply it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
+        actions.add_parser("export", help="print everything that is live, as a document")
+        actions.add_parser("schema", help="print the JSON Schema of documents")
         validate = actions.add_parser("validate", help="say everything that is wrong with the document")
-        apply = actions.add_parser("apply", help="make everything in the document what it says")
-        for action in (validate, apply):
-            action.add_argument("file", type=Path)
+        plan = actions.add_parser("plan", help="show what applying the document would change")
+        apply = actions.add_parser("apply", help="make everything in the document what it says, as one revision")
+        for action in (validate, plan, apply):
+            action.add_argument("file", type=Path, help="- for standard input")
+        plan.add_argument("--check", action="store_true", help="fail if anything would change")
         apply.add_argument("--reason", required=True)
-        apply.add_argument("--author", default=getpass.getuser())
+        apply.add_argument("--force", action="store_true", help="also if somebody loses more than a tenth")
+        apply.add_argument("--emergency", action="store_true", help="wait for no approver; the audit notes it")
+        for action in (plan, apply):
+            action.add_argument("--author", default=getpass.getuser())
 
     def handle(self, *args: Any, **options: Any) -> None:
-        document = _document(options["file"])
-        if options["action"] == "validate":
-            self.stdout.write(f"{options['file']}: {len(document.policies)} policies, nothing wrong")
-            return
         try:
-            revision = document_apply(document=document, author=options["author"], reason=options["reason"])
-        except Refused as error:
+            getattr(self, f"_{options['action']}")(options)
+        except (Refused, Waiting) as error:
             raise CommandError(str(error), returncode=2) from None
+
+    def _export(self, options: dict[str, Any]) -> None:
+        self.stdout.write(document_export(), ending="")
+
+    def _schema(self, options: dict[str, Any]) -> None:
+        self.stdout.write(json.dumps(schema.document(), indent=2, ensure_ascii=False))
+
+    def _validate(self, options: dict[str, Any]) -> None:
+        document = _document(options["file"])
+        self.stdout.write(f"{options['file']}: {len(document.policies)} policies, nothing wrong")
+
+    def _plan(self, options: dict[str, Any]) -> None:
+        plan = document_plan(document=_document(options["file"]), author=options["author"])
+        for line in plan.lines():
+            self.stdout.write(line)
+        if options["check"] and plan.changes:
+            raise CommandError("What is live differs from the document; apply it, or export what is live.")
+
+    def _apply(self, options: dict[str, Any]) -> None:
+        said = {name: options[name] for name in ("author", "reason", "force", "emergency")}
+        revision = document_apply(document=_document(options["file"]), **said)
         self.stdout.write(f"applied as {revision}" if revision else "everything is so already")
 
 
 def _document(path: Path) -> Document:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be read: {error}", returncode=2) from None
     document = read_document(text)

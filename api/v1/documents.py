@@ -1,0 +1,158 @@
+"""Policy as code: the configuration as one YAML document."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.actors import author_of
+from api.changes import Change, Guarded, changed, permitted
+from api.inputs import Choice, Strict, Text, body
+from api.preconditions import etag_of
+from api.v1.described import (
+    READING,
+    ImpactOut,
+    ObjectDiffOut,
+    TouchedTenantsOut,
+    asks,
+    changes,
+    problems,
+)
+from quotas.models import Revision
+from quotas.models.policy import CARRIES
+from quotas.policy import schema
+from quotas.policy.document import MOST_BYTES, Document, read_document
+from quotas.services.documents import Plan, document_apply, document_export, document_plan
+from quotas.services.errors import accepted
+
+YAML = "application/yaml"
+DOCUMENT_HELP = "YAML, and so JSON too; its JSON Schema is at /v1/document/schema."
+
+
+class YamlRenderer(BaseRenderer):
+    media_type = YAML
+    format = "yaml"
+    charset = "utf-8"
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return str(data).encode()
+
+
+class DocumentIn(Strict):
+    document = Text(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
+
+
+class PlanIn(DocumentIn):
+    carry = Choice(choices=CARRIES, default="keep")
+
+
+class ApplyIn(Guarded):
+    document = Text(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
+    carry = Choice(choices=CARRIES, default="keep")
+
+
+class ValidOut(serializers.Serializer[Any]):
+    tiers = serializers.IntegerField()
+    endpoints = serializers.IntegerField()
+    policies = serializers.IntegerField()
+
+
+class DriftOut(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    revision = serializers.IntegerField()
+    author = serializers.CharField()
+    reason = serializers.CharField()
+    applied = serializers.IntegerField(help_text="The revision of the last apply.")
+
+
+class PlanOut(serializers.Serializer[Any]):
+    revision = serializers.IntegerField(help_text="That the plan was made against.")
+    changes = ObjectDiffOut(many=True)
+    drift = DriftOut(many=True, help_text="Of what would change: what other hands changed since the last apply.")
+    others = serializers.ListField(child=serializers.CharField(), help_text="Live, not in the document; they stay.")
+    tenants = TouchedTenantsOut()
+    impact = ImpactOut()
+    needs_force = serializers.BooleanField()
+    text = serializers.CharField(help_text="The plan for people.")
+
+
+class AppliedOut(serializers.Serializer[Any]):
+    revision = serializers.IntegerField(allow_null=True, help_text="Null: everything was so already.")
+
+
+class DocumentExport(APIView):
+    renderer_classes = [YamlRenderer]
+
+    @extend_schema(
+        responses={(200, YAML): OpenApiResponse(str, "The document. Applying it changes nothing."), **problems(READING)}
+    )
+    def get(self, request: Request) -> Response:
+        """Everything that is live. Comments tell what other hands changed since a document was last applied."""
+        return Response(document_export(), headers={"ETag": etag_of(_newest())})
+
+
+class DocumentSchema(APIView):
+    @extend_schema(responses={200: dict, **problems(READING)})
+    def get(self, request: Request) -> Response:
+        """The JSON Schema of documents."""
+        return Response(schema.document())
+
+
+class DocumentValidate(APIView):
+    @asks(DocumentIn, ValidOut)
+    def post(self, request: Request) -> Response:
+        """Everything that is wrong with the document by itself, each with its line."""
+        document = _document(body(DocumentIn, request))
+        return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
+
+
+class DocumentPlan(APIView):
+    @asks(PlanIn, PlanOut)
+    def post(self, request: Request) -> Response:
+        """What applying the document would change. Send its ETag as If-Match to apply just this."""
+        fields = body(PlanIn, request)
+        plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
+        return Response(_shown(plan), headers={"ETag": etag_of({"revision": plan.revision})})
+
+
+class DocumentApply(APIView):
+    @changes(ApplyIn, AppliedOut)
+    def post(self, request: Request) -> Response:
+        """Makes everything in the document what it says, as one revision; what it does not name stays as it is."""
+        fields = body(ApplyIn, request)
+        document = _document(fields)
+        who = permitted(request, fields)
+        change = Change(
+            lambda: document_apply(document=document, carry=fields["carry"], **who),
+            lambda revision: {"revision": revision.number if revision else None},
+            _newest,
+        )
+        return changed(request, change)
+
+
+def _newest() -> dict[str, int]:
+    return {"revision": Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0}
+
+
+def _document(fields: dict[str, Any]) -> Document:
+    return accepted(read_document(fields.pop("document")))
+
+
+def _shown(plan: Plan) -> dict[str, Any]:
+    return {
+        "revision": plan.revision,
+        "changes": [asdict(change) for change in plan.changes],
+        "drift": [{"object": key, **asdict(drift)} for key, drift in sorted(plan.drift.items())],
+        "others": list(plan.others),
+        "tenants": asdict(plan.tenants),
+        "impact": asdict(plan.impact),
+        "needs_force": bool(plan.impact.cut_count),
+        "text": "\n".join(plan.lines()),
+    }

@@ -1,0 +1,153 @@
+"""Whatever is wrong, the answer is problem+json: a stable code, the field, one sentence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from rest_framework.exceptions import Throttled
+from rest_framework.test import APIClient
+
+from api.errors import problem_of
+from quotas.policy.problems import Problem
+from quotas.services.errors import Refused
+from tenants.models import Tenant
+
+pytestmark = pytest.mark.usefixtures("world")
+TENANTS = "/v1/tenants"
+NEW = {"name": "corn", "tier": "pro", "reason": "new"}
+
+
+def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+    problem: dict[str, Any] = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert problem["detail"].endswith((".", "?"))
+    return problem
+
+
+def sent(client: APIClient, body: Any, content_type: str = "application/json") -> Any:
+    return client.generic("POST", TENANTS, body, content_type=content_type)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "code"),
+    [
+        ({"name": "UPPER"}, "name", "invalid"),
+        ({"name": 5}, "name", "type"),
+        ({"label": "a\x00b"}, "label", "null-characters-not-allowed"),
+        ({"label": "\ud800"}, "label", "surrogate-characters-not-allowed"),
+        ({"label": "x" * 201}, "label", "max-length"),
+        ({"reason": ""}, "reason", "blank"),
+        ({"nmae": "corn"}, "nmae", "unknown-field"),
+        ({"tier": None}, "tier", "null"),
+    ],
+)
+def test_a_field_that_cannot_be_read(client: APIClient, change: dict[str, Any], field: str, code: str) -> None:
+    problem = refused(sent(client, json.dumps(NEW | change)), 400, code)
+    assert problem["field"] == field
+    assert not Tenant.objects.filter(name="corn").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"null", b'"text"', b"\xff", b"[" * 100_000, b'{"name": NaN}', b'{"name": ' + b"9" * 5_000 + b"}"],
+)
+def test_a_body_that_is_no_object(client: APIClient, body: bytes) -> None:
+    answer = sent(client, body)
+    assert answer.status_code == 400
+    assert answer["Content-Type"] == "application/problem+json"
+
+
+def test_a_body_that_is_too_large(client: APIClient) -> None:
+    refused(sent(client, b" " * (2 * 1_048_576 + 1)), 413, "too-large")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=many", "limit"),
+        ("order=label", "order"),
+        ("cursor=abc", "cursor"),
+        ("teir=pro", "teir"),
+        ("suspended=perhaps", "suspended"),
+        ("search=%00", "search"),
+    ],
+)
+def test_a_parameter_that_cannot_be_read(client: APIClient, query: str, field: str) -> None:
+    assert refused_field(client.get(f"{TENANTS}?{query}")) == field
+
+
+def refused_field(answer: Any) -> str:
+    assert answer.status_code == 400
+    return str(answer.json()["field"])
+
+
+def test_a_cursor_belongs_to_its_order(client: APIClient) -> None:
+    cursor = client.get(f"{TENANTS}?limit=1").json()["next"]
+    assert refused_field(client.get(f"{TENANTS}?limit=1&order=-name&cursor={cursor}")) == "cursor"
+    assert refused_field(client.get(f"{TENANTS}?limit=1&cursor={cursor}x")) == "cursor"
+
+
+def test_an_address_that_is_not_there(client: APIClient) -> None:
+    for path in ("/v1/", "/v1/nothing", "/v1/tenants/UPPER", "/v1/tenants/%00", "/v1/overrides/0", "/v1/tenants/"):
+        refused(client.get(path), 404, "not-found")
+    assert client.get("/nothing")["Content-Type"].startswith("text/html")
+
+
+def test_a_method_a_type_and_a_format_that_are_not_served(client: APIClient) -> None:
+    refused(client.put(TENANTS, {}), 405, "method-not-allowed")
+    refused(client.options(TENANTS), 405, "method-not-allowed")
+    refused(sent(client, b"a=b", "text/csv"), 415, "unsupported-media-type")
+    refused(client.get(TENANTS, headers={"Accept": "application/xml"}), 406, "not-acceptable")
+
+
+def test_nobody_and_a_page_of_another(client: APIClient) -> None:
+    refused(Client().get(TENANTS), 401, "unauthorized")
+    strict = APIClient(enforce_csrf_checks=True)
+    strict.cookies = client.cookies
+    refused(strict.post(TENANTS, NEW), 403, "permission-denied")
+
+
+def test_a_precondition_that_cannot_be_read(client: APIClient) -> None:
+    answer = client.patch(f"{TENANTS}/acme", {"reason": "x"}, headers={"If-Match": "nonsense"})
+    refused(answer, 412, "precondition-failed")
+    refused(client.post(TENANTS, NEW, headers={"Idempotency-Key": ""}), 400, "idempotency-key")
+    refused(client.post(TENANTS, NEW, headers={"Idempotency-Key": "x" * 256}), 400, "idempotency-key")
+
+
+def test_an_outage_is_not_a_fault() -> None:
+    problem = problem_of(OperationalError("down"))
+    assert problem is not None
+    assert (problem.status, problem.headers) == (503, {"Retry-After": "1"})
+
+
+def test_half_a_character_in_what_is_read_elsewhere(client: APIClient) -> None:
+    asked = {"name": "x", "tier": "pro", "limits": [{"\ud800": 1, "name": "\ud800"}], "reason": "r"}
+    headers = {"Idempotency-Key": "k"}
+    answer = client.generic("POST", "/v1/policies", json.dumps(asked), "application/json", headers=headers)
+    assert answer.status_code == 422
+
+
+def test_waiting_is_told_in_whole_seconds() -> None:
+    problem = problem_of(Throttled(wait=0.2))
+    assert problem is not None
+    assert (problem.status, problem.headers["Retry-After"]) == (429, "1")
+
+
+def test_a_fault_of_ours_is_not_hidden() -> None:
+    assert problem_of(KeyError("x")) is None
+
+
+def test_every_problem_of_a_refusal_is_told() -> None:
+    found = problem_of(Refused([Problem("limits[0].rate", "a_code", "rate is odd", 3), Problem("", "b", "no")]))
+    assert found is not None
+    assert (found.status, found.code, found.extra["field"]) == (422, "a-code", "limits[0].rate")
+    assert found.extra["errors"] == [
+        {"field": "limits[0].rate", "code": "a-code", "detail": "Rate is odd.", "line": 3},
+        {"field": "", "code": "b", "detail": "No."},
+    ]

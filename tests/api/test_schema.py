@@ -1,0 +1,58 @@
+"""The OpenAPI document and the page made of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import URLResolver, get_resolver
+from jsonschema import Draft202012Validator
+from rest_framework.test import APIClient
+
+from api.v1.pages import operations
+from api.v1.schema import document
+
+pytestmark = pytest.mark.django_db
+
+
+def test_it_is_openapi_3_1_and_its_shapes_are_json_schemas(client: APIClient) -> None:
+    answer = client.get("/v1/schema").json()
+    assert answer["openapi"].startswith("3.1.")
+    for name, schema in answer["components"]["schemas"].items():
+        Draft202012Validator.check_schema(schema)
+        assert not name.endswith("Out")
+
+
+def test_every_route_is_in_it() -> None:
+    (mounted,) = (
+        part for part in get_resolver().url_patterns if isinstance(part, URLResolver) and part.namespace == "v1"
+    )
+    routes = {re.sub(r"<\w+:(\w+)>", r"{\1}", f"/v1/{route.pattern}") for route in mounted.url_patterns}
+    assert set(document()["paths"]) == routes - {"/v1/docs"}
+
+
+def test_every_operation_has_a_name_of_its_own_and_says_how_it_refuses() -> None:
+    found = [one for group in operations(document()).values() for one in group]
+    assert len({one.id for one in found}) == len(found)
+    for one in found:
+        assert {"401", "403", "429", "503"} <= {answer.status for answer in one.answers}, one.id
+
+
+def test_every_change_can_be_rehearsed_and_says_why() -> None:
+    asking = {"/v1/explain", "/v1/document/validate", "/v1/document/plan"}
+    for group in operations(document()).values():
+        for one in group:
+            if one.method != "GET" and one.path not in asking:
+                named = {field.name for field in (*one.parameters, *one.body)}
+                assert {"dry_run", "reason"} <= named, one.id
+
+
+def test_the_page_shows_every_operation_and_needs_nothing_else(client: APIClient) -> None:
+    answer = client.get("/v1/docs", headers={"Accept": "text/html"})
+    page = answer.content.decode()
+    assert "script-src 'self'" in answer["Content-Security-Policy"]
+    assert "<script" not in page
+    assert "style=" not in page
+    assert not re.search(r"(src|href)=\"(https?:)?//", page)
+    for group in operations(document()).values():
+        assert all(f'id="{one.id}"' in page for one in group)
