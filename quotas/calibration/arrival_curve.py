@@ -10,9 +10,8 @@ to their neighbours' as the steps allow; at least, evenly spread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, gcd
+from math import ceil, exp, gcd, log, sqrt
 
 import numpy as np
 
@@ -22,6 +21,8 @@ from quotas.calibration.percentiles import weighted_quantile
 from quotas.simulation.arrays import Floats, Ints
 
 LARGEST = 2**62
+GOLDEN = (sqrt(5) - 1) / 2
+NEAR = 0.03  # how far the rate may be off the least allowance, as a logarithm
 SLACK = 1e-9  # relative; doubles of a sum that is whole may end a little above it
 
 
@@ -100,13 +101,32 @@ def burst_of(counts: Counts, rate: float, epsilon: float = 0.0) -> int:
 
 
 def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0.0) -> Point:
-    """The given rate with its burst, or the lowest rate above it whose burst is no more than `burst_seconds` of it."""
+    """A point of the curve at this rate or above it.
 
-    def fits(candidate: float) -> bool:
-        return burst_of(counts, candidate, epsilon) <= max(1.0, burst_seconds * candidate)
+    Raised as far as the burst is more than `burst_seconds` of the rate, and on as long as that lets less through in
+    `burst_seconds` altogether: burst + rate × seconds is least where the decisive rush lasts just so long.
+    """
+    least = _lowest_fit(counts, rate, burst_seconds, epsilon)
+    most = _highest(counts, least, burst_seconds)
+    if not len(counts) or most <= least:
+        return Point(least, burst_of(counts, least, epsilon))
 
-    found = _lowest(fits, rate, max(rate, counts.peak / counts.step_s, 2 * counts.peak / burst_seconds))
-    return Point(found, burst_of(counts, found, epsilon))
+    def point(logarithm: float) -> Point:
+        return Point(exp(logarithm), burst_of(counts, exp(logarithm), epsilon))
+
+    def allowance(one: Point) -> float:
+        return one.burst + one.rate * burst_seconds
+
+    low, high = log(least), log(most)
+    first, second = (point(high - GOLDEN * (high - low)), point(low + GOLDEN * (high - low)))
+    while high - low > NEAR:
+        if allowance(first) <= allowance(second):
+            high, second = log(second.rate), first
+            first = point(high - GOLDEN * (high - low))
+        else:
+            low, first = log(first.rate), second
+            second = point(low + GOLDEN * (high - low))
+    return min((point(log(least)), first, second), key=allowance)
 
 
 def curve(counts: Counts, rates: Floats, epsilon: float = 0.0) -> tuple[Point, ...]:
@@ -143,11 +163,21 @@ def _quantile(values: Floats, counts: Counts, epsilon: float) -> int:
     return max(1, ceil(most * (1 - SLACK)))
 
 
-def _lowest(fits: Callable[[float], bool], low: float, high: float) -> float:
-    """By halving the ratio until it is 1 %; `high` fits."""
-    if low > 0 and fits(low):
-        return low
-    low = max(low, high / 1e6)
+def _highest(counts: Counts, rate: float, burst_seconds: float) -> float:
+    """A rate at which no burst is longer than `burst_seconds` of it."""
+    return max(rate, counts.peak / counts.step_s, 2 * counts.peak / burst_seconds)
+
+
+def _lowest_fit(counts: Counts, rate: float, burst_seconds: float, epsilon: float) -> float:
+    """By halving the ratio until it is 1 %."""
+
+    def fits(candidate: float) -> bool:
+        return burst_of(counts, candidate, epsilon) <= max(1.0, burst_seconds * candidate)
+
+    if rate > 0 and fits(rate):
+        return rate
+    high = _highest(counts, rate, burst_seconds)
+    low = max(rate, high / 1e6)
     while high > low * 1.01:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if fits(middle) else (middle, high)

@@ -26,7 +26,8 @@ class Parameters:
 
     # From tenants to the tier, and back
     pool_quantile: float = 0.95
-    margin: float = 1.15
+    margin: float = 1.15  # on rates
+    burst_margin: float = 1.5  # on bursts: they rest on the few worst moments, and vary more
     shrink_days: float = 7.0
     reach_power: float = 2.0  # a tenant is drawn towards its tier by 1 + 1/c^power at most, c its days of evidence
     least_days: float = 14.0  # of calendar, before anything is proposed
@@ -72,6 +73,6 @@ SHARES = (
     "small_change",
     "down_below",
 )
-FACTORS = ("trend_most", "margin", "step_up", "step_down", "rollback_factor")
+FACTORS = ("trend_most", "margin", "burst_margin", "step_up", "step_down", "rollback_factor")
 
 DEFAULTS = Parameters()

@@ -93,7 +93,7 @@ def pool(
 
 
 def with_margin(point: Point, parameters: Parameters = DEFAULTS) -> Point:
-    return Point(point.rate * parameters.margin, ceil(point.burst * parameters.margin))
+    return Point(point.rate * parameters.margin, ceil(point.burst * parameters.burst_margin))
 
 
 def shrunk(own: float, tier: float, c: float, parameters: Parameters = DEFAULTS) -> float:

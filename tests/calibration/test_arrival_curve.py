@@ -76,15 +76,25 @@ def test_counts_bracket_the_burst_of_the_arrivals(steps: list[tuple[int, int]], 
     assert found.low <= burst <= found.high
 
 
+def seconds_of(steps: list[tuple[int, int]]) -> Counts:
+    times, costs = times_and_costs(steps)
+    return Counts.of(whole_numbers(times) // SECOND_US, 1, whole_numbers(costs))
+
+
 @given(arrivals, st.floats(0.01, 50))
 def test_a_burst_beyond_a_minute_of_the_rate_raises_the_rate(steps: list[tuple[int, int]], rate: float) -> None:
-    times, costs = times_and_costs(steps)
-    counts = Counts.of(whole_numbers(times) // SECOND_US, 1, whole_numbers(costs))
-    point = settle(counts, rate, burst_seconds=60)
-    assert point.rate >= rate
+    point = settle(seconds_of(steps), rate, burst_seconds=60)
+    assert point.rate >= rate * (1 - 1e-9)
     assert point.burst <= max(1, 60 * point.rate)
-    lower = point.rate / 1.02
-    assert point.rate == rate or curve(counts, np.array([lower]))[0].burst > max(1, 60 * lower)
+
+
+@given(arrivals, st.floats(0.01, 50))
+def test_no_other_rate_lets_clearly_less_through_in_a_minute(steps: list[tuple[int, int]], rate: float) -> None:
+    counts = seconds_of(steps)
+    point = settle(counts, rate, burst_seconds=60)
+    others = curve(counts, np.geomspace(rate, 100 * rate, 60))
+    allowed = [other.burst + 60 * other.rate for other in others if other.burst <= max(1, 60 * other.rate)]
+    assert point.burst + 60 * point.rate <= min(allowed, default=np.inf) * 1.1 + 1
 
 
 def test_the_curve_falls_as_the_rate_rises() -> None:
