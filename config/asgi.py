@@ -13,5 +13,5 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 os.environ.setdefault("HEADROOM_DB_POOL", "10")
 
 with one_line_errors():
-    django = get_asgi_application()
-    application = mounted(django, Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules))
+    gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
+    application = mounted(get_asgi_application(), gateway)

@@ -1,0 +1,149 @@
+"""The gateway as a process: alone, beside Django, and while the store or a key goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from api.gateway.app import Gateway
+from api.gateway.asgi import QuotaMiddleware
+from api.gateway.guard import Rules
+from config import asgi
+from config.places import ROOT
+from quotas.limiter import AsyncLimiter
+from quotas.services.api_keys import api_key_issue, api_key_revoke
+from tests.gateway.conftest import AMPLE_MS
+from tests.gateway.test_nginx import wait_for
+from tests.gateway.world import ACME, HOURLY, MACHINE, Client, publish_world, served
+from tests.limiter.world import limit
+from tests.publishing.conftest import Run, run
+from tests.publishing.worlds import SAID, wait_until, world_create
+from tests.valkeys import SpareValkey, free_port
+
+__all__ = ["run"]
+
+LIST = {"tenant": "acme", "endpoint": "rides:list"}
+
+
+@contextmanager
+def alone(**variables: str) -> Iterator[Client]:
+    """`python -m api.gateway` with these variables."""
+    port = free_port()
+    environment = {"PATH": os.environ["PATH"], "HEADROOM_BUDGET_MS": str(AMPLE_MS), **variables}
+    command = [sys.executable, "-m", "api.gateway", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment, cwd=ROOT)
+    try:
+        wait_for(port, process)
+        yield Client(port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def test_alone_it_needs_nothing_but_the_store(store: redis.Redis, valkey_url: str) -> None:
+    with alone(REDIS_URL=valkey_url, HEADROOM_ANONYMOUS_TENANT="visitors", HEADROOM_HEADERS="x-ratelimit") as gateway:
+        decision = gateway.post("/v1/check", LIST, authorization=f"Bearer {MACHINE}").json()
+        assert (decision["remaining"], decision["headers"]["X-RateLimit-Remaining"]) == (4, "4")
+        asked = gateway.get("/v1/authz", x_original_method="GET", x_original_uri="/v1/rides")
+        assert (asked.status, asked.headers["x-headroom-tenant"]) == (200, "visitors")
+
+
+def test_alone_it_loads_neither_django_nor_the_database() -> None:
+    code = "import sys, api.gateway.__main__ as m; print(sorted({'django', 'psycopg', 'celery'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_wrong_variable_stops_the_start_with_one_sentence() -> None:
+    environment = {"PATH": os.environ["PATH"], "HEADROOM_TRUSTED_PROXIES": "everybody"}
+    done = subprocess.run(
+        [sys.executable, "-m", "api.gateway"], env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("headroom: HEADROOM_TRUSTED_PROXIES: trusted proxy 'everybody' is no address")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.django_db
+def test_beside_django_it_serves_its_own_paths_alone(
+    store: redis.Redis, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asgi.gateway, "limiter", AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))
+    with served(asgi.application) as web:
+        decision = web.post("/v1/check", LIST, authorization=f"Bearer {MACHINE}")
+        assert (decision.status, decision.json()["endpoint"]) == (200, "rides:list")
+        assert web.get("/v1/authz", x_api_key=ACME).json()["code"] == "original-request-missing"
+        assert "text/html" in web.get("/admin/login/").headers["content-type"]
+
+
+def test_limits_follow_their_failure_mode_while_the_store_is_away(spare_valkey: Callable[..., SpareValkey]) -> None:
+    server = spare_valkey()
+    closed = limit("strict", "fixed_window", limit=100, window="1h", on_failure="closed")
+    with server.client() as client:
+        publish_world(client, HOURLY, endpoints={"rides:get": (closed,)})
+    limiter = AsyncLimiter.from_url(server.url, budget_ms=2_000)
+    with served(Gateway(limiter)) as gateway:
+        checks = {"checks": [LIST, {**LIST, "endpoint": "rides:get"}]}
+        before = gateway.post("/v1/check", checks, authorization=f"Bearer {MACHINE}").json()["decisions"]
+        assert [decision["allowed"] for decision in before] == [True, True]
+        server.kill()
+        let, refused = gateway.post("/v1/check", checks, authorization=f"Bearer {MACHINE}").json()["decisions"]
+        assert (let["allowed"], let["degraded"]) == (True, "open")
+        assert (refused["allowed"], refused["status"], refused["degraded"]) == (False, 503, "closed")
+        assert refused["problem"]["code"] == "temporary-reduced-capacity"
+        assert refused["headers"] == {"Headroom-Degraded": "closed", "Retry-After": "1"}
+
+
+def test_a_websocket_is_judged_like_any_request(store: redis.Redis, valkey_url: str) -> None:
+    publish_world(store, limit("few", "fixed_window", limit=1, window="1h"))
+    sent: list[Any] = []
+
+    async def accept(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "websocket.accept"})
+
+    async def connect() -> None:
+        limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
+        app = QuotaMiddleware(accept, limiter=limiter, rules=Rules(anonymous="visitors"))
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "websocket", "path": "/live", "headers": [], "client": ("203.0.113.9", 4711)}
+        for _ in range(2):
+            await app(scope, asyncio.Future, send)
+        await limiter.close()
+
+    asyncio.run(connect())
+    assert sent == [{"type": "websocket.accept"}, {"type": "websocket.close", "code": 1013}]
+
+
+def test_a_revoked_key_stops_within_a_second(
+    run: Run, valkey: redis.Redis, valkey_url: str, figures: Callable[[str], None]
+) -> None:
+    """A9, all the way: a service function, the publisher as a process, and a gateway under steady questions."""
+    world_create()
+    run("serve")
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))) as gateway:
+        took = [revocation_s(gateway) for _ in range(3)]
+    figures(f"revoked key refused after {', '.join(f'{seconds:.2f} s' for seconds in sorted(took))}")
+    assert min(took) <= 1.0
+
+
+def revocation_s(gateway: Client) -> float:
+    issued = api_key_issue(tenant="acme", **SAID)
+
+    def status() -> int:
+        return gateway.post("/v1/check", {"endpoint": "x:y"}, authorization=f"Bearer {issued.text}").status
+
+    wait_until(lambda: status() == 200, "the new key")
+    api_key_revoke(key_id=issued.row.key_id, **SAID)
+    return wait_until(lambda: status() == 401, "the revoked key")
