@@ -17,7 +17,6 @@ import redis
 from api.gateway.app import Gateway
 from api.gateway.asgi import QuotaMiddleware
 from api.gateway.guard import Rules
-from config import asgi
 from config.places import ROOT
 from quotas.limiter import AsyncLimiter
 from quotas.services.api_keys import api_key_issue, api_key_revoke
@@ -77,6 +76,10 @@ def test_a_wrong_variable_stops_the_start_with_one_sentence() -> None:
 def test_beside_django_it_serves_its_own_paths_alone(
     store: redis.Redis, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The module sets it for the web process; what other tests start must not inherit it.
+    monkeypatch.setenv("HEADROOM_DB_POOL", "0")
+    from config import asgi
+
     monkeypatch.setattr(asgi.gateway, "limiter", AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))
     with served(asgi.application) as web:
         decision = web.post("/v1/check", LIST, authorization=f"Bearer {MACHINE}")
