@@ -67,6 +67,7 @@ end
 
 function counter.refund(limit, state, o, now, cost, given_us)
   local window, cur, prev = current(limit, state, o, now)
+  if window * limit.W > now then return false end -- the clock went back: which window was charged is not known
   local given = floor(given_us / limit.W)
   if given == window then
     cur = max(0, cur - cost)
