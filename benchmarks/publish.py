@@ -28,7 +28,7 @@ EDITS = 100
 PATIENCE_SECONDS = 60.0
 
 
-def rows() -> list[Row]:
+def run() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
         environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
         environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
