@@ -40,8 +40,7 @@ def run() -> list[Row]:
             text=True,
             check=True,
         )
-    measured: list[Row] = json.loads(done.stdout.splitlines()[-1])
-    return measured
+    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
 def measure() -> list[Row]:
