@@ -10,18 +10,8 @@ import numpy as np
 from quotas.algorithms.units import SECOND_US
 from quotas.calibration.counts import HOUR_S, MINUTE_S, Counts, joined
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.simulation.arrays import Flags, Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Attempts:
-    """Single requests of one tenant on one endpoint, in order of time."""
-
-    times_us: Ints
-    costs: Ints
-    subjects: Ints  # any number that tells them apart
-    denied: Flags
-    retry_us: Ints  # what a denied one was told to wait; 0 otherwise
+from quotas.simulation.arrays import Flags
+from quotas.simulation.attempts import Attempts
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
 
 import numpy as np
 
 from quotas.calibration.arrival_curve import Point
+from quotas.calibration.counts import DAY_S, MINUTE_S
 from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters
 
-Binds = Literal["demand", "capacity"]
+ONE_MINUTE = MINUTE_S / DAY_S  # of evidence, in days: the least there can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def shrunk(own: float, tier: float, c: float, parameters: Parameters = DEFAULTS)
     A tenant of which little is known is drawn all the way; one that is well known but small stays small, because
     its own evidence bounds how far it can be off.
     """
-    if c <= 0:
+    if c < ONE_MINUTE:
         return max(own, tier)
     weight = c / (c + parameters.shrink_days)
     reach = own * (1 + float(c**-parameters.reach_power))

@@ -4,8 +4,9 @@ import numpy as np
 
 from quotas.algorithms.units import SECOND_US
 from quotas.calibration.counts import HOUR_S, Counts
-from quotas.calibration.demand import Attempts, demand_from_counts, demand_of, first_attempts
+from quotas.calibration.demand import demand_from_counts, demand_of, first_attempts
 from quotas.simulation.arrays import whole_numbers
+from quotas.simulation.attempts import Attempts
 
 
 def attempts(*rows: tuple[float, int, float | None]) -> Attempts:

@@ -1,0 +1,168 @@
+"""Tenants whose demand is known because it was made: for the tests of the estimators, and for the demo.
+
+Requests come at random (Poisson) with a rate that each tenant has at each second, and at set instants for cron jobs.
+What calibration should find follows from the rate alone, without drawing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from quotas.algorithms import TokenBucket
+from quotas.algorithms.base import State
+from quotas.algorithms.units import SECOND_US
+from quotas.simulation.arrays import Floats, Ints, whole_numbers
+from quotas.simulation.attempts import Attempts
+
+MINUTE_S = 60
+HOUR_S = 3_600
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+SUBJECTS = 200
+
+Intensity = Callable[[Floats], Floats]  # seconds since the epoch → requests a second
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    size: int
+    every_s: int = HOUR_S
+    within_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A limit that already stands in front of the tenant, and what its clients do when it denies them."""
+
+    bucket: TokenBucket
+    retry_every_s: float | None = None  # None: they give up
+    most_retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticTenant:
+    name: str
+    kind: str
+    intensity: Intensity
+    cron: Cron | None = None
+    throttle: Throttle | None = None
+    subjects: int = field(default=SUBJECTS)
+
+    def demand(self, start_s: float, end_s: float, draw: np.random.Generator) -> Ints:
+        """When each new request is made, in microseconds; retries are no demand."""
+        minutes: Floats = np.arange(start_s // MINUTE_S, np.ceil(end_s / MINUTE_S), dtype=np.float64) * MINUTE_S
+        counts = draw.poisson(self.intensity(minutes + MINUTE_S / 2) * MINUTE_S)
+        times = np.repeat(minutes, counts) + draw.random(int(counts.sum())) * MINUTE_S
+        if self.cron is not None:
+            first = np.ceil(start_s / self.cron.every_s) * self.cron.every_s
+            starts = np.repeat(np.arange(first, end_s, self.cron.every_s), self.cron.size)
+            times = np.concatenate((times, starts + draw.random(len(starts)) * self.cron.within_s))
+        times = times[(times >= start_s) & (times < end_s)]
+        return whole_numbers(np.sort(times) * SECOND_US)
+
+    def attempts(self, start_s: float, end_s: float, draw: np.random.Generator) -> Attempts:
+        """What arrives at the limiter, retries and denials included."""
+        times = self.demand(start_s, end_s, draw)
+        subjects = whole_numbers(draw.integers(0, self.subjects, len(times)))
+        if self.throttle is None:
+            nothing = np.zeros(len(times), np.int64)
+            return Attempts(times, np.ones(len(times), np.int64), subjects, nothing.astype(bool), nothing)
+        return _throttled(times, subjects, self.throttle)
+
+    def true_rate(self, start_s: float, end_s: float, q: float) -> float:
+        """The 60 s rate (requests a second) that the share `q` of all requests comes no faster than, on average."""
+        minutes = np.arange(start_s, end_s, MINUTE_S)
+        means = self.intensity(minutes + MINUTE_S / 2) * MINUTE_S
+        if self.cron is not None:
+            means = means + np.where(minutes % self.cron.every_s < MINUTE_S, self.cron.size, 0.0)
+        return load_quantile_of_poisson(means, q) / MINUTE_S
+
+
+def load_quantile_of_poisson(means: Floats, q: float) -> float:
+    """Of counts with these means, each count weighing as much as it is: E[N; N ≤ k] = mean × P(N ≤ k − 1)."""
+    levels, weights = np.unique(np.round(means, 3), return_counts=True)
+    low, high = 0.0, float(levels.max() + 12 * np.sqrt(levels.max()) + 12)
+    total = float((levels * weights).sum())
+    while high - low > 1:
+        middle = (low + high) // 2
+        share = float((levels * weights * _poisson_cdf(levels, middle - 1)).sum()) / total
+        low, high = (low, middle) if share >= q else (middle, high)
+    return high
+
+
+def _poisson_cdf(means: Floats, most: float) -> Floats:
+    """Sums of the probabilities; the largest term first found by logarithms, so that nothing underflows."""
+    numbers = np.arange(max(0, int(most) + 1))
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, max(1, len(numbers)))))))[: len(numbers)]
+    logs = numbers * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None] - factorials
+    cdf: Floats = np.exp(logs).sum(axis=1)
+    return cdf
+
+
+def _throttled(times_us: Ints, subjects: Ints, throttle: Throttle) -> Attempts:
+    bucket, state = throttle.bucket, None
+    queue = [(time, number, 0) for number, time in enumerate(times_us.tolist())]
+    who = subjects.tolist()
+    rows: list[tuple[int, int, bool, int]] = []
+    while queue:
+        now_us, number, tries = heappop(queue)
+        outcome = bucket.decide(state, now_us, 1)
+        denied = not outcome.verdict.admitted
+        after: State | None = outcome.kept if denied else outcome.charged
+        state = after
+        rows.append((now_us, who[number], denied, max(0, outcome.verdict.retry_us)))
+        if denied and throttle.retry_every_s is not None and tries < throttle.most_retries:
+            heappush(queue, (now_us + int(throttle.retry_every_s * SECOND_US), number, tries + 1))
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    times, subject, refused, retry = (whole_numbers(column) for column in columns)
+    return Attempts(times, np.ones(len(times), np.int64), subject, refused.astype(bool), retry)
+
+
+def steady(name: str, rate: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "steady", lambda seconds: np.full(len(seconds), rate))
+
+
+def diurnal_weekly(name: str, low: float, high: float, weekend: float = 0.4) -> SyntheticTenant:
+    """Up by day and down by night, and less on two days of seven."""
+
+    def intensity(seconds: Floats) -> Floats:
+        wave = (1 - np.cos(2 * np.pi * (seconds % DAY_S) / DAY_S)) / 2
+        calm = np.where(seconds % WEEK_S // DAY_S >= 5, weekend, 1.0)
+        found: Floats = (low + (high - low) * wave) * calm
+        return found
+
+    return SyntheticTenant(name, "diurnal", intensity)
+
+
+def cron_burst(name: str, rate: float, size: int, every_s: int = HOUR_S) -> SyntheticTenant:
+    return SyntheticTenant(name, "cron", lambda seconds: np.full(len(seconds), rate), Cron(size, every_s))
+
+
+def growing(name: str, rate: float, daily: float, since_s: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "growth", lambda seconds: rate * daily ** ((seconds - since_s) / DAY_S))
+
+
+def new(name: str, rate: float, since_s: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "new", lambda seconds: np.where(seconds >= since_s, rate, 0.0))
+
+
+def abuser(name: str, rate: float, factor: float, from_s: float) -> SyntheticTenant:
+    """Like the others, and then all at once far above them."""
+    return SyntheticTenant(name, "abuser", lambda seconds: np.where(seconds >= from_s, rate * factor, rate))
+
+
+def throttled(name: str, rate: float, bucket: TokenBucket) -> SyntheticTenant:
+    """Asks for more than it gets, and takes no for an answer."""
+    return SyntheticTenant(name, "throttled", lambda seconds: np.full(len(seconds), rate), None, Throttle(bucket))
+
+
+def retry_storm(
+    name: str, rate: float, bucket: TokenBucket, every_s: float = 0.2, most_retries: int = 5
+) -> SyntheticTenant:
+    """Every denied request comes again, and again."""
+    throttle = Throttle(bucket, every_s, most_retries)
+    return SyntheticTenant(name, "retry storm", lambda seconds: np.full(len(seconds), rate), None, throttle)
