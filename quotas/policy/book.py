@@ -8,7 +8,7 @@ from typing import TypeVar
 from quotas.algorithms.units import DAY_US
 from quotas.policy.plans import uses_tenant_zone
 from quotas.policy.resolve import Index, Layers
-from quotas.policy.spec import Configuration, Endpoint, Override, Policy, Tenant, Tier
+from quotas.policy.spec import Canary, Configuration, Endpoint, Override, Policy, Tenant, Tier
 
 Value = TypeVar("Value")
 
@@ -48,6 +48,7 @@ class Book:
     _tier_policies: dict[str, Mapping[str, Policy]] = field(default_factory=dict)
     _tenant_policies: dict[str, Mapping[str, Policy]] = field(default_factory=dict)
     _overrides: dict[str, tuple[Override, ...]] = field(default_factory=dict)
+    _canaries: dict[str, Canary] = field(default_factory=dict)
     _customised: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _zoned: defaultdict[str, defaultdict[str, set[str]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
@@ -63,8 +64,9 @@ class Book:
         for name in touched.tiers:
             _replace(self.tiers, name, parts.tiers.get(name))
             _replace(self._tier_policies, name, index.tiers.get(name))
+            _replace(self._canaries, name, index.canaries.get(name))
             self.zoned_tiers.discard(name)
-            if uses_tenant_zone(self.tier_policies(name).values()):
+            if uses_tenant_zone((*self.tier_policies(name).values(), *self.tier_policies(name, True).values())):
                 self.zoned_tiers.add(name)
         for name in touched.tenants:
             self._absorb_tenant(name, parts.tenants.get(name), index)
@@ -112,14 +114,31 @@ class Book:
 
     def layers(self, tenant: Tenant) -> Layers:
         return Layers(
-            self.tier_policies(tenant.tier),
+            self.tier_policies(tenant.tier, self.is_canary(tenant)),
             self._tenant_policies.get(tenant.name, {}),
             tenant.handovers,
             self._overrides.get(tenant.name, ()),
         )
 
-    def tier_policies(self, tier: str) -> Mapping[str, Policy]:
-        return self._tier_policies.get(tier, {})
+    def tier_policies(self, tier: str, is_canary: bool = False) -> Mapping[str, Policy]:
+        policies, canary = self._tier_policies.get(tier, {}), self._canaries.get(tier)
+        return {**policies, **canary.policies} if is_canary and canary else policies
+
+    def canary(self, tier: str) -> Canary | None:
+        return self._canaries.get(tier)
+
+    def is_canary(self, tenant: Tenant) -> bool:
+        canary = self._canaries.get(tenant.tier)
+        return canary is not None and canary.has(tenant.name)
+
+    def moved_by(self, canary: Canary | None, tier: str) -> Iterator[str]:
+        """Tenants that are in a canary of the tier now and were not in this one, or the other way round."""
+        after = self._canaries.get(tier)
+        if (canary and (canary.change, canary.share)) == (after and (after.change, after.share)):
+            return
+        for name, tenant in self.tenants.items():
+            if tenant.tier == tier and (canary is not None and canary.has(name)) != self.is_canary(tenant):
+                yield name
 
     def customised(self, tier: str) -> frozenset[str]:
         return frozenset(self._customised[tier])

@@ -63,10 +63,10 @@ class Plan:
 
 def cuts(before: Plan, after: Plan) -> list[Cut]:
     """Those above what is tolerated, worst first; what `*` loses is not repeated for each endpoint."""
-    found: dict[tuple[str, str, str], Cut] = {}
+    found: dict[tuple[str, str, str, str], Cut] = {}
     for endpoint in _compared(before, after):
-        for cut in _cuts_at(endpoint, before, after):
-            found.setdefault((cut.limit, cut.before, cut.after), cut)
+        for scope, cut in _cuts_at(endpoint, before, after):
+            found.setdefault((scope, cut.limit, cut.before, cut.after), cut)
     return sorted(found.values(), key=lambda cut: (-cut.percent, cut.endpoint, cut.limit))
 
 
@@ -86,7 +86,8 @@ def _compared(before: Plan, after: Plan) -> Iterator[str]:
     yield from sorted(alike.values())
 
 
-def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[Cut]:
+def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[tuple[str, Cut]]:
+    """Each with the scope that its limit counts over."""
     were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
     for key, now in after.enforced(endpoint).items():
         same = were.get(key)
@@ -96,7 +97,8 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[Cut]:
             loss = Fraction(0 if _is_implied(now, were.values(), costs) else 1)
         if loss > TOLERATED:
             words = _words(same.limit, costs[0], costs) if same else NOT_ENFORCED
-            yield Cut(endpoint, now.limit.name, words, _words(now.limit, costs[1], costs), round(float(100 * loss), 1))
+            after_words, percent = _words(now.limit, costs[1], costs), round(float(100 * loss), 1)
+            yield now.scope, Cut(endpoint, now.limit.name, words, after_words, percent)
 
 
 def _is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:

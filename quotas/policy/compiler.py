@@ -25,6 +25,7 @@ from quotas.policy.resolve import Layers, moments, resolve
 from quotas.policy.spec import Configuration, Policy, Tenant
 
 TENANT_NUMBER_MAX = 36**5 - 1
+CANARY = "~"  # behind the tier's number in the entries of the tenants that try out another plan of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,14 @@ class Compiler:
         book = self._book
         left = {tenant.tier for tenant in book.known(touched.tenants)}
         zoned = set(book.zoned_tiers)
+        canaries = {tier: book.canary(tier) for tier in touched.tiers}
         book.absorb(parts, touched)
         if touched.common:
             self._compile_common()
         edited = set(touched.tiers) | (book.tiers.keys() if touched.common else set())
         tenants = touched.tenants.union(*(book.customised(tier) for tier in edited))
         tenants = tenants.union(*(book.zoned(tier) for tier in zoned ^ book.zoned_tiers))
+        tenants = tenants.union(*(book.moved_by(canary, tier) for tier, canary in canaries.items()))
         joined = {tenant.tier for tenant in book.known(touched.tenants)}
         for tier in edited | left | joined:
             self._compile_tier(tier, is_edited=tier in edited)
@@ -112,7 +115,7 @@ class Compiler:
     def restore_tier(self, name: str, pieces: Mapping[str, Piece]) -> None:
         """`pieces` by what entries say. Call `seal` when all is restored."""
         number = self._book.tiers[name].number
-        mine = {ref: piece for ref, piece in pieces.items() if ref.partition("@")[0] == _tier_ref(number, UTC)}
+        mine = {ref: piece for ref, piece in pieces.items() if ref.partition("@")[0].rstrip(CANARY) == f"t{number}"}
         self._share_all(self._tiers.get(name, {}), mine)
         self._tiers[name] = mine
 
@@ -196,12 +199,13 @@ class Compiler:
         if tier is None:
             return {}
         zones = [UTC, *sorted(self._book.zones(name))] if name in self._book.zoned_tiers else [UTC]
-        refs = {_tier_ref(tier.number, zone): zone for zone in zones}
-        return {ref: known.get(ref) or self._tier_piece(name, zone) for ref, zone in refs.items()}
+        sides = (False, True) if self._book.canary(name) else (False,)
+        refs = {_tier_ref(tier.number, zone, side): (zone, side) for zone in zones for side in sides}
+        return {ref: known.get(ref) or self._tier_piece(name, zone, side) for ref, (zone, side) in refs.items()}
 
-    def _tier_piece(self, name: str, zone: str) -> Piece:
+    def _tier_piece(self, name: str, zone: str, is_canary: bool) -> Piece:
         writer = self._writer(zone)
-        layers = _readable(Layers(self._book.tier_policies(name)))
+        layers = _readable(Layers(self._book.tier_policies(name, is_canary)))
         return Piece(writer.write_set(resolve(layers, moments(layers)[-1].at_us)), writer.fields)
 
     def _share(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -237,7 +241,8 @@ class Compiler:
         tier = self._book.tiers.get(tenant.tier)
         if tier is None:
             raise CompileError(f"tier {tenant.tier!r} does not exist; move the tenant to another")
-        return number + _tier_ref(tier.number, tenant.timezone if tenant.tier in self._book.zoned_tiers else UTC)
+        zone = tenant.timezone if tenant.tier in self._book.zoned_tiers else UTC
+        return number + _tier_ref(tier.number, zone, self._book.is_canary(tenant))
 
     def _own_piece(self, tenant: Tenant) -> Piece:
         """A timeline of sets, if overrides start or end; Lua's clock picks the one that holds."""
@@ -289,5 +294,6 @@ def _fields(piece: Piece | None) -> Mapping[str, str]:
     return piece.fields if piece else {}
 
 
-def _tier_ref(number: int, zone: str) -> str:
-    return f"t{number}" if zone == UTC else f"t{number}@{zone}"
+def _tier_ref(number: int, zone: str, is_canary: bool) -> str:
+    tier = f"t{number}{CANARY}" if is_canary else f"t{number}"
+    return tier if zone == UTC else f"{tier}@{zone}"

@@ -15,7 +15,18 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from quotas.policy.patch import PatchError, merged, scaled
-from quotas.policy.spec import EVERYWHERE, Carry, Configuration, Generation, Handover, Limit, Override, Policy, Tenant
+from quotas.policy.spec import (
+    EVERYWHERE,
+    Canary,
+    Carry,
+    Configuration,
+    Generation,
+    Handover,
+    Limit,
+    Override,
+    Policy,
+    Tenant,
+)
 
 PAST_GENERATIONS = 8
 FOREVER_US = 2**53
@@ -93,9 +104,10 @@ class Index:
     tenants: Mapping[str, Mapping[str, Policy]]
     globals: Mapping[str, Policy]
     overrides: Mapping[str, tuple[Override, ...]]
+    canaries: Mapping[str, Canary] = field(default_factory=dict)  # by tier
 
     @classmethod
-    def of(cls, policies: Iterable[Policy], overrides: Iterable[Override]) -> "Index":
+    def of(cls, policies: Iterable[Policy], overrides: Iterable[Override], canaries: Iterable[Canary] = ()) -> "Index":
         tiers: dict[str, dict[str, Policy]] = defaultdict(dict)
         tenants: dict[str, dict[str, Policy]] = defaultdict(dict)
         everyone: dict[str, Policy] = {}
@@ -109,18 +121,23 @@ class Index:
         by_tenant: dict[str, tuple[Override, ...]] = {}
         for override in sorted(overrides, key=lambda o: o.id):
             by_tenant[override.tenant] = (*by_tenant.get(override.tenant, ()), override)
-        return cls(dict(tiers), dict(tenants), everyone, by_tenant)
+        return cls(dict(tiers), dict(tenants), everyone, by_tenant, {canary.tier: canary for canary in canaries})
 
     @classmethod
     def of_configuration(cls, configuration: Configuration) -> "Index":
-        return cls.of(configuration.policies, configuration.overrides)
+        return cls.of(configuration.policies, configuration.overrides, configuration.canaries)
 
-    def of_tier(self, tier: str) -> Layers:
-        return Layers(self.tiers.get(tier, {}))
+    def of_tier(self, tier: str, *, is_canary: bool = False) -> Layers:
+        policies, canary = self.tiers.get(tier, {}), self.canaries.get(tier)
+        return Layers({**policies, **canary.policies} if is_canary and canary else policies)
+
+    def is_canary(self, tenant: str, tier: str) -> bool:
+        canary = self.canaries.get(tier)
+        return canary is not None and canary.has(tenant)
 
     def of_tenant(self, tenant: Tenant) -> Layers:
         return Layers(
-            self.tiers.get(tenant.tier, {}),
+            self.of_tier(tenant.tier, is_canary=self.is_canary(tenant.name, tenant.tier)).tier,
             self.tenants.get(tenant.name, {}),
             tenant.handovers,
             self.overrides.get(tenant.name, ()),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal
 
 from quotas.algorithms.base import Algorithm
@@ -13,6 +14,7 @@ Unit = Literal["requests", "cost"]
 Carry = Literal["keep", "proportional", "reset"]
 
 EVERYWHERE = "*"
+CANARY_PARTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Policy:
     tier: str | None = None
     tenant: str | None = None
     problem: str = ""  # why what is stored cannot be read; then `limits` is empty and nothing that needs it compiles
+    canary: int | None = None  # the change that tries it out on a share of the tier's tenants
 
     @property
     def source(self) -> str:
@@ -60,7 +63,8 @@ class Policy:
         owner = f"tier {self.tier}" if self.tier else f"tenant {self.tenant}"
         if not self.tier and not self.tenant:
             owner = "global"
-        return f"{owner} × {self.endpoint}"
+        trial = f" (canary of change {self.canary})" if self.canary is not None else ""
+        return f"{owner} × {self.endpoint}{trial}"
 
     def limit(self, name: str) -> Limit | None:
         return next((limit for limit in self.limits if limit.name == name), None)
@@ -82,6 +86,24 @@ class Override:
     limits: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     multiplier: tuple[int, int] | None = None  # numerator, denominator: 3/2 is exact, 1.5 may not be
     carry: Carry = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """Other policies for a share of a tier's tenants: those whose names hash below it, so always the same ones.
+
+    A larger share has everybody whom a smaller one had. `policies`, by endpoint, stand in place of the
+    tier's own there; one without limits takes the tier's away.
+    """
+
+    change: int  # stirs the hash: the next canary has other tenants
+    tier: str
+    share: int  # of CANARY_PARTS
+    policies: Mapping[str, Policy]
+
+    def has(self, tenant: str) -> bool:
+        digest = blake2b(f"{self.change}:{tenant}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % CANARY_PARTS < self.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +162,4 @@ class Configuration:
     subject_cap: int = 10_000  # new subjects per tenant and hour
     sample_per_1024: int = 16  # share of subjects whose arrivals are kept
     unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny
+    canaries: tuple[Canary, ...] = ()  # at most one for each tier

@@ -48,7 +48,7 @@ def parse_policy(raw: object, path: str = "") -> Policy | list[Problem]:
     limits = _limits(fields, problems)
     if problems.found:
         return problems.found
-    policy = Policy(str(name), str(endpoint), limits, **owner)
+    policy = Policy(str(name), str(endpoint), limits, owner.get("tier"), owner.get("tenant"))
     _check_together(policy, problems)
     return problems.found or policy
 
