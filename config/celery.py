@@ -49,6 +49,11 @@ app.config_from_object(
                 "schedule": timedelta(seconds=settings.HEADROOM_DRAIN_SECONDS),
                 "options": {"expires": settings.HEADROOM_DRAIN_SECONDS},
             },
+            "apply-due-changes": {
+                "task": "quotas.apply_due",
+                "schedule": timedelta(seconds=1),
+                "options": {"expires": 5},
+            },
             "keep-usage-up": {
                 "task": "quotas.keep_up",
                 "schedule": timedelta(hours=1),

@@ -17,7 +17,9 @@ from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from quotas.models import Change
 from quotas.models.health import Heartbeat
+from quotas.selectors.changes import changes_overdue
 
 TIMEOUT_SECONDS: Final = 1.0
 STALE_AFTER: Final[Mapping[str, timedelta]] = {
@@ -39,6 +41,7 @@ class Pulses:
 
     now: datetime
     beats: Mapping[str, Heartbeat]
+    overdue: Change | None = None  # the change that has waited longest for the scheduler
 
 
 @require_safe
@@ -47,6 +50,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     database, pulses = check_database()
     parts = {"database": database, "redis": check_redis()}
     parts |= {name: check_pulse(name, pulses) for name in STALE_AFTER}
+    parts["schedule"] = check_schedule(pulses)
     healthy = all(part.ok for part in parts.values())
     body: dict[str, object] = {"status": "ok" if healthy else "unhealthy"}
     body |= {name: part.says for name, part in parts.items()}
@@ -63,9 +67,10 @@ def check_database() -> tuple[Part, Pulses | None]:
             cursor.execute("SELECT now()")
             (now,) = cursor.fetchone()
             beats = {beat.name: beat for beat in Heartbeat.objects.all()}
+            overdue = changes_overdue(now).first()
     except Error as error:
         return Part(False, first_line(error)), None
-    return Part(True, "ok"), Pulses(now, beats)
+    return Part(True, "ok"), Pulses(now, beats, overdue)
 
 
 def check_redis() -> Part:
@@ -91,6 +96,14 @@ def check_pulse(name: str, pulses: Pulses | None) -> Part:
     age = pulses.now - beat.at
     if age > STALE_AFTER[name]:
         return Part(False, f"silent for {age.total_seconds():.0f} s")
+    return Part(True, "ok")
+
+
+def check_schedule(pulses: Pulses | None) -> Part:
+    if pulses is None:
+        return Part(False, "unknown while the database is away")
+    if pulses.overdue is not None:
+        return Part(False, f"{pulses.overdue} was due at {pulses.overdue.at:%Y-%m-%d %H:%M:%S} UTC")
     return Part(True, "ok")
 
 

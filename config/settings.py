@@ -37,6 +37,7 @@ HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
 HEADROOM_GATEWAY = gateway_settings(REDIS_URL)
 HEADROOM_RULES = HEADROOM_GATEWAY.rules
+HEADROOM_FOUR_EYES = env.flag("HEADROOM_FOUR_EYES", default=False)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
 HEADROOM_DRAIN_SECONDS = env.integer("HEADROOM_DRAIN_SECONDS", 3, 1, 60)
 HEADROOM_KEEP_DAYS = {

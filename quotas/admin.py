@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from quotas.models import AuditEvent, Endpoint, Limit, LimitName, Outbox, Override, Policy, Revision
+from quotas.models import Approval, AuditEvent, Change, Endpoint, Limit, LimitName, Outbox, Override, Policy, Revision
 from tenants.readonly import ReadOnlyAdmin
 
 
@@ -45,6 +45,19 @@ class RevisionAdmin(ReadOnlyAdmin):
     list_display = ["number", "created", "author", "action", "reason"]
     list_filter = ["action"]
     search_fields = ["author", "reason"]
+
+
+@admin.register(Change)
+class ChangeAdmin(ReadOnlyAdmin):
+    list_display = ["id", "created", "author", "action", "reason", "state", "at", "share"]
+    list_filter = ["state"]
+    search_fields = ["author", "reason"]
+
+
+@admin.register(Approval)
+class ApprovalAdmin(ReadOnlyAdmin):
+    list_display = ["id", "change", "approver", "reason", "at"]
+    list_select_related = ["change"]
 
 
 @admin.register(Outbox)

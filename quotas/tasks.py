@@ -6,6 +6,7 @@ import logging
 
 from celery import shared_task
 
+from quotas.services.changes import changes_apply_due
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
 
@@ -18,6 +19,12 @@ def drain_usage() -> None:
         log.debug("drained: %s", drain_once())
     except DrainError as error:
         log.warning("%s", error)
+
+
+@shared_task(name="quotas.apply_due", soft_time_limit=300, time_limit=360)
+def apply_due_changes() -> None:
+    if count := changes_apply_due():
+        log.info("changes that were due: %s", count)
 
 
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)

@@ -1,3 +1,5 @@
+from quotas.models.change import Approval as Approval
+from quotas.models.change import Change as Change
 from quotas.models.health import Heartbeat as Heartbeat
 from quotas.models.policy import Endpoint as Endpoint
 from quotas.models.policy import Limit as Limit

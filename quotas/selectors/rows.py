@@ -9,13 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from django.db.models import Max, QuerySet
 
-from quotas.models import Endpoint, Limit, LimitName, Override, Policy, Revision
+from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
+from quotas.models.change import State
 from quotas.models.history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
 from quotas.policy import spec
+from quotas.policy.canary import Trial, canaries_of
 from quotas.policy.subject import Subject
 from tenants.models import Tenant, Tier
 
@@ -82,6 +84,7 @@ class Rows:
     policies: list[PolicyRow]
     limits: list[LimitRow]
     overrides: list[OverrideRow]
+    canaries: list[Change]
 
     @classmethod
     def read(cls, tenants: QuerySet[Tenant], policies: QuerySet[Policy], overrides: QuerySet[Override]) -> Rows:
@@ -98,6 +101,7 @@ class Rows:
             policies=[PolicyRow(*row) for row in _policy_rows(policies)],
             limits=[LimitRow(*row) for row in _limit_rows(Limit.objects.filter(policy__in=policies))],
             overrides=[OverrideRow(*row) for row in _override_rows(overrides)],
+            canaries=list(Change.objects.filter(state=State.CANARY).order_by("id")),
         )
 
     def revisions(self) -> set[int]:
@@ -106,18 +110,21 @@ class Rows:
         found |= {revision for limit in self.limits for revision in revisions_in(limit.past)}
         found |= {revision for stored in self.handovers.values() for revision in revisions_in(stored)}
         found |= {override.created_revision for override in self.overrides}
+        found |= {change.start_revision_id for change in self.canaries if change.start_revision_id is not None}
         return found | {o.cancelled_revision for o in self.overrides if o.cancelled_revision is not None}
 
     def configuration(self, clock: Clock, unknown_tenant: str | None) -> spec.Configuration:
+        policies = tuple(self._policies(clock))
         return spec.Configuration(
             revision=self.revision,
             tiers={name: spec.Tier(number, name) for number, name in self.tiers.items()},
             endpoints={e.name: e for number, e in self.endpoints.items() if number not in self.retired},
             tenants={row.name: self._tenant(row, clock) for row in self.tenants},
-            policies=tuple(self._policies(clock)),
+            policies=policies,
             overrides=tuple(o for row in self.overrides if (o := self._override(row, clock))),
             limit_numbers={name: number for number, name in self.limit_names.items()},
             unknown_tenant=unknown_tenant,
+            canaries=tuple(canary for row in self.canaries for canary in canaries_of(_trial(row, clock), policies)),
         )
 
     def _tenant(self, row: TenantRow, clock: Clock) -> spec.Tenant:
@@ -174,6 +181,11 @@ class Rows:
         scope = self.endpoints[row.endpoint_id].name if row.endpoint_id is not None else spec.EVERYWHERE
         multiplier = (row.numerator, row.denominator) if row.numerator and row.denominator else None
         return spec.Override(row.id, row.tenant_name, scope, start_us, end_us, row.limits, multiplier, row.carry)
+
+
+def _trial(change: Change, clock: Clock) -> Trial:
+    since_us = clock(change.start_revision_id or 0)
+    return Trial(change.pk, change.share or 0, change.policies, since_us, cast("spec.Carry", change.carry))
 
 
 def to_us(moment: datetime) -> int:

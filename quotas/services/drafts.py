@@ -17,15 +17,17 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from quotas.algorithms.base import shown
-from quotas.models import Outbox, Revision
+from quotas.models import Change, Outbox, Revision
+from quotas.models.change import holding
 from quotas.models.policy import CARRIES
 from quotas.policy.spec import Carry
 from quotas.services.checks import check_enforceable
 from quotas.services.concerned import Concerned
 from quotas.services.errors import refuse
-from quotas.services.guard import check_cuts, impact_of
+from quotas.services.four_eyes import has_to_wait, note_emergency
+from quotas.services.guard import check_cuts, check_unnoticed, impact_of
 from quotas.services.permits import Permits, Proposal, Waiting
-from quotas.services.snapshots import State, snapshots
+from quotas.services.snapshots import CHANGE, POLICY, State, snapshots, split_key
 from quotas.services.targets import Targets
 from tenants.history import acting
 
@@ -36,13 +38,26 @@ LONGEST_REASON = 500
 LONGEST_AUTHOR = 150
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    is_approved: bool
+    is_unnoticed: bool
+    permits: Permits
+
+    def stops(self, action: str) -> bool:
+        """Whether to propose it is all that may be done."""
+        emergency = self.permits.get("emergency", False)
+        waits = not self.is_approved and has_to_wait(action, emergency=emergency)
+        return waits or self.permits.get("propose", False)
+
+
 @dataclass(slots=True)
 class Draft:
     number: int  # of the revision it will be
     author: str
     reason: str
     carry: Carry  # how live state moves to the limits that this changes
-    permits: Permits
+    rules: Rules
     before: dict[str, State] = field(default_factory=dict)
     revision: Revision | None = None  # once it is written; None if nothing changed
 
@@ -57,14 +72,22 @@ class Draft:
 
 @contextmanager
 def draft(
-    *, action: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+    *,
+    action: str,
+    author: str,
+    reason: str,
+    carry: Carry = "keep",
+    is_approved: bool = False,
+    is_unnoticed: bool = False,
+    **permits: Unpack[Permits],
 ) -> Iterator[Draft]:
+    """`is_approved`: it need not wait for that. `is_unnoticed`: it must not change what is denied."""
     author, reason = said(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     with acting(author=author, action=action), transaction.atomic():
         take_turn()
-        opened = Draft(_next_number(), author, reason, carry, permits)
+        opened = Draft(_next_number(), author, reason, carry, Rules(is_approved, is_unnoticed, permits))
         yield opened
         _write(opened, action)
 
@@ -86,8 +109,9 @@ def _write(opened: Draft, action: str) -> None:
     touched = sorted(key for key, state in opened.before.items() if after[key] != state)
     if not touched:
         return
+    _check_not_held(touched)
     proposal = _proposal(opened, action, touched, after)
-    if opened.permits.get("propose"):
+    if opened.rules.stops(action):
         raise Waiting(proposal)
     opened.revision = Revision.objects.create(
         number=opened.number,
@@ -100,7 +124,20 @@ def _write(opened: Draft, action: str) -> None:
     )
     targets = Targets.of(touched, proposal.before, proposal.after)
     Outbox.objects.create(kind=Outbox.Kind.REVISION, revision=opened.revision, touched=targets.texts())
+    if opened.rules.permits.get("emergency"):
+        note_emergency(action=action, author=opened.author, reason=opened.reason, what=str(opened.revision))
     wake_publisher()
+
+
+def _check_not_held(touched: list[str]) -> None:
+    """A policy that a change is being tried out on is edited by that change alone."""
+    own = [split_key(key)[1] for key in touched if split_key(key)[0] == CHANGE]
+    policies = [key for key in touched if split_key(key)[0] == POLICY]
+    holder = Change.objects.filter(holding(), touched__overlap=policies).exclude(pk__in=own).first()
+    if policies and holder is not None:
+        held = ", ".join(sorted(set(policies) & set(holder.touched)))
+        message = f"{holder} is being tried out on {held} ({holder.state}); promote or drop it first"
+        raise refuse("policy", "in_use", message)
 
 
 def _proposal(opened: Draft, action: str, touched: list[str], every: Mapping[str, State]) -> Proposal:
@@ -108,8 +145,10 @@ def _proposal(opened: Draft, action: str, touched: list[str], every: Mapping[str
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
     concerned = Concerned.load(Targets.of(touched, before, after), before)
     check_enforceable(concerned)
+    if opened.rules.is_unnoticed:
+        check_unnoticed(concerned, before)
     impact = impact_of(concerned, before)
-    force = opened.permits.get("force", False)
+    force = opened.rules.permits.get("force", False)
     check_cuts(impact, force=force)
     return Proposal(action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, force, impact)
 

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from quotas.policy import spec
-from quotas.policy.validate import parse_policy
+from quotas.policy.canary import Trial, canaries_of, policy_of
 from quotas.selectors.rows import to_us
-from quotas.services.snapshots import ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, split_key
+from quotas.services.snapshots import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, split_key
 
 States = Mapping[str, State]
 
 
 def rewound(configuration: spec.Configuration, before: States) -> spec.Configuration:
     """Without history: parameters are since ever what they were."""
+    policies = (
+        *(policy for policy in configuration.policies if key_of(POLICY, policy.name) not in before),
+        *(policy for name, state in _present(before, POLICY) if (policy := policy_of(name, state))),
+    )
     return replace(
         configuration,
-        policies=(
-            *(policy for policy in configuration.policies if key_of(POLICY, policy.name) not in before),
-            *(policy for name, state in _present(before, POLICY) if (policy := policy_of(name, state))),
-        ),
+        policies=policies,
         overrides=(
             *(override for override in configuration.overrides if key_of(OVERRIDE, override.id) not in before),
             *(override_of(int(name), state) for name, state in _present(before, OVERRIDE)),
         ),
         endpoints=_endpoints(configuration, before),
         tenants=_tenants(configuration, before),
+        canaries=(
+            *(canary for canary in configuration.canaries if key_of(CHANGE, canary.change) not in before),
+            *_canaries(policies, before),
+        ),
     )
-
-
-def policy_of(name: str, state: Mapping[str, Any]) -> spec.Policy | None:
-    """None: what was stored then is not valid any more, so nothing is known of it."""
-    limits = [{"name": limit, **_without_candidate(fields)} for limit, fields in state["limits"].items()]
-    parsed = parse_policy({**state, "name": name, "limits": limits})
-    return parsed if isinstance(parsed, spec.Policy) else None
 
 
 def override_of(number: int, state: Mapping[str, Any]) -> spec.Override:
@@ -52,8 +50,11 @@ def _present(before: States, kind: str) -> list[tuple[str, dict[str, Any]]]:
     return [(name, state) for found, name, state in named if found == kind and state is not None]
 
 
-def _without_candidate(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in fields.items() if field != "candidate"}
+def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Canary]:
+    """As they were; their history would not matter."""
+    for name, state in _present(before, CHANGE):
+        if "share" in state:
+            yield from canaries_of(Trial(int(name), state["share"], state["policies"], 0, state["carry"]), live)
 
 
 def _endpoints(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from quotas.models import Override, Policy
+from quotas.models import Change, Override, Policy
+from quotas.models.change import State as ChangeState
 from quotas.policy.endpoints import parse_endpoint
 from quotas.policy.spec import EVERYWHERE
 from quotas.policy.validate import parse_policy
@@ -18,7 +19,8 @@ from quotas.services.errors import accepted
 from quotas.services.finding import find_endpoint, find_tenant
 from quotas.services.overrides import add_override, cancel_override
 from quotas.services.policy_rows import delete_policy, set_candidate, write_policy
-from quotas.services.snapshots import ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, snapshots, split_key
+from quotas.services.snapshots import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, snapshots, split_key
+from quotas.services.trials import end_change, remember_canary, resume_change
 from tenants.models import Tenant
 
 
@@ -38,6 +40,8 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
     for name, state in endpoints.items():
         if state is None:
             retire_endpoint(opened, find_endpoint(name))
+    for name, state in _of_kind(wanted, CHANGE):
+        _restore_change(opened, int(name), state)
 
 
 def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, State]]:
@@ -80,6 +84,17 @@ def _restore_tenant(opened: Draft, name: str, state: State) -> None:
     if state is not None:
         opened.touch(key_of(TENANT, name))
         Tenant.objects.filter(name=name).update(label=state["label"], timezone=state["timezone"])
+
+
+def _restore_change(opened: Draft, number: int, state: State) -> None:
+    """A trial that did not run then ends; one that did goes on."""
+    row = Change.objects.get(pk=number)
+    if row.state == ChangeState.CANARY:
+        remember_canary(opened, row)
+    if state is None:
+        end_change(opened, row, ChangeState.DROPPED)
+    else:
+        resume_change(opened, row, state)
 
 
 def _restore_override(opened: Draft, number: int, state: State) -> None:

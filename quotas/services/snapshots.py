@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from quotas.models import Endpoint, Limit, Override, Policy
+from quotas.models import Change, Endpoint, Limit, Override, Policy
+from quotas.models.change import State as ChangeState
+from quotas.models.change import holding
 from tenants.models import Tenant, Tier
 
 State = dict[str, Any] | None  # None: it is not there
 
-TIER, TENANT, ENDPOINT, POLICY, OVERRIDE = "tier", "tenant", "endpoint", "policy", "override"
+TIER, TENANT, ENDPOINT, POLICY, OVERRIDE, CHANGE = "tier", "tenant", "endpoint", "policy", "override", "change"
 
 
 def key_of(kind: str, name: object) -> str:
@@ -101,10 +103,22 @@ def override_state(row: Override) -> dict[str, Any]:
     }
 
 
+def _changes(names: Collection[str]) -> dict[str, State]:
+    """Only what is enforced of them, or judged: one that is over is not there."""
+    return {str(row.pk): change_state(row) for row in Change.objects.filter(holding(), pk__in=names)}
+
+
+def change_state(row: Change) -> dict[str, Any]:
+    if row.state != ChangeState.CANARY:
+        return {"state": row.state}
+    return {"state": row.state, "share": row.share, "tiers": row.tiers, "carry": row.carry, "policies": row.policies}
+
+
 _READERS: dict[str, Callable[[Collection[str]], dict[str, State]]] = {
     TIER: _tiers,
     TENANT: _tenants,
     ENDPOINT: _endpoints,
     POLICY: _policies,
     OVERRIDE: _overrides,
+    CHANGE: _changes,
 }

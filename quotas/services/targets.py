@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from quotas.services.snapshots import ENDPOINT, OVERRIDE, POLICY, TENANT, TIER, State, key_of, split_key
+from quotas.services.snapshots import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, TIER, State, key_of, split_key
 
 # Past this many names, reading everything is quicker for the publisher than reading them one by one.
 MOST_NAMES = 5_000
@@ -42,6 +42,8 @@ def _targets(key: str, state: State) -> list[tuple[str, str]]:
         return [(ENDPOINT, "")]
     if state is None:
         return []
+    if kind == CHANGE:
+        return [(TIER, tier) for tier in state.get("tiers", ())]
     if kind == OVERRIDE or state["tenant"]:
         return [(TENANT, state["tenant"])]
     return [(TIER, state["tier"])] if kind == POLICY and state["tier"] else [(ENDPOINT, "")]

@@ -8,8 +8,11 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.utils import timezone
 
 from config import health
+from quotas.models import Change
+from quotas.models.change import State
 from quotas.models.health import Heartbeat, beat
 from tests.valkeys import SpareValkey
 
@@ -44,8 +47,19 @@ def test_all_well_is_200_with_every_part(client: Client) -> None:
             "publisher": "ok",
             "worker": "ok",
             "beat": "ok",
+            "schedule": "ok",
         },
     )
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_change_that_nobody_applies_is_503_with_when_it_was_due(client: Client) -> None:
+    due = timezone.now() - timedelta(seconds=30)
+    about = {"action": "policy_update", "author": "ann", "reason": "because", "touched": ["policy:pro-all"]}
+    change = Change.objects.create(**about, before={}, after={}, state=State.SCHEDULED, at=due)
+    status, body = ask(client)
+    assert status == 503
+    assert body["reason"] == f"schedule: {change} was due at {due:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @pytest.mark.usefixtures("all_alive")

@@ -10,7 +10,9 @@ from django.db import models
 from django.utils import timezone
 
 from quotas.models import (
+    Approval,
     AuditEvent,
+    Change,
     DrainState,
     Endpoint,
     GapRecord,
@@ -66,6 +68,11 @@ def make_rows() -> dict[str, models.Model]:
         author="ann",
         created_revision=rows["revision"],
     )
+    rows["change"] = Change.objects.create(
+        action="limit_set", author="ann", reason="too much", touched=["policy:pro-get"], before={}, after={}
+    )
+    rows["approval"] = Approval.objects.create(change=rows["change"], approver="bob", reason="I agree")
+    rows["approval2"] = Approval.objects.create(change=rows["change"], approver="carol", reason="so do I")
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
     return rows
 

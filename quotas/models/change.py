@@ -1,0 +1,135 @@
+"""Changes that are not written yet: proposed, approved, tried out, scheduled; then promoted or dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from quotas.models.policy import CARRIES
+from quotas.models.revision import Revision
+from quotas.policy.spec import CANARY_PARTS
+from tenants.constraints import json_is, one_of
+from tenants.history import tracked
+
+
+class State(models.TextChoices):
+    PENDING = "pending"
+    SHADOW = "shadow"  # its limits are judged beside the live ones, and deny nobody
+    SCHEDULED = "scheduled"
+    CANARY = "canary"  # a share of the tenants has it
+    BLOCKED = "blocked"  # it was due, and could not be written as it was accepted
+    PROMOTED = "promoted"
+    DROPPED = "dropped"
+
+
+ENDED = (State.PROMOTED, State.DROPPED)
+
+
+@tracked()
+class Change(models.Model):
+    """What a revision would say, before it is one. What it does never changes; how far it has come does."""
+
+    action = models.CharField(max_length=40, help_text="the service function: policy_update")
+    author = models.CharField(max_length=150)
+    reason = models.CharField(max_length=500)
+    carry = models.CharField(max_length=12, default="keep")
+    touched = ArrayField(models.CharField(max_length=140))
+    before = models.JSONField(help_text="touched object → its state when this was filed")
+    after = models.JSONField()
+    impact = models.JSONField(default=dict, blank=True, help_text="whom it hurts, as last judged")
+    state = models.CharField(max_length=10, choices=State.choices, default=State.PENDING)
+    at = models.DateTimeField(null=True, blank=True, help_text="when it is due")
+    share = models.IntegerField(null=True, blank=True, help_text="of the tenants that have it, in thousandths")
+    force = models.BooleanField(default=False, help_text="the cuts in `impact` were accepted")
+    grandfather = ArrayField(
+        models.CharField(max_length=63), default=list, blank=True, help_text="tenants to leave as they are; *: all hurt"
+    )
+    staged = models.JSONField(null=True, blank=True, help_text="policy → its state while this stands in its shadow")
+    starter = models.CharField(max_length=150, blank=True, default="", help_text="who started its present state")
+    emergency = models.BooleanField(default=False, help_text="it waits for no approver")
+    end_author = models.CharField(max_length=150, blank=True, default="", help_text="who promoted or dropped it")
+    end_reason = models.CharField(max_length=500, blank=True, default="")
+    problem = models.TextField(blank=True, default="", help_text="why it is blocked")
+    created = models.DateTimeField(db_default=Now(), editable=False)
+    start_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    end_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            GinIndex(fields=["touched"], name="change_touched"),
+            models.Index(fields=["at"], condition=Q(state="scheduled"), name="change_due"),
+            models.Index(fields=["id"], condition=Q(state="canary"), name="change_canary"),
+        ]
+        constraints = [
+            one_of("state", tuple(State.values), "change_state"),
+            one_of("carry", CARRIES, "change_carry"),
+            models.CheckConstraint(condition=~Q(author="") & ~Q(reason=""), name="change_author_and_reason"),
+            models.CheckConstraint(condition=Q(touched__len__gt=0), name="change_touches_something"),
+            json_is("before", "object", "change_before"),
+            json_is("after", "object", "change_after"),
+            json_is("staged", "object", "change_staged"),
+            models.CheckConstraint(
+                condition=~Q(state__in=["promoted", "dropped"]) | ~Q(end_author="") & ~Q(end_reason=""),
+                name="change_end_author_and_reason",
+            ),
+            models.CheckConstraint(condition=~Q(state="scheduled") | Q(at__isnull=False), name="change_scheduled_at"),
+            models.CheckConstraint(
+                condition=Q(share=None) | Q(share__gt=0, share__lt=CANARY_PARTS), name="change_share_range"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="canary") | Q(share__isnull=False, start_revision__isnull=False),
+                name="change_canary_share",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"change {self.pk}"
+
+    @property
+    def policies(self) -> dict[str, Any]:
+        """What becomes of them, by name; None: they go."""
+        prefix = "policy:"
+        return {key.removeprefix(prefix): state for key, state in self.after.items() if key.startswith(prefix)}
+
+    @property
+    def tiers(self) -> list[str]:
+        """Those with such policies."""
+        states = (side[f"policy:{name}"] for name in self.policies for side in (self.before, self.after))
+        return sorted({state["tier"] for state in states if state and state["tier"]})
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED
+
+
+@tracked()
+class Approval(models.Model):
+    """Somebody other than the author has read the change and says yes."""
+
+    change = models.ForeignKey(Change, on_delete=models.PROTECT, related_name="approvals")
+    approver = models.CharField(max_length=150)
+    reason = models.CharField(max_length=500)
+    at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["change", "approver"], name="approval_once"),
+            models.CheckConstraint(condition=~Q(approver="") & ~Q(reason=""), name="approval_approver_and_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.approver} on {self.change}"
+
+
+def holding() -> Q:
+    """Those whose policies nobody else may edit meanwhile, because something of them stands there already."""
+    return Q(state__in=[State.SHADOW, State.CANARY]) | Q(
+        state__in=[State.SCHEDULED, State.BLOCKED], staged__isnull=False
+    )
