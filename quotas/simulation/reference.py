@@ -68,7 +68,8 @@ class ReferenceLimiter:
 
     def refund(self, plan: Plan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
         """How many limits gave it back; 0 when it is too late, was done before, or the plan has changed."""
-        once = (receipt.given_us, receipt.tats, request.tenant, *sorted(request.subject.items()))
+        records = (group.key(request.tenant, request.subject) for group in plan.groups)
+        once = (receipt.given_us, receipt.tats, request.cost, *records)
         if receipt.plan != plan or receipt.given_us > now_us or once in self._refunded:
             return 0
         self._refunded.add(once)
