@@ -7,6 +7,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from quotas.algorithms.bucket import TokenBucket
+from quotas.algorithms.concurrency import Concurrency
 from quotas.algorithms.sliding import SlidingLog
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import FixedWindow
@@ -127,3 +128,10 @@ def test_a_record_that_cannot_be_read_begins_anew(world: World, junk: bytes) -> 
     assert world.check().remaining == 8
     world.client.set(key, world.client.get(key)[:-1])  # type: ignore[index]
     assert world.check(rows=True).remaining == 8
+
+
+def test_holders_beside_a_moved_log_are_left_alone(world: World) -> None:
+    slots = Limit("a-slots", Concurrency(2, 250_000), WHOLE)
+    world.limit_by(slots, Limit("b-log", SlidingLog(9, 250_000), WHOLE, mode="shadow"))
+    world.check(holder="h1")
+    assert world.check(NOW_US - 61 * SECOND_US, holder="h2").allowed

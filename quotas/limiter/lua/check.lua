@@ -151,7 +151,7 @@ local function was_charged(limit) return limit.charged end
 local function keep_moved(group, state, out)
   if not state.moved then return end
   for _, limit in ipairs(group.l) do
-    if state.moved[limit.o] and not limit.charged then
+    if limit.kernel.ring and state.moved[limit.o] and not limit.charged then
       for k = limit.o, limit.o + limit.kernel.width - 1 do out[k] = state[k] end
     end
   end

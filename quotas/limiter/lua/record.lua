@@ -136,7 +136,8 @@ end
 function record.mend_rings(group, key, state, is_written)
   if not state.moved then return end
   for _, limit in ipairs(group.l) do
-    if state.moved[limit.o] and not (is_written and is_written(limit)) then
+    -- Holders have no numbers: their offset is also the next limit's.
+    if limit.kernel.ring and state.moved[limit.o] and not (is_written and is_written(limit)) then
       limit.kernel.mend(limit, state, limit.o, H.keys.ring(key, limit), group.ttl)
     end
   end
