@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from api.gateway.asgi import App, Receive, Scope, Send, request_of, respond
+from api.gateway.asgi import App, Receive, Scope, Send, header_of, respond
 from api.gateway.authz import answer_of, original
 from api.gateway.checks import Checks
-from api.gateway.guard import Guard, Rules, Verdict, refusal
+from api.gateway.guard import Guard, Rules, Verdict, key_text, refusal
 from api.gateway.problems import Problem
 from quotas.limiter import AsyncLimiter
 
 LONGEST_BODY: Final = 1_048_576
-JSON: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+JSON: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -62,8 +63,8 @@ class Gateway:
             await _refuse(send, _only_post())
             return
         body = await read_body(receive)
-        request = request_of(scope)
-        found = await self.limiter.converse(lambda core: self._checks.check(core, request, body))
+        token = key_text(partial(header_of, scope))
+        found = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
         await _answer(send, found)
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,8 +72,8 @@ class Gateway:
             await _refuse(send, _only_post())
             return
         body = await read_body(receive)
-        request = request_of(scope)
-        found = await self.limiter.converse(lambda core: self._checks.release(core, request, body))
+        token = key_text(partial(header_of, scope))
+        found = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
         await _answer(send, found)
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,8 +117,10 @@ async def read_body(receive: Receive) -> bytes | None:
 async def _answer(send: Send, found: bytes | Problem) -> None:
     if isinstance(found, Problem):
         await _refuse(send, found)
-    else:
-        await respond(send, HTTPStatus.OK, JSON, found)
+        return
+    fields = [*JSON, (b"content-length", b"%d" % len(found))]
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
+    await send({"type": "http.response.body", "body": found})
 
 
 async def _refuse(send: Send, problem: Problem) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.gateway.guard import UNREGISTERED, Guard, Request, key_text
+from api.gateway.guard import UNREGISTERED, Guard
 from api.gateway.paths import LONGEST_PATH, target_path
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
@@ -57,9 +57,9 @@ class Checks:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    def check(self, core: Core, request: Request, raw: bytes | None) -> Conversation[bytes | Problem]:
+    def check(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
-            credential = yield from self._credential(core, request)
+            credential = yield from self._credential(core, token)
             if isinstance(credential, Problem):
                 return credential
             body = read(raw)
@@ -74,9 +74,9 @@ class Checks:
         answers = yield from self._answers(core, questions)
         return _encode(answers[0] if body.checks is None else {"decisions": answers})
 
-    def release(self, core: Core, request: Request, raw: bytes | None) -> Conversation[bytes | Problem]:
+    def release(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
-            credential = yield from self._credential(core, request)
+            credential = yield from self._credential(core, token)
             if isinstance(credential, Problem):
                 return credential
             body = read(raw)
@@ -93,11 +93,10 @@ class Checks:
             return question
         return _encode({"released": (yield from _released(core, question))})
 
-    def _credential(self, core: Core, request: Request) -> Conversation[Credential | Problem]:
-        text = key_text(request)
-        if not text:
+    def _credential(self, core: Core, token: str) -> Conversation[Credential | Problem]:
+        if not token:
             return unauthorised("The request has no token; send one as Authorization: Bearer hr_….")
-        credential = yield from self._guard.directory.credential(core, text)
+        credential = yield from self._guard.directory.credential(core, token)
         if credential is None:
             return unauthorised("The token is unknown or revoked; send a valid one.")
         if SCOPE not in credential.scopes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
@@ -140,9 +140,11 @@ class AsyncLimiter:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
 
-    async def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
+    def converse(
+        self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None
+    ) -> Coroutine[Any, Any, T]:
         """A conversation of the caller's own, such as a look-up and the check that follows from it."""
-        return await self._run(talk(self._core), budget_ms)
+        return self._run(talk(self._core), budget_ms)
 
     async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)

@@ -1,0 +1,195 @@
+"""Enforcement over HTTP: the gateway against a bare application on the same server and core; what a middleware adds.
+
+Servers run on one core; Valkey and the client share another. Contestants take turns, so that a busy moment of the
+machine meets all of them; the figures are medians over the rounds of ratios within a round. Requests/s are those of a
+second of the server's own processor time: the same as on the clock where it has its core for itself, and still true
+where it does not.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import psutil
+import redis.asyncio
+import uvloop
+
+from benchmarks.report import Row
+from benchmarks.web.apps import SERVER_CORE
+from benchmarks.web.client import CONNECTIONS, Measured, as_fast_as_it_goes, at_a_rate, connect, request
+from config.places import ROOT
+from quotas.limiter import keys
+from tests.gateway.world import ACME, MACHINE, publish_world
+from tests.limiter.world import limit
+from tests.valkeys import SpareValkey, free_port
+
+ROUNDS = 7
+SECONDS = 1.5  # of one contestant in one round
+CALM_SECONDS = 3.0
+ALONE = 400  # requests one after another, in one round
+PLENTY = 1_000_000_000
+CLIENT_CORE = 1
+START_SECONDS = 30.0
+
+HELLO = request("GET", "/")
+GUARDED = request("GET", "/v1/rides/7", x_api_key=ACME)
+CHECK = request(
+    "POST",
+    "/v1/check",
+    b'{"tenant":"acme","endpoint":"rides:get","subject":{"key":"k_81f","ip":"203.0.113.9"}}',
+    authorization=f"Bearer {MACHINE}",
+)
+
+
+def run() -> list[Row]:
+    with ExitStack() as stack:
+        before = os.sched_getaffinity(0)
+        stack.callback(os.sched_setaffinity, 0, before)
+        url = stack.enter_context(store(before))
+        bare, gateway, guarded = (stack.enter_context(server(name, url)) for name in ("hello", "gateway", "guarded"))
+        os.sched_setaffinity(0, {CLIENT_CORE} & before or before)
+        throughput, peak = measure_throughput(bare, gateway)
+        return [*throughput, measure_calm(gateway, peak), *measure_middleware(bare, guarded, url)]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    port: int
+    process: psutil.Process
+
+    def processor_s(self) -> float:
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
+@contextmanager
+def store(cores: set[int]) -> Iterator[str]:
+    """Two limits, on the key and on the tenant; nobody is ever denied."""
+    with tempfile.TemporaryDirectory(prefix="hr-bench-") as folder, SpareValkey(Path(folder) / "valkey") as valkey:
+        os.sched_setaffinity(valkey.pid, {CLIENT_CORE} & cores or cores)
+        with valkey.client() as client:
+            publish_world(
+                client,
+                limit("burst", "token_bucket", "key", rate=1_000_000, per="1s", burst=1_000_000),
+                limit("daily", "fixed_window", limit=PLENTY, window="1d"),
+            )
+        yield valkey.url
+
+
+@contextmanager
+def server(name: str, url: str) -> Iterator[Server]:
+    port = free_port()
+    environment = {**os.environ, "REDIS_URL": url, "HEADROOM_BUDGET_MS": "10000", "HEADROOM_FAIL": "closed"}
+    command = [sys.executable, "-m", "benchmarks.web.apps", name, str(port)]
+    process = subprocess.Popen(command, env=environment, cwd=ROOT)
+    try:
+        wait_for(port, process)
+        yield Server(port, psutil.Process(process.pid))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise SystemExit("headroom: a server to measure did not start; its lines above say why.")
+
+
+def on_loop(work: Awaitable[Measured]) -> Measured:
+    async def wait() -> Measured:
+        return await work
+
+    return uvloop.run(wait())
+
+
+def measure_throughput(bare: Server, gateway: Server) -> tuple[list[Row], float]:
+    ratios, ours, clocked = [], [], []
+    for _ in range(ROUNDS + 1):
+        other, _ = served_per_s(bare, CHECK)
+        own, measured = served_per_s(gateway, CHECK)
+        ratios.append(own / other)
+        ours.append(own)
+        clocked.append(measured.rate)
+    # The first round dials and fills caches.
+    name = f"POST /v1/check requests/s over {CONNECTIONS} connections, against a bare application on the same server"
+    rows = [
+        Row(name, median(ratios[1:]), "×", must=0.4, aim=0.5, more_is_better=True),
+        Row(f"POST /v1/check on one core with {CONNECTIONS} connections", median(ours[1:]), "/s"),
+    ]
+    return rows, median(clocked[1:])
+
+
+def served_per_s(server: Server, sent: bytes) -> tuple[float, Measured]:
+    before = server.processor_s()
+    measured = on_loop(as_fast_as_it_goes(server.port, sent, SECONDS))
+    return len(measured.latencies_s) / (server.processor_s() - before), measured
+
+
+def measure_calm(gateway: Server, peak: float) -> Row:
+    rounds = [on_loop(at_a_rate(gateway.port, CHECK, peak / 2, CALM_SECONDS)) for _ in range(ROUNDS)]
+    spread = median(calm.quantile(0.99) / calm.quantile(0.5) for calm in rounds)
+    return Row("POST /v1/check at half of its peak: p99 against p50", spread, "×", must=3, aim=2)
+
+
+def measure_middleware(bare: Server, guarded: Server, url: str) -> list[Row]:
+    added, trips = [], []
+    for _ in range(ROUNDS + 1):
+        without = on_loop(one_after_another(bare.port, HELLO)).quantile(0.5)
+        added.append(on_loop(one_after_another(guarded.port, GUARDED)).quantile(0.5) - without)
+        trips.append(on_loop(round_trips(url)).quantile(0.5))
+    ratio = median(more / trip for more, trip in zip(added[1:], trips[1:], strict=True))
+    return [
+        Row("added latency of the ASGI middleware, against one Redis round trip", ratio, "×", must=1.5, aim=1),
+        Row("added latency of the ASGI middleware", median(added[1:]) * 1e6, "µs"),
+    ]
+
+
+async def one_after_another(port: int, sent: bytes) -> Measured:
+    (connection,) = await connect(port, sent, 1)
+    measured = Measured(1.0)
+    for _ in range(ALONE):
+        start = time.perf_counter()
+        await connection.ask()
+        measured.latencies_s.append(time.perf_counter() - start)
+    connection.close()
+    return measured
+
+
+async def round_trips(url: str) -> Measured:
+    """The same check by hand: redis-py on an event loop, on the core of the servers."""
+    client_cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {SERVER_CORE})
+    measured = Measured(1.0)
+    words = ("FCALL", "hr_check", 1, keys.tenant_prefix("acme"), "acme", "rides:get", "*", "ALL", "key", "k", "ip", "i")
+    try:
+        async with redis.asyncio.Redis.from_url(url) as client:
+            for _ in range(ALONE):
+                start = time.perf_counter()
+                await client.execute_command(*words)
+                measured.latencies_s.append(time.perf_counter() - start)
+    finally:
+        os.sched_setaffinity(0, client_cores)
+    return measured
+
+
+if __name__ == "__main__":
+    from benchmarks.report import show
+
+    print(show(run()))

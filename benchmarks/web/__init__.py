@@ -1,0 +1,1 @@
+"""What measuring over HTTP needs: servers on one core, and a client that costs little."""

@@ -1,0 +1,54 @@
+"""The applications that are served, each by its name: `python -m benchmarks.web.apps NAME PORT`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from api.gateway.app import Gateway
+from api.gateway.asgi import App, QuotaMiddleware, Receive, Scope, Send
+from api.gateway.environment import GatewaySettings
+
+SERVER_CORE = 0
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    fields = [(b"content-type", b"text/plain"), (b"content-length", b"13")]
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
+    await send({"type": "http.response.body", "body": b"Hello, world!"})
+
+
+def gateway() -> App:
+    settings = GatewaySettings.read(os.environ)
+    return Gateway(settings.limiter(), settings.rules)
+
+
+def guarded_hello() -> App:
+    settings = GatewaySettings.read(os.environ)
+    return QuotaMiddleware(hello, limiter=settings.limiter(), rules=settings.rules)
+
+
+APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "gateway": gateway, "guarded": guarded_hello}
+
+
+def main(name: str, port: str) -> None:
+    os.sched_setaffinity(0, {SERVER_CORE})
+    uvicorn.run(
+        APPS[name](),
+        port=int(port),
+        loop="uvloop",
+        http="httptools",
+        lifespan="off",
+        access_log=False,
+        proxy_headers=False,
+        log_level="warning",
+        server_header=False,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

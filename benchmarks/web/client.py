@@ -1,0 +1,124 @@
+"""An HTTP client that only measures: it sends the same bytes again and again and reads lengths, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+CONNECTIONS = 64
+OK = b"HTTP/1.1 200"
+LENGTH = b"content-length: "
+
+
+@dataclass(slots=True)
+class Measured:
+    seconds: float
+    latencies_s: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return len(self.latencies_s) / self.seconds
+
+    def quantile(self, share: float) -> float:
+        ordered = sorted(self.latencies_s)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self._loop = asyncio.get_running_loop()
+        self._pending = b""
+        self._answer: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment] # uvloop's are of a class of their own
+
+    def ask(self) -> asyncio.Future[None]:
+        self._answer = self._loop.create_future()
+        self._transport.write(self._request)
+        return self._answer
+
+    def data_received(self, data: bytes) -> None:
+        data = self._pending + data if self._pending else data
+        if not _is_whole(data):
+            self._pending = data
+            return
+        self._pending = b""
+        if self._answer is None or self._answer.done():
+            return
+        if data.startswith(OK):
+            self._answer.set_result(None)
+        else:
+            self._answer.set_exception(RuntimeError(f"the server answered {data[:200]!r}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(RuntimeError("the server hung up"))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def _is_whole(data: bytes) -> bool:
+    head = data.find(b"\r\n\r\n")
+    at = data.find(LENGTH)
+    return head >= 0 and at >= 0 and len(data) >= head + 4 + int(data[at + len(LENGTH) : data.index(b"\r", at)])
+
+
+def request(method: str, path: str, body: bytes = b"", **fields: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "host: bench", *(f"{k.replace('_', '-')}: {v}" for k, v in fields.items())]
+    if body:
+        lines += ["content-type: application/json", f"content-length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def connect(port: int, sent: bytes, count: int) -> list[Connection]:
+    loop = asyncio.get_running_loop()
+    made = [await loop.create_connection(lambda: Connection(sent), "127.0.0.1", port) for _ in range(count)]
+    return [connection for _, connection in made]
+
+
+async def as_fast_as_it_goes(port: int, sent: bytes, seconds: float, connections: int = CONNECTIONS) -> Measured:
+    """Each connection asks again as soon as it is answered."""
+    measured = Measured(seconds)
+    opened = await connect(port, sent, connections)
+    end = time.perf_counter() + seconds
+
+    async def keep_asking(connection: Connection) -> None:
+        while (start := time.perf_counter()) < end:
+            await connection.ask()
+            measured.latencies_s.append(time.perf_counter() - start)
+        connection.close()
+
+    await asyncio.gather(*(keep_asking(connection) for connection in opened))
+    return measured
+
+
+async def at_a_rate(port: int, sent: bytes, rate: float, seconds: float) -> Measured:
+    """Evenly spaced, whatever the answers do. A latency counts from when the request was due, not from when a
+    connection was free for it."""
+    measured = Measured(seconds)
+    free = asyncio.Queue[Connection]()
+    opened = await connect(port, sent, CONNECTIONS)
+    for connection in opened:
+        free.put_nowait(connection)
+
+    async def ask(due: float) -> None:
+        connection = await free.get()
+        await connection.ask()
+        measured.latencies_s.append(time.perf_counter() - due)
+        free.put_nowait(connection)
+
+    start = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number in range(int(rate * seconds)):
+            due = start + number / rate
+            if (early := due - time.perf_counter()) > 0:
+                await asyncio.sleep(early)
+            group.create_task(ask(due))
+    for connection in opened:
+        connection.close()
+    return measured
