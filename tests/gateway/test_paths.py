@@ -124,11 +124,12 @@ EIGHT_KILOBYTES = {
 
 
 @pytest.mark.parametrize("path", EIGHT_KILOBYTES.values(), ids=EIGHT_KILOBYTES)
-def test_eight_kilobytes_are_matched_within_a_millisecond(path: str) -> None:
+def test_a_long_path_costs_no_more_than_its_length(path: str) -> None:
+    """Eight times the length may cost eight times the work and some slack; 64 times would be a weapon."""
     assert len(path) <= 8_192
+    assert best_ms(lambda: find_anew(path)) <= 32 * best_ms(lambda: find_anew(path[: len(path) // 8]))
 
-    def find_anew() -> None:
-        unquoted.cache_clear()
-        FINDER.find("GET", path, USUAL)
 
-    assert best_ms(find_anew) <= 1.0
+def find_anew(path: str) -> None:
+    unquoted.cache_clear()
+    FINDER.find("GET", path, USUAL)

@@ -18,8 +18,8 @@ from tests.services.world import FORCED, GET, PAY, SAID, bucket, make_world, new
 pytestmark = pytest.mark.django_db
 
 # Whole or part, whatever there is: revision, tiers, endpoints, names, tenants, handovers, policies, limits,
-# overrides and the times of revisions.
-QUERIES = 10
+# overrides, changes that are tried out, and the times of revisions.
+QUERIES = 11
 SAVEPOINTS = 2
 
 
