@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 
 from django.db import transaction
+from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,10 +20,11 @@ from api import idempotency, preconditions
 from api.actors import author_of
 from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.models import Revision
+from quotas.services.changes import change_file
 from quotas.services.drafts import LONGEST_REASON, take_turn
 from quotas.services.effects import Effect, effect_of
 from quotas.services.guard import Impact, revision_impact
-from quotas.services.permits import Waiting
+from quotas.services.permits import Proposal, Waiting
 
 T = TypeVar("T")
 Shown = Mapping[str, Any]
@@ -78,8 +80,11 @@ class Change(Generic[T]):
     act: Callable[[], T]
     show: Callable[[T], Shown]
     present: Callable[[], Shown] | None = None  # the thing as it is now, for If-Match
-    describe: Callable[[T], Effect] | None = None  # what it does, where there is no revision to say it
-    rehearse: Callable[[], T] | None = None  # instead of `act` in a dry run, where that would reach Redis
+    has_revision: bool = True  # what has none waits for no lock
+    # For dry runs, where the revision does not say it all:
+    describe: Callable[[T], Effect] | None = None
+    judge: Callable[[], Impact] | None = None  # whom it hurts in the end
+    rehearse: Callable[[], T] | None = None  # instead of `act`, where that would reach Redis
 
 
 def said(request: Request, fields: Fields) -> Said:
@@ -104,21 +109,40 @@ def created(
 ) -> Response:
     is_dry = query(ChangeQuery, request)["dry_run"]
     key = idempotency.key_of(request)
-    with transaction.atomic():
-        claim = idempotency.claim(request, key) if key and not is_dry else None
-        if isinstance(claim, Response):
-            return claim
-        answer = _carry_out(request, change, is_dry, where)
-        if claim:
-            claim.keep(answer, secrets)
-        return answer
+    return _settled(request, None if is_dry else key, lambda: _carry_out(request, change, is_dry, where), secrets)
 
 
 def changed(request: Request, change: Change[T], asked: Fields | None = None) -> Response:
     """`asked`: the query, if the view has read it."""
     is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
+    return _settled(request, None, lambda: _carry_out(request, change, is_dry))
+
+
+def _settled(
+    request: Request, key: str | None, attempt: Callable[[], Response], secrets: Collection[str] = ()
+) -> Response:
+    """What has to wait, or was only proposed, is filed once nothing of the attempt is left."""
+    try:
+        return _once(request, key, attempt, secrets)
+    except Waiting as waiting:
+        proposal = waiting.proposal
+    return _once(request, key, lambda: _filed(proposal), secrets)
+
+
+def _once(request: Request, key: str | None, attempt: Callable[[], Response], secrets: Collection[str]) -> Response:
     with transaction.atomic():
-        return _carry_out(request, change, is_dry)
+        claim = idempotency.claim(request, key) if key else None
+        if isinstance(claim, Response):
+            return claim
+        answer = attempt()
+        if claim:
+            claim.keep(answer, secrets)
+        return answer
+
+
+def _filed(proposal: Proposal) -> Response:
+    row = change_file(proposal)
+    return Response({"change": row.pk}, status=202, headers={"Location": reverse("v1:change", args=[row.pk])})
 
 
 def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callable[[T], str] | None = None) -> Response:
@@ -140,20 +164,20 @@ def _carry_out(request: Request, change: Change[T], is_dry: bool, where: Callabl
 def _prepare(request: Request, change: Change[Any]) -> int | None:
     """The newest revision, once it is our turn; None for what has no revisions and waits for no lock."""
     is_conditional = change.present is not None and preconditions.is_conditional(request)
-    if change.describe is None or is_conditional:
+    if change.has_revision or is_conditional:
         take_turn()
     if change.present is not None:
         present = change.present()  # 404 if it is not there
         if is_conditional:
             preconditions.check(request, present)
-    if change.describe is not None:
+    if not change.has_revision:
         return None
     return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0
 
 
 def _rehearsed(change: Change[T], before: int | None) -> Response:
     """Does it, looks, and takes it back."""
-    effect, impact = Effect(), Impact()
+    effect, impact = Effect(), change.judge() if change.judge else Impact()
     try:
         result = change.rehearse() if change.rehearse else change.act()
         if change.describe is not None:

@@ -20,7 +20,7 @@ from quotas.services.errors import Refused
 
 PREFIX: Final = "/v1/"
 # Refusals that are not the fault of what was sent, but of what is there.
-CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing"})
+CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
 RETRY_SECONDS: Final = 1
 
 _SENTENCES: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {

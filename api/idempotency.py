@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +25,8 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEPT = timedelta(hours=24)
 LONGEST = 255
+PATTERN = "[!-~]"
+_KEY = re.compile(f"{PATTERN}{{1,{LONGEST}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class Claim:
 
 def key_of(request: Request) -> str | None:
     key = request.headers.get(HEADER)
-    if key is not None and not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        message = f"{HEADER} must be 1 to {LONGEST} printable ASCII characters, such as a UUID"
+    if key is not None and not _KEY.fullmatch(key):
+        message = f"{HEADER} must be 1 to {LONGEST} visible ASCII characters, such as a UUID"
         raise ValidationError({HEADER: [message]}, "idempotency-key")
     return key
 

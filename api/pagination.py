@@ -60,7 +60,7 @@ def listed(
 
 
 def narrowed(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> QuerySet[Row]:
-    wanted = {lookup: asked[name] for name, lookup in kind.lookups.items() if name in asked}
+    wanted = {lookup: _sought(lookup, asked[name]) for name, lookup in kind.lookups.items() if name in asked}
     wanted |= {f"{column}__isnull": not asked[name] for name, column in kind.presence.items() if name in asked}
     rows = rows.filter(**wanted)
     if text := asked.get("search"):
@@ -69,6 +69,10 @@ def narrowed(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> Query
             found |= Q(**{f"{column}__icontains": text})
         rows = rows.filter(found)
     return rows
+
+
+def _sought(lookup: str, value: Any) -> Any:
+    return [value] if lookup.endswith("__contains") else value
 
 
 def page_of(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> Page[Row]:

@@ -70,6 +70,7 @@ class ApiKeyList(APIView):
         change = Change(
             lambda: api_key_issue(**fields, **who),
             lambda issued: {**_key(request, issued.row.key_id), "key": str(issued.text)},
+            has_revision=False,
             describe=lambda issued: _effect(issued.row, ObjectDiff("api_key:new", "create", _issued(issued))),
         )
         return created(
@@ -97,6 +98,7 @@ class ApiKeyRevoke(APIView):
             lambda: api_key_revoke(key_id=key_id, **who),
             present,
             present,
+            has_revision=False,
             describe=lambda row: _effect(row, _revoked(row, was=before)),
         )
         return changed(request, change)

@@ -55,6 +55,7 @@ class BypassList(APIView):
         change = Change(
             lambda: bypass_set(**fields, **who),
             _shown,
+            has_revision=False,
             describe=lambda switch: _effect(switch, "create"),
             rehearse=lambda: bypass_plan(**fields, **who),
         )
@@ -71,6 +72,7 @@ class BypassDetail(APIView):
         change = Change(
             lambda: bypass_clear(scope=cast("Scope", scope), name=name, **who),
             _shown,
+            has_revision=False,
             describe=lambda switch: _effect(switch, "delete"),
             rehearse=lambda: _switch(about),
         )

@@ -44,6 +44,7 @@ class TenantReset(APIView):
             lambda: counter_reset(limiter=limiter(), **asked, **who),
             lambda count: {"count": count},
             lambda: tenant_shown(request, name),
+            has_revision=False,
             describe=lambda _: _effect(name, fields["endpoint"], fields["limit"]),
             rehearse=lambda: 0,
         )

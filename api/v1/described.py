@@ -11,13 +11,14 @@ from drf_spectacular.utils import (
     OpenApiResponse,
     PolymorphicProxySerializer,
     extend_schema,
+    extend_schema_field,
     inline_serializer,
 )
 from rest_framework import serializers
 
-from api.changes import REVISION, ChangeQuery, RemovalQuery
+from api.changes import REVISION, ChangeQuery, Guarded, GuardedRemovalQuery, RemovalQuery
 from api.gateway.problems import CONTENT_TYPE
-from api.idempotency import HEADER, LONGEST
+from api.idempotency import HEADER, LONGEST, PATTERN
 from api.inputs import Query, Strict
 from api.pagination import PageQuery
 
@@ -45,10 +46,15 @@ class ProblemOut(serializers.Serializer[Any]):
     errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
 
 
+@extend_schema_field({"description": "Any JSON; null: it is not there."})
+class AnythingField(serializers.JSONField):
+    pass
+
+
 class FieldDiffOut(serializers.Serializer[Any]):
     path = serializers.CharField()
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
+    before = AnythingField()
+    after = AnythingField()
 
 
 class ObjectDiffOut(serializers.Serializer[Any]):
@@ -63,6 +69,12 @@ class TouchedTenantsOut(serializers.Serializer[Any]):
     is_everyone = serializers.BooleanField()
 
 
+class WaitingOut(serializers.Serializer[Any]):
+    """Filed as a change, at the address that Location has."""
+
+    change = serializers.IntegerField()
+
+
 class CutOut(serializers.Serializer[Any]):
     owner = serializers.CharField(help_text="`tier pro` (its tenants), `tenant acme`, `everyone`")
     endpoint = serializers.CharField()
@@ -72,11 +84,18 @@ class CutOut(serializers.Serializer[Any]):
     percent = serializers.FloatField()
 
 
+class WorstCutOut(serializers.Serializer[Any]):
+    endpoint = serializers.CharField()
+    limit = serializers.CharField()
+    percent = serializers.FloatField(help_text="Of whoever loses most.")
+
+
 class ImpactOut(serializers.Serializer[Any]):
     """Whom it takes more than a tenth from; the lists have the first 100."""
 
     cuts = CutOut(many=True)
     cut_count = serializers.IntegerField()
+    worst = WorstCutOut(many=True)
     hurt = serializers.ListField(child=serializers.CharField(), help_text="Tenants.")
     hurt_count = serializers.IntegerField()
 
@@ -116,7 +135,7 @@ IF_MATCH = OpenApiParameter(
 MAYBE_MATCH = OpenApiParameter("If-Match", str, "header", description="Only if this is still its ETag.")
 IDEMPOTENCY = OpenApiParameter(
     HEADER,
-    {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]+$"},
+    {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": f"^{PATTERN}+$"},
     "header",
     description="The same key with the same request within 24 hours gives the same answer and creates nothing.",
 )
@@ -148,7 +167,8 @@ def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], V
 
 
 def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
-    responses = {201: shape, 200: OpenApiResponse(DryRunOut, "With `dry_run`."), **problems(_CHANGING)}
+    dry = OpenApiResponse(DryRunOut, "With `dry_run`.")
+    responses = {201: shape, 200: dry, **_waiting(request), **problems(_CHANGING)}
     parameters: Parameters = [ChangeQuery, IDEMPOTENCY, REVISION_HEADER, ETAG_HEADER]
     return extend_schema(request=request, parameters=parameters, responses=responses, **more)
 
@@ -157,7 +177,9 @@ def changes(request: type[Strict], shape: Shape, *, needs_match: bool = False, *
     either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
     parameters: Parameters = [ChangeQuery, IF_MATCH if needs_match else MAYBE_MATCH, REVISION_HEADER, ETAG_HEADER]
-    return extend_schema(request=request, parameters=parameters, responses={200: either, **refusals}, **more)
+    return extend_schema(
+        request=request, parameters=parameters, responses={200: either, **_waiting(request), **refusals}, **more
+    )
 
 
 def removes(
@@ -166,10 +188,17 @@ def removes(
     responses = {
         204: OpenApiResponse(description="It is gone."),
         200: OpenApiResponse(DryRunOut, "With `dry_run`."),
+        **_waiting(query),
         **problems((*_CHANGING, 428) if needs_match else _CHANGING),
     }
     parameters: Parameters = [query, *([IF_MATCH] if needs_match else []), REVISION_HEADER]
     return extend_schema(request=None, parameters=parameters, responses=responses, **more)
+
+
+def _waiting(asked: type[Strict | Query]) -> dict[int, OpenApiResponse]:
+    if not issubclass(asked, Guarded | GuardedRemovalQuery):
+        return {}
+    return {202: OpenApiResponse(WaitingOut, "Proposed, or waiting for an approver; nothing has changed.")}
 
 
 def problems(statuses: Iterable[int]) -> dict[Any, OpenApiResponse]:

@@ -91,7 +91,10 @@ class DocumentExport(APIView):
     renderer_classes = [YamlRenderer]
 
     @extend_schema(
-        responses={(200, YAML): OpenApiResponse(str, "The document. Applying it changes nothing."), **problems(READING)}
+        responses={
+            (200, YAML): OpenApiResponse(dict, "The document. Applying it changes nothing."),
+            **problems(READING),
+        }
     )
     def get(self, request: Request) -> Response:
         """Everything that is live. Comments tell what other hands changed since a document was last applied."""

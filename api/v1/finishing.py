@@ -19,5 +19,5 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
 
 def _strict_names(kind: type[Strict]) -> set[str]:
     """As the components are named: NewTenant is read as NewTenantRequest."""
-    found = {f"{kind.__name__}Request", f"Patched{kind.__name__}Request"}
+    found = {f"{kind.__name__}Request"}
     return found.union(*(_strict_names(below) for below in kind.__subclasses__()))

@@ -64,16 +64,14 @@ class RevisionQuery(PageQuery):
     search = search_field("the reason")
 
     orders = {"number": "number"}
-    lookups = {"author": "author", "action": "action"}
+    lookups = {"author": "author", "action": "action", "object": "touched__contains"}
     searched = ("reason",)
 
 
 class RevisionList(APIView):
     @lists(RevisionQuery, RevisionOut)
     def get(self, request: Request) -> Response:
-        rows, name = _rows(), query(RevisionQuery, request).get("object")
-        rows = rows.filter(touched__contains=[name]) if name else rows
-        return listed(request, RevisionQuery, rows, RevisionOut)
+        return listed(request, RevisionQuery, _rows(), RevisionOut)
 
 
 class RevisionDetail(APIView):

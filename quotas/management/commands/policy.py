@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from quotas.policy import schema
 from quotas.policy.document import Document, read_document
+from quotas.services.changes import change_file
 from quotas.services.documents import document_apply, document_export, document_plan
 from quotas.services.errors import Refused
 from quotas.services.permits import Waiting
@@ -40,8 +41,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             getattr(self, f"_{options['action']}")(options)
-        except (Refused, Waiting) as error:
+        except Refused as error:
             raise CommandError(str(error), returncode=2) from None
+        except Waiting as waiting:
+            self.stdout.write(f"filed as {change_file(waiting.proposal)}, which waits for an approver")
 
     def _export(self, options: dict[str, Any]) -> None:
         self.stdout.write(document_export(), ending="")

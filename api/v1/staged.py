@@ -1,0 +1,214 @@
+"""Changes that are not written yet: to look at, try out, schedule, approve, promote or drop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from django.db.models import Prefetch
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.actors import author_of
+from api.changes import Change, changed, said
+from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
+from api.pagination import PageQuery, listed, order_field, search_field
+from api.preconditions import shown
+from api.v1.described import ImpactOut, ObjectDiffOut, changes, lists, reads
+from quotas.algorithms.base import shown as value_shown
+from quotas.models import Approval
+from quotas.models import Change as ChangeRow
+from quotas.models.change import State
+from quotas.policy.diff import differences
+from quotas.services.approvals import change_approve
+from quotas.services.changes import (
+    MODES,
+    change_drop,
+    change_impact,
+    change_promote,
+    change_start,
+)
+from quotas.services.effects import Effect, touched_tenants
+from quotas.services.guard import Impact
+from quotas.services.targets import Targets
+
+MOST_SPARED = 1_000
+TENANT_OR_ALL = r"\*|[a-z0-9][a-z0-9-]{0,62}"
+SPARED = "Tenants to leave as they are, by overrides of their own; `*`: all that it would hurt."
+
+
+class ApprovalOut(serializers.Serializer[Any]):
+    approver = serializers.CharField()
+    reason = serializers.CharField()
+    at = serializers.DateTimeField()
+
+
+class ChangeOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=State.values)
+    action = serializers.CharField()
+    author = serializers.CharField()
+    reason = serializers.CharField()
+    created = serializers.DateTimeField()
+    at = serializers.DateTimeField(allow_null=True, help_text="When it is due.")
+    share_percent = serializers.SerializerMethodField(help_text="Of the tenants, that have it in a canary.")
+    touched = serializers.ListField(child=serializers.CharField())
+    grandfather = serializers.ListField(child=serializers.CharField(), help_text="Tenants that stay as they are.")
+    problem = serializers.CharField(help_text="Why it is blocked.")
+    start_revision = serializers.IntegerField(source="start_revision_id", allow_null=True)
+    end_revision = serializers.IntegerField(source="end_revision_id", allow_null=True)
+    end_author = serializers.CharField(help_text="Who promoted or dropped it.")
+    end_reason = serializers.CharField()
+
+    def get_share_percent(self, row: ChangeRow) -> float | None:
+        return None if row.share is None else row.share / 10
+
+
+class WholeChangeOut(ChangeOut):
+    changes = serializers.SerializerMethodField(help_text="What it does, against what there was when it was filed.")
+    impact = ImpactOut(help_text="Whom it hurts, as last judged.")
+    approvals = ApprovalOut(many=True)
+
+    @extend_schema_field(ObjectDiffOut(many=True))
+    def get_changes(self, row: ChangeRow) -> list[dict[str, Any]]:
+        return [asdict(change) for change in differences(row.before, row.after)]
+
+
+class Spared(serializers.ListField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=Word(TENANT_OR_ALL), max_length=MOST_SPARED, help_text=SPARED, **kwargs)
+
+
+class Percent(serializers.FloatField):
+    def to_internal_value(self, data: Any) -> float:
+        if type(data) not in (int, float):
+            raise ValidationError(f"give a number, not {value_shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class Forced(Reasoned):
+    force = Flag(default=False, help_text="Also if somebody loses more than a tenth of a limit.")
+    emergency = Flag(default=False, help_text="Wait for no approver; the audit notes it.")
+
+
+class Start(Forced):
+    mode = Choice(choices=MODES)
+    at = Moment(required=False, allow_null=True, help_text="When it is due; scheduled only.")
+    share_percent = Percent(required=False, allow_null=True, min_value=0.1, max_value=99.9, help_text="Canary only.")
+    grandfather = Spared(default=list)
+
+
+class Promotion(Forced):
+    grandfather = Spared(required=False)
+
+
+class ChangesQuery(PageQuery):
+    state = serializers.ChoiceField(choices=State.values, required=False)
+    author = serializers.CharField(required=False, max_length=150)
+    object = serializers.CharField(required=False, max_length=140, help_text="That it touches: `policy:pro-all`.")
+    order = order_field("created", default="-created")
+    search = search_field("the reason")
+
+    orders = {"created": "id"}
+    lookups = {"state": "state", "author": "author", "object": "touched__contains"}
+    searched = ("reason",)
+
+
+class ChangeList(APIView):
+    @lists(ChangesQuery, ChangeOut)
+    def get(self, request: Request) -> Response:
+        return listed(request, ChangesQuery, ChangeRow.objects.defer("before", "after", "impact"), ChangeOut)
+
+
+class ChangeDetail(APIView):
+    @reads(WholeChangeOut)
+    def get(self, request: Request, number: int) -> Response:
+        return shown(request, _change(number))
+
+
+class ChangeStart(APIView):
+    @changes(Start, WholeChangeOut)
+    def post(self, request: Request, number: int) -> Response:
+        """In shadow, scheduled, or for a share of the tenants; a canary can be given another share."""
+        fields = body(Start, request)
+        who = said(request, fields)
+        return _staged(
+            request,
+            number,
+            lambda: change_start(change=number, **_permits(fields), **who),
+            lambda: change_impact(change=number, author=who["author"], grandfather=fields["grandfather"]),
+        )
+
+
+class ChangePromote(APIView):
+    @changes(Promotion, WholeChangeOut)
+    def post(self, request: Request, number: int) -> Response:
+        """It holds for all from now on."""
+        fields = body(Promotion, request)
+        who = said(request, fields)
+        spared = fields.get("grandfather")
+        return _staged(
+            request,
+            number,
+            lambda: change_promote(change=number, **_permits(fields), **who),
+            lambda: change_impact(change=number, author=who["author"], grandfather=spared or _spared_by(number)),
+        )
+
+
+class ChangeDrop(APIView):
+    @changes(Reasoned, WholeChangeOut)
+    def post(self, request: Request, number: int) -> Response:
+        """What was tried out ends at once."""
+        who = said(request, body(Reasoned, request))
+        return _staged(request, number, lambda: change_drop(change=number, **who))
+
+
+class ChangeApprove(APIView):
+    @changes(Reasoned, WholeChangeOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Somebody else than its author says yes."""
+        reason = body(Reasoned, request)["reason"]
+        approver = author_of(request)
+        return _staged(request, number, lambda: _approved(number, approver, reason))
+
+
+def _staged(
+    request: Request, number: int, act: Callable[[], ChangeRow], judge: Callable[[], Impact] | None = None
+) -> Response:
+    """A dry run tells what becomes of it in the end, not only of this step."""
+    return changed(
+        request,
+        Change(
+            act, lambda row: _change(row.pk), lambda: _change(number), describe=lambda _: _effect(number), judge=judge
+        ),
+    )
+
+
+def _approved(number: int, approver: str, reason: str) -> ChangeRow:
+    return change_approve(change=number, approver=approver, reason=reason).change
+
+
+def _permits(fields: Fields) -> Fields:
+    """What was left out is left to the service."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _spared_by(number: int) -> list[str]:
+    return get_object_or_404(ChangeRow, pk=number).grandfather
+
+
+def _effect(number: int) -> Effect:
+    row = ChangeRow.objects.get(pk=number)
+    targets = Targets.of(row.touched, row.before, row.after)
+    return Effect(differences(row.before, row.after), touched_tenants(targets))
+
+
+def _change(number: int) -> dict[str, Any]:
+    approvals = Prefetch("approvals", Approval.objects.order_by("id"))
+    return WholeChangeOut(get_object_or_404(ChangeRow.objects.prefetch_related(approvals), pk=number)).data
