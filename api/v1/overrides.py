@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
@@ -23,10 +22,9 @@ from api.v1.shapes import LimitPatchesField
 from quotas.models import Override
 from quotas.models.policy import CARRIES, MULTIPLIER_MAX
 from quotas.policy.endpoints import LONGEST_NAME
+from quotas.selectors.overrides import STATES, override_state, overrides_in
 from quotas.services.overrides import override_cancel, override_create
 from tenants.models import TENANT_NAME
-
-UPCOMING, ACTIVE, ENDED = STATES = ("upcoming", "active", "ended")
 
 
 class MultiplierOut(serializers.Serializer[Any]):
@@ -50,7 +48,7 @@ class OverrideOut(serializers.Serializer[Any]):
     revision = serializers.IntegerField(source="created_revision_id")
 
     def get_state(self, row: Override) -> str:
-        return state_of(row, timezone.now())
+        return override_state(row, timezone.now())
 
     @extend_schema_field(MultiplierOut(allow_null=True))
     def get_multiplier(self, row: Override) -> dict[str, int] | None:
@@ -89,7 +87,9 @@ class OverrideList(APIView):
     def get(self, request: Request) -> Response:
         state = query(OverrideQuery, request).get("state")
         rows = _rows(request)
-        return listed(request, OverrideQuery, rows.filter(in_state(state)) if state else rows, OverrideOut)
+        return listed(
+            request, OverrideQuery, rows.filter(overrides_in(state, timezone.now())) if state else rows, OverrideOut
+        )
 
     @creates(NewOverride, OverrideOut)
     def post(self, request: Request) -> Response:
@@ -115,20 +115,6 @@ class OverrideCancel(APIView):
 
         who = permitted(request, body(Guarded, request))
         return changed(request, Change(lambda: override_cancel(override=number, **who), present, present))
-
-
-def state_of(row: Override, now: datetime) -> str:
-    if row.cancelled_at or (row.end and row.end <= now):
-        return ENDED
-    return UPCOMING if row.start > now else ACTIVE
-
-
-def in_state(state: str) -> Q:
-    now = timezone.now()
-    ended = Q(cancelled_at__isnull=False) | Q(end__lte=now)
-    if state == ENDED:
-        return ended
-    return ~ended & (Q(start__gt=now) if state == UPCOMING else Q(start__lte=now))
 
 
 def _fields(fields: Fields) -> Fields:

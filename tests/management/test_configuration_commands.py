@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from quotas.models import Change
 from quotas.models.revision import revisions_stamp
 from quotas.services.overrides import override_create
 from quotas.services.policies import limit_set, policy_create
@@ -111,3 +113,19 @@ class TestRollback:
     def test_a_revision_that_is_not_there_is_one_line(self, run: Run) -> None:
         with pytest.raises(CommandError, match="there is no revision 99; choose one from 1 to"):
             run("rollback", "99", "--reason", "x")
+
+    def test_one_that_cuts_takes_force(self, run: Run) -> None:
+        then = newest().number
+        limit_set(policy="free-all", limit=bucket(40), **SAID)
+        with pytest.raises(CommandError, match="a cut of 75 %"):
+            run("rollback", str(then), "--reason", "too much")
+        assert "rolled back" in run("rollback", str(then), "--reason", "too much", "--force")
+
+    def test_where_four_eyes_are_wanted_it_waits_unless_it_is_an_emergency(self, run: Run, settings: Any) -> None:
+        then = newest().number
+        limit_set(policy="free-all", limit=bucket(11), **FORCED)
+        settings.HEADROOM_FOUR_EYES = True
+        said = run("rollback", str(then), "--reason", "too much")
+        assert said == f"filed as {Change.objects.get()}, which waits for an approver\n"
+        assert limit_of("free-all").parameters["rate"] == 11
+        assert "rolled back" in run("rollback", str(then), "--reason", "too much", "--emergency")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -40,3 +41,8 @@ def test_twice_is_once() -> None:
     revisions, tenants = Revision.objects.count(), Tenant.objects.count()
     assert "nothing was seeded" in seed()
     assert (Revision.objects.count(), Tenant.objects.count()) == (revisions, tenants)
+
+
+def test_where_four_eyes_are_wanted_it_waits_for_nobody(settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+    assert "seeded" in seed()

@@ -16,6 +16,7 @@ from quotas.models.change import State
 from quotas.models.usage import Outcome
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
+from quotas.selectors.explanation import explain
 from quotas.services.changes import change_drop, change_promote, change_propose, change_start
 from quotas.services.endpoints import endpoint_update
 from quotas.services.errors import Refused
@@ -334,6 +335,12 @@ class TestACanary:
         started(first, "canary", share_percent=5, force=True)
         said = refusal(lambda: started(second, "canary", share_percent=5, force=True))
         assert f"tier pro has the canary of change {first}" in said
+
+    def test_whom_it_concerns_can_be_told(self) -> None:
+        number = proposed()
+        started(number, "canary", share_percent=50, force=True)
+        sources = {explain(tenant=name, endpoint=GET).limits[0].effective.source for name in self.names[:30]}
+        assert sources == {"tier pro × *", f"tier pro × * (canary of change {number})"}
 
     def test_a_limit_it_takes_away_is_gone_for_its_share(self, shop: Store) -> None:
         policy_create(name="pro-get", tier="pro", endpoint=GET, limits=[slow(1, "own")], **FORCED)

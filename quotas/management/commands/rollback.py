@@ -6,7 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.services.changes import change_file
 from quotas.services.errors import Refused
+from quotas.services.permits import Waiting
 from quotas.services.revisions import revision_rollback
 
 
@@ -17,13 +19,16 @@ class Command(BaseCommand):
         parser.add_argument("number", type=int)
         parser.add_argument("--reason", required=True)
         parser.add_argument("--author", default=getpass.getuser())
-        parser.add_argument("--force", action="store_true", help="even if it takes more than a tenth from somebody")
+        parser.add_argument("--force", action="store_true", help="also if somebody loses more than a tenth")
+        parser.add_argument("--emergency", action="store_true", help="wait for no approver; the audit notes it")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        said = {name: options[name] for name in ("number", "author", "reason", "force", "emergency")}
         try:
-            revision = revision_rollback(
-                number=options["number"], author=options["author"], reason=options["reason"], force=options["force"]
-            )
+            revision = revision_rollback(**said)
         except Refused as error:
             raise CommandError(str(error), returncode=2) from None
+        except Waiting as waiting:
+            self.stdout.write(f"filed as {change_file(waiting.proposal)}, which waits for an approver")
+            return
         self.stdout.write(f"rolled back as {revision}" if revision else "everything is so already")

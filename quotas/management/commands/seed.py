@@ -40,7 +40,13 @@ class Said(TypedDict):
     reason: str
 
 
+class Permitted(Said):
+    emergency: bool
+
+
 SAID: Said = {"author": "seed", "reason": "something to start with"}
+# There is nobody yet who could approve it.
+PERMITTED: Permitted = {**SAID, "emergency": True}
 
 
 class Command(BaseCommand):
@@ -57,16 +63,18 @@ class Command(BaseCommand):
 
 
 def _seed() -> None:
-    document_apply(document=accepted(read_document(DOCUMENT.read_text(encoding="utf-8"))), **SAID)
+    document_apply(document=accepted(read_document(DOCUMENT.read_text(encoding="utf-8"))), **PERMITTED)
     tenants_create(tenants=TENANTS, **SAID)
     policy_create(
         name="harbor-taxi-everywhere",
         tenant="harbor-taxi",
         limits=[{"name": "burst", "algorithm": "token_bucket", "rate": 150, "per": "1s", "burst": 450}],
-        **SAID,
+        **PERMITTED,
     )
     week = timezone.now() + timedelta(days=7)
-    override_create(tenant="fleetly", multiplier=(3, 2), end=week, author="seed", reason="a festival in town")
+    override_create(
+        tenant="fleetly", multiplier=(3, 2), end=week, author="seed", reason="a festival in town", emergency=True
+    )
     override_create(
         tenant="green-go",
         endpoint="drivers:locate",
@@ -74,6 +82,7 @@ def _seed() -> None:
         end=week,
         author="seed",
         reason="their map polls in step until the next release",
+        emergency=True,
     )
     tenant_suspend(name="early-bird", author="seed", reason="invoice overdue")
     for tenant in TENANTS:
