@@ -22,7 +22,7 @@ from quotas.simulation.arrays import Floats, Ints
 
 LARGEST = 2**62
 GOLDEN = (sqrt(5) - 1) / 2
-NEAR = 0.03  # how far the rate may be off the least allowance, as a logarithm
+NEAR = 0.05  # how far the rate may be off the least allowance, as a logarithm
 SLACK = 1e-9  # relative; doubles of a sum that is whole may end a little above it
 
 
@@ -88,16 +88,44 @@ class Bracket:
     high: int
 
 
-def bracket(counts: Counts, rate: float, epsilon: float = 0.0) -> Bracket:
-    """The quantile counts requests: a step weighs as much as it carried."""
+def bracket(counts: Counts, rate: float, epsilon: float = 0.0, total: float | None = None) -> Bracket:
+    """A step weighs as much as it carried; `total` is what all steps carried, if some were left out."""
     if not len(counts):
         return Bracket(1, 1)
-    return Bracket(_quantile(_spread(counts, rate), counts, epsilon), burst_of(counts, rate, epsilon))
+    backlog = _walk(counts, rate)
+    whole = counts.total if total is None else total
+    low, high = (
+        _quantile(values, counts.units, whole, epsilon)
+        for values in (_spread(counts, rate, backlog), _crowded(counts, rate, backlog))
+    )
+    return Bracket(low, high)
 
 
-def burst_of(counts: Counts, rate: float, epsilon: float = 0.0) -> int:
-    """The upper end of the bracket alone."""
-    return _quantile(_crowded(counts, rate), counts, epsilon) if len(counts) else 1
+def burst_of(counts: Counts, rate: float, epsilon: float = 0.0, total: float | None = None) -> int:
+    """The upper end of the bracket; of steps longer than a second, its geometric middle.
+
+    That a whole second's units come at once is common. That ten seconds' do is not, and would double every limit.
+    """
+    found = bracket(counts, rate, epsilon, total)
+    return found.high if counts.step_s == 1 else ceil(sqrt(found.low * found.high))
+
+
+def decisive(counts: Counts, rate: float, epsilon: float = 0.0) -> Counts:
+    """The steps that can make a difference to the burst at this rate or any above it.
+
+    No burst is below the quantile of what two neighbouring steps hold, and no backlog grows with the rate: steps that
+    stay below that even at this rate never count, unless a backlog that counts has begun in them.
+    """
+    if not len(counts):
+        return counts
+    backlog = _walk(counts, rate)
+    neighbours = np.diff(counts.starts_s, prepend=counts.starts_s[:1] - 2 * counts.step_s) == counts.step_s
+    least = counts.units + np.where(neighbours, np.concatenate(([0.0], counts.units[:-1])), 0.0)
+    crowded = _crowded(counts, rate, backlog)
+    counting = (crowded >= _high(least, counts.units, counts.total, epsilon)) | (backlog > rate * counts.step_s + 1)
+    counting[:-1] |= counting[1:]  # what a step finds is what the one before it left
+    rushes = np.cumsum(backlog <= counts.units * (1 + SLACK))  # each begins with nothing left of the one before
+    return counts.where(np.isin(rushes, rushes[counting]))
 
 
 def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0.0) -> Point:
@@ -106,13 +134,14 @@ def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0
     Raised as far as the burst is more than `burst_seconds` of the rate, and on as long as that lets less through in
     `burst_seconds` altogether: burst + rate × seconds is least where the decisive rush lasts just so long.
     """
-    least = _lowest_fit(counts, rate, burst_seconds, epsilon)
+    total, counts = counts.total, decisive(counts, rate, epsilon)
+    least = _lowest_fit(counts, rate, burst_seconds, epsilon, total)
     most = _highest(counts, least, burst_seconds)
     if not len(counts) or most <= least:
-        return Point(least, burst_of(counts, least, epsilon))
+        return Point(least, burst_of(counts, least, epsilon, total))
 
     def point(logarithm: float) -> Point:
-        return Point(exp(logarithm), burst_of(counts, exp(logarithm), epsilon))
+        return Point(exp(logarithm), burst_of(counts, exp(logarithm), epsilon, total))
 
     def allowance(one: Point) -> float:
         return one.burst + one.rate * burst_seconds
@@ -133,34 +162,36 @@ def curve(counts: Counts, rates: Floats, epsilon: float = 0.0) -> tuple[Point, .
     return tuple(Point(float(rate), burst_of(counts, float(rate), epsilon)) for rate in rates)
 
 
-def _crowded(counts: Counts, rate: float) -> Floats:
+def _crowded(counts: Counts, rate: float, backlog: Floats) -> Floats:
     """At most: the step before ended as this one began, so one step less lies between them than between their starts.
 
     Its own units come at once. With q_s for all units at the start of their step, that is c_s + max(0, q_before −
     r·(gap − step)).
     """
-    at_once = _walk(counts.starts_s, counts.units, rate)
-    before = np.concatenate(([0.0], at_once[:-1]))
+    before = np.concatenate(([0.0], backlog[:-1]))
     gaps = np.diff(counts.starts_s, prepend=counts.starts_s[:1] - counts.step_s) - counts.step_s
     return counts.units + np.maximum(0.0, before - rate * gaps)
 
 
-def _spread(counts: Counts, rate: float) -> Floats:
+def _spread(counts: Counts, rate: float, backlog: Floats) -> Floats:
     """At least: what is left at the end of each step of a flow without grains; a step's last unit finds that much."""
-    ends = _walk(counts.starts_s, counts.units, rate) - rate * counts.step_s
-    return np.maximum(ends, np.minimum(counts.units, 1.0))
+    return np.maximum(backlog - rate * counts.step_s, np.minimum(counts.units, 1.0))
 
 
-def _walk(starts_s: Ints, units: Floats, rate: float) -> Floats:
-    flowed = (starts_s - starts_s[0]) * rate
-    asked = np.cumsum(units)
-    backlog: Floats = asked - flowed + np.maximum.accumulate(flowed - asked + units)
+def _walk(counts: Counts, rate: float) -> Floats:
+    """The backlog if all units of a step come at its start."""
+    flowed = (counts.starts_s - counts.starts_s[0]) * rate
+    asked = np.cumsum(counts.units)
+    backlog: Floats = asked - flowed + np.maximum.accumulate(flowed - asked + counts.units)
     return backlog
 
 
-def _quantile(values: Floats, counts: Counts, epsilon: float) -> int:
-    most = weighted_quantile(values, counts.units, 1 - epsilon) if epsilon else float(values.max())
-    return max(1, ceil(most * (1 - SLACK)))
+def _high(values: Floats, weights: Floats, total: float, epsilon: float) -> float:
+    return weighted_quantile(values, weights, 1 - epsilon, total) if epsilon else float(values.max())
+
+
+def _quantile(values: Floats, weights: Floats, total: float, epsilon: float) -> int:
+    return max(1, ceil(_high(values, weights, total, epsilon) * (1 - SLACK)))
 
 
 def _highest(counts: Counts, rate: float, burst_seconds: float) -> float:
@@ -168,11 +199,11 @@ def _highest(counts: Counts, rate: float, burst_seconds: float) -> float:
     return max(rate, counts.peak / counts.step_s, 2 * counts.peak / burst_seconds)
 
 
-def _lowest_fit(counts: Counts, rate: float, burst_seconds: float, epsilon: float) -> float:
+def _lowest_fit(counts: Counts, rate: float, burst_seconds: float, epsilon: float, total: float) -> float:
     """By halving the ratio until it is 1 %."""
 
     def fits(candidate: float) -> bool:
-        return burst_of(counts, candidate, epsilon) <= max(1.0, burst_seconds * candidate)
+        return burst_of(counts, candidate, epsilon, total) <= max(1.0, burst_seconds * candidate)
 
     if rate > 0 and fits(rate):
         return rate

@@ -62,8 +62,8 @@ class Confidence:
 class Estimate:
     tenant: str
     endpoint: str
-    rate: float  # units a second
-    burst: int
+    rate: float  # units a second: the load-weighted percentile of the 60 s rates
+    settled: Point  # a point of the arrival curve at that rate or above
     growth: float  # expected on top of it
     confidence: Confidence
     is_lower_bound: bool  # too much of it was seen through denials
@@ -83,8 +83,8 @@ class Estimate:
 
     @property
     def point(self) -> Point:
-        """Rate and burst with the growth that is expected."""
-        return Point(self.rate * self.growth, max(1, round(self.burst * self.growth)))
+        """The settled rate and burst with the growth that is expected."""
+        return Point(self.settled.rate * self.growth, max(1, round(self.settled.burst * self.growth)))
 
 
 def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS) -> Estimate:
@@ -94,13 +94,12 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
     weights = minutes.units * age_weights(minutes, now_s, parameters.half_life_days)
     percentiles = {q: weighted_quantile(minutes.rates, weights, q) for q in PERCENTILES}
     wanted = weighted_quantile(minutes.rates, weights, parameters.rate_quantile)
-    settled = settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon)
     share = float(minutes.units[censored].sum() / minutes.total) if len(minutes) else 0.0
     return Estimate(
         observed.tenant,
         observed.endpoint,
-        settled.rate,
-        settled.burst,
+        wanted,
+        settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon),
         growth(daily_peaks(minutes, now_s), parameters),
         Confidence(used.days - _gap_days(observed.gaps, used), len(minutes)),
         share > MOSTLY,
@@ -115,9 +114,9 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
 def curve_around(observed: Observed, estimate: Estimate, parameters: Parameters = DEFAULTS) -> tuple[Point, ...]:
     """b(r) from a quarter of the estimated rate to four times the rate, for people to see."""
     fine = observed.fine.between(estimate.used.start_s, estimate.used.end_s)
-    if not len(fine) or estimate.rate <= 0:
+    if not len(fine) or estimate.settled.rate <= 0:
         return ()
-    rates = estimate.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
+    rates = estimate.settled.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
     return curve(fine, rates, parameters.burst_epsilon)
 
 

@@ -10,17 +10,21 @@ HIGH = 0.9
 TAIL = 0.02  # share of the values that usually holds a high quantile
 
 
-def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
-    """The least value that at least the share `q` of the weight does not exceed; 0 if there is none."""
-    total = float(weights.sum())
-    if not len(values) or total <= 0:
+def weighted_quantile(values: Floats, weights: Floats, q: float, total: float | None = None) -> float:
+    """The least value that at least the share `q` of the weight does not exceed; 0 if there is none.
+
+    `total` is above the sum of the weights if the lowest values were left out.
+    """
+    weight = float(weights.sum())
+    whole = weight if total is None else total
+    if not len(values) or whole <= 0:
         return 0.0
-    below = 0.0
+    below = whole - weight
     if q > HIGH and len(values) > 1 / TAIL:
-        values, weights, below = _tail(values, weights, q * total, total)
+        values, weights, below = _tail(values, weights, q * whole, whole)
     order = np.argsort(values)
     sums = below + np.cumsum(weights[order])
-    place = int(np.searchsorted(sums, q * total * (1 - ROUNDING)))
+    place = int(np.searchsorted(sums, q * whole * (1 - ROUNDING)))
     return float(values[order[min(place, len(order) - 1)]])
 
 
@@ -29,7 +33,9 @@ def _tail(values: Floats, weights: Floats, wanted: float, total: float) -> tuple
     cut = np.partition(values, -int(len(values) * TAIL))[-int(len(values) * TAIL)]
     above = values >= cut
     below = total - float(weights[above].sum())
-    return (values[above], weights[above], below) if below < wanted else (values, weights, 0.0)
+    if below < wanted:
+        return values[above], weights[above], below
+    return values, weights, total - float(weights.sum())
 
 
 def age_weights(counts: Counts, now_s: float, half_life_days: float) -> Floats:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quotas.algorithms import TokenBucket
 from quotas.algorithms.base import State
 from quotas.algorithms.units import SECOND_US
-from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, settle
+from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
 from quotas.simulation.arrays import whole_numbers
 
@@ -95,6 +95,24 @@ def test_no_other_rate_lets_clearly_less_through_in_a_minute(steps: list[tuple[i
     others = curve(counts, np.geomspace(rate, 100 * rate, 60))
     allowed = [other.burst + 60 * other.rate for other in others if other.burst <= max(1, 60 * other.rate)]
     assert point.burst + 60 * point.rate <= min(allowed, default=np.inf) * 1.1 + 1
+
+
+@settings(max_examples=300)
+@given(arrivals, st.floats(0.01, 20), st.floats(1, 30), st.sampled_from((0.0, 0.001, 0.05)), st.sampled_from((1, 10)))
+def test_the_decisive_steps_alone_give_the_same_burst(
+    steps: list[tuple[int, int]], rate: float, factor: float, epsilon: float, step_s: int
+) -> None:
+    times, costs = times_and_costs(steps)
+    counts = Counts.of(whole_numbers(times) // SECOND_US, step_s, whole_numbers(costs))
+    few = decisive(counts, rate, epsilon)
+    found = bracket(few, rate * factor, epsilon, counts.total)
+    assert found == bracket(counts, rate * factor, epsilon)
+
+
+def test_most_steps_of_steady_traffic_are_not_decisive() -> None:
+    draw = np.random.default_rng(1)
+    counts = Counts(10, np.arange(20_000) * 10, draw.poisson(20, 20_000).astype(np.float64))
+    assert len(decisive(counts, 3.0, 0.001)) < 2_000
 
 
 def test_the_curve_falls_as_the_rate_rises() -> None:

@@ -13,7 +13,8 @@ from quotas.calibration.recommend import Insufficient, TierLimit, change, pool, 
 
 def made(tenant: str, rate: float, burst: int = 10, days: float = 28, active: int = 40_320) -> Estimate:
     used = Span(0, days * 86_400)
-    return Estimate(tenant, "e", rate, burst, 1.0, Confidence(days, active), False, used, (), 0.0, rate * 60, {})
+    point, confidence = Point(rate, burst), Confidence(days, active)
+    return Estimate(tenant, "e", rate, point, 1.0, confidence, False, used, (), 0.0, rate * 60, {})
 
 
 def crowd(count: int = 40, low: float = 1.0, high: float = 10.0) -> list[Estimate]:
