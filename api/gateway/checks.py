@@ -129,7 +129,7 @@ class Checks:
             return forbidden(
                 "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
             )
-        path = target_path(item.path)
+        path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
             return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
         endpoint = item.endpoint

@@ -81,19 +81,21 @@ async def connect(port: int, sent: bytes, count: int) -> list[Connection]:
     return [connection for _, connection in made]
 
 
-async def as_fast_as_it_goes(port: int, sent: bytes, seconds: float, connections: int = CONNECTIONS) -> Measured:
-    """Each connection asks again as soon as it is answered."""
-    measured = Measured(seconds)
+async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: int = CONNECTIONS) -> Measured:
+    """`count` requests in all; each connection asks again as soon as it is answered."""
+    measured = Measured(0.0)
     opened = await connect(port, sent, connections)
-    end = time.perf_counter() + seconds
 
     async def keep_asking(connection: Connection) -> None:
-        while (start := time.perf_counter()) < end:
+        for _ in range(count // connections):
+            start = time.perf_counter()
             await connection.ask()
             measured.latencies_s.append(time.perf_counter() - start)
         connection.close()
 
+    start = time.perf_counter()
     await asyncio.gather(*(keep_asking(connection) for connection in opened))
+    measured.seconds = time.perf_counter() - start
     return measured
 
 

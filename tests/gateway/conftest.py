@@ -45,8 +45,13 @@ def project(settings: Any, valkey_url: str) -> Iterator[Any]:
         one.cache_clear()
 
 
-@pytest.fixture
-def gateway(store: redis.Redis, valkey_url: str) -> Iterator[Client]:
-    """Behind a proxy on this machine, which it trusts."""
+@pytest.fixture(scope="session")
+def running_gateway(valkey_url: str) -> Iterator[Client]:
     with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)) as client:
         yield client
+
+
+@pytest.fixture
+def gateway(store: redis.Redis, running_gateway: Client) -> Client:
+    """Behind a proxy on this machine, which it trusts."""
+    return running_gateway

@@ -48,14 +48,15 @@ def test_it_has_the_enforcing_parts_and_nothing_else(wheel: Path) -> None:
     assert "quotas/limiter/lua/check.lua" in names
 
 
-@pytest.fixture
-def python(wheel: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an environment with redis, fastapi, what these two pull in, and the wheel. Without a network."""
-    venv.create(tmp_path / "empty", with_pip=False)
-    (packages,) = (tmp_path / "empty" / "lib").glob("python*/site-packages")
+    empty = tmp_path_factory.mktemp("empty")
+    venv.create(empty, with_pip=False)
+    (packages,) = (empty / "lib").glob("python*/site-packages")
     for name in pulled_in({"redis", "hiredis", "fastapi"}):
         link(distribution(name), packages)
-    python = tmp_path / "empty" / "bin" / "python"
+    python = empty / "bin" / "python"
     install = ["install", "--no-index", "--no-deps", "--no-compile", str(wheel)]
     subprocess.run([*PIP, "--python", str(python), *install], check=True)
     return python
