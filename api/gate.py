@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.db import InterfaceError, OperationalError, transaction
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.urls import Resolver404, resolve
 
@@ -20,6 +21,8 @@ from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from api.request_ids import request_id_of
 from tenants.access import Principal
 from tenants.history import acting
+from tenants.isolation import astream, narrowed, stream
+from tenants.models import Tenant
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +31,10 @@ RETRY_SECONDS: Final = 1
 
 
 class Gate:
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
         try:
             view_name = resolve(request.path_info).view_name
         except Resolver404:
@@ -44,7 +47,7 @@ class Gate:
             return refused(_not_allowed(rules))
         return self._guarded(request, rules, rule)
 
-    def _guarded(self, request: HttpRequest, rules: roles.Rules | None, rule: roles.Rule | None) -> HttpResponse:
+    def _guarded(self, request: HttpRequest, rules: roles.Rules | None, rule: roles.Rule | None) -> HttpResponseBase:
         try:
             principal = authenticate(request)
         except BadToken:
@@ -59,7 +62,23 @@ class Gate:
             return refused(problem)
         principal_set(request, principal)
         with acting(actor=principal.actor, request=request_id_of(request)):
+            return self._within(request, principal.tenant)
+
+    def _within(self, request: HttpRequest, tenant: Tenant | None) -> HttpResponseBase:
+        if tenant is None:
             return self.get_response(request)
+        with narrowed(tenant.number):
+            response = self.get_response(request)
+            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                transaction.set_rollback(True)
+        return _narrowed_body(response, tenant.number)
+
+
+def _narrowed_body(response: HttpResponseBase, number: int) -> HttpResponseBase:
+    if isinstance(response, StreamingHttpResponse):
+        content: Any = response.streaming_content
+        response.streaming_content = astream(number, content) if response.is_async else stream(number, content)
+    return response
 
 
 def _objection(principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None) -> Problem | None:

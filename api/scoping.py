@@ -19,5 +19,5 @@ def tenants_of(request: Request) -> QuerySet[Tenant]:
 
 
 def narrowed(request: Request, rows: QuerySet[Row], tenant: str) -> QuerySet[Row]:
-    """`tenant`: the path from a row to its tenant's name."""
+    """`tenant`: the path from a row to its tenant."""
     return access.scoped(principal_of(request), rows, tenant)

@@ -22,10 +22,11 @@ from typing import IO, Final
 import psutil
 import psycopg
 import redis
+from psycopg.sql import SQL, Identifier
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.places import Places
+from config.places import APPLICATION, OWNER, Places
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
@@ -200,7 +201,7 @@ def _create_cluster(data: Path, log: Path) -> None:
     command = [
         str(postgres_program("initdb")),
         "-U",
-        "headroom",
+        OWNER,
         "--auth=trust",
         "--no-sync",
         *locale,
@@ -215,7 +216,9 @@ def _create_cluster(data: Path, log: Path) -> None:
 
 def _ensure_database(places: Places) -> None:
     folder = str(places.postgres_socket_dir)
-    with psycopg.connect(host=folder, user="headroom", dbname="postgres", autocommit=True, connect_timeout=2) as db:
+    with psycopg.connect(host=folder, user=OWNER, dbname="postgres", autocommit=True, connect_timeout=2) as db:
+        if db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [APPLICATION]).fetchone() is None:
+            db.execute(SQL("CREATE ROLE {} LOGIN").format(Identifier(APPLICATION)))
         if db.execute("SELECT 1 FROM pg_database WHERE datname = 'headroom'").fetchone() is None:
             db.execute("CREATE DATABASE headroom")
 

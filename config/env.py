@@ -127,6 +127,8 @@ def database(value: str, *, pool: int) -> dict[str, object]:
     """A PostgreSQL URL as Django's connection settings; `?host=/path` names a socket folder."""
     parts = urlsplit(value)
     options: dict[str, object] = {"connect_timeout": 3, **dict(parse_qsl(parts.query))}
+    # Row-level security shows no row to a connection that does not say which (tenants.isolation).
+    options["options"] = f"{options.get('options', '')} -c headroom.tenant=*".strip()
     name = unquote(parts.path.lstrip("/"))
     if not name:
         raise SettingError("DATABASE_URL names no database: end it with /NAME.")
@@ -144,3 +146,10 @@ def database(value: str, *, pool: int) -> dict[str, object]:
         "CONN_MAX_AGE": 0 if pool else 60,
         "CONN_HEALTH_CHECKS": True,
     }
+
+
+def owner_of(application: dict[str, object], owner: dict[str, object]) -> dict[str, object]:
+    """The other way into the same database."""
+    if application["NAME"] != owner["NAME"]:
+        raise SettingError("MIGRATION_DATABASE_URL names another database than DATABASE_URL: end both with the same.")
+    return owner

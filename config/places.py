@@ -16,6 +16,9 @@ from config import env
 ROOT = Path(__file__).resolve().parent.parent
 # sockaddr_un holds 108 bytes on Linux and 104 elsewhere, the final NUL included.
 SOCKET_PATH_BYTES = 103
+# Roles of the embedded PostgreSQL: one makes the tables, the other reads and writes their rows.
+OWNER = "headroom"
+APPLICATION = "headroom_app"
 LONGEST_SOCKET = "postgres/.s.PGSQL.5432.lock"
 
 
@@ -50,7 +53,14 @@ class Places:
 
     @property
     def database_url(self) -> str:
-        return f"postgresql://headroom@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
+        return self._database_url(APPLICATION)
+
+    @property
+    def migration_database_url(self) -> str:
+        return self._database_url(OWNER)
+
+    def _database_url(self, role: str) -> str:
+        return f"postgresql://{role}@/headroom?host={quote(str(self.postgres_socket_dir), safe='')}"
 
     @property
     def redis_url(self) -> str:

@@ -26,6 +26,12 @@ HEADROOM_OWNER_PASSWORD = _PLACES.owner_password
 DATABASE_URL = env.url(
     "DATABASE_URL", _PLACES.database_url, env.POSTGRES_SCHEMES, "postgresql://user:password@host:5432/headroom"
 )
+MIGRATION_DATABASE_URL = env.url(
+    "MIGRATION_DATABASE_URL",
+    _PLACES.migration_database_url if _EMBEDDED else DATABASE_URL,
+    env.POSTGRES_SCHEMES,
+    "postgresql://owner:password@host:5432/headroom",
+)
 REDIS_URL = env.url("REDIS_URL", _PLACES.redis_url, env.REDIS_SCHEMES, "redis://host:6379/0")
 BROKER_URL = env.url("BROKER_URL", env.broker_beside(REDIS_URL), env.BROKER_SCHEMES, "redis://host:6379/1")
 
@@ -98,6 +104,8 @@ TEMPLATES = [
     }
 ]
 DATABASES = {"default": env.database(DATABASE_URL, pool=env.integer("HEADROOM_DB_POOL", 0, 0, 200))}
+# As whom `migrate` connects: the owner of the tables. The application owns none, so row-level security holds for it.
+MIGRATION_DATABASE = env.owner_of(DATABASES["default"], env.database(MIGRATION_DATABASE_URL, pool=0))
 # The history copies foreign keys; nobody looks rows up by them.
 PGHISTORY_FOREIGN_KEY_FIELD = pghistory.ForeignKey(db_index=False)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

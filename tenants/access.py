@@ -71,13 +71,13 @@ def _of_key(key: ApiKey) -> Principal:
     return Principal(f"key {key.key_id}", Role.TENANT, frozenset(key.scopes), key.tenant)
 
 
-def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant__name") -> QuerySet[M]:
-    """Of rows that belong to tenants, those that the principal may see; `path` leads to the tenant's name."""
-    return rows if principal.tenant is None else rows.filter(**{path: principal.tenant.name})
+def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:
+    """Of rows that belong to tenants, those that the principal may see; `path` leads from a row to its tenant."""
+    return rows if principal.tenant is None else rows.filter(**{path: principal.tenant.pk})
 
 
 def tenants_of(principal: Principal) -> QuerySet[Tenant]:
-    return scoped(principal, Tenant.objects.select_related("tier"), "name")
+    return scoped(principal, Tenant.objects.select_related("tier"), "pk")
 
 
 def tenant_get(principal: Principal, name: str) -> Tenant:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db import connection
 from hypothesis import settings as hypothesis_settings
+from pytest_django.plugin import DjangoDbBlocker
 
 from config.embedded import Server, start_postgres
-from config.places import Places, places
+from config.places import APPLICATION, OWNER, Places, places
+from tenants import privileges
 from tests.faults.proxy import Proxy
 from tests.figures import figures, pytest_terminal_summary
 from tests.valkeys import SpareValkey
@@ -39,6 +42,22 @@ def postgres_server(home: Places) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_server: Server) -> None:
     """pytest-django makes its test database once this is done; every test process has its own server."""
+    connection.settings_dict["USER"] = OWNER
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Made by the owner; then every test connects as the application does, and can do no more than it."""
+    with django_db_blocker.unblock():
+        privileges.grant(connection, APPLICATION)
+        with connection.cursor() as cursor:
+            # That is how Django empties the tables after a test that commits.
+            cursor.execute(f"GRANT TRUNCATE ON ALL TABLES IN SCHEMA public TO {APPLICATION}")
+        connection.close()
+        connection.settings_dict["USER"] = APPLICATION
+        yield
+        connection.close()
+        connection.settings_dict["USER"] = OWNER
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from django.contrib.auth.views import LoginView, LogoutView
 class SignIn(LoginView):
     template_name = "dashboards/login.html"
     redirect_authenticated_user = True
+    http_method_names = ["get", "head", "post"]
 
 
 class SignOut(LogoutView):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Literal
 
 from quotas.models.usage import BEGINNING, PARTITIONED, Partitioned
 
@@ -69,16 +69,10 @@ def _missing(slices: set[Slice]) -> set[Slice]:
 
 
 def _make(part: Slice) -> None:
-    """Attached rather than created in place: that lets readers and writers of the table go on."""
-    table, name = Identifier(part.model._meta.db_table), Identifier(part.name)
-    bounds = (Literal(part.start), Literal(part.end))
+    """By a function with the rights of the tables' owner (quotas.migrations 0005): the application has none."""
+    facts = (part.model._meta.db_table, part.name, part.start, part.end, FILL_PERCENT)
     with connection.cursor() as cursor:
-        cursor.execute(
-            SQL("CREATE TABLE {} (LIKE {}) WITH (fillfactor = {})").format(name, table, Literal(FILL_PERCENT))
-        )
-        cursor.execute(
-            SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(table, name, *bounds)
-        )
+        cursor.execute("SELECT headroom_slice_make(%s, %s, %s, %s, %s)", facts)
 
 
 def make_ahead(now: datetime) -> int:
@@ -104,7 +98,7 @@ def _drop(part: Slice) -> bool:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
-            cursor.execute(SQL("DROP TABLE {}").format(Identifier(part.name)))
+            cursor.execute("SELECT headroom_slice_drop(%s, %s)", [part.model._meta.db_table, part.name])
     except OperationalError as error:
         log.warning("%s is not dropped yet: %s", part.name, error)
         return False

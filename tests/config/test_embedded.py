@@ -52,14 +52,14 @@ def stop_both(running: list[Server]) -> None:
 
 
 def write(places: Places) -> None:
-    with psycopg.connect(places.database_url) as db:
+    with psycopg.connect(places.migration_database_url) as db:
         db.execute("CREATE TABLE kept AS SELECT 7 AS n")
     with redis.Redis.from_url(places.redis_url) as client:
         client.set("kept", 7)
 
 
 def read(places: Places) -> tuple[object, object]:
-    with psycopg.connect(places.database_url) as db, redis.Redis.from_url(places.redis_url) as client:
+    with psycopg.connect(places.migration_database_url) as db, redis.Redis.from_url(places.redis_url) as client:
         return db.execute("SELECT n FROM kept").fetchone(), client.get("kept")
 
 

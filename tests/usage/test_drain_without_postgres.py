@@ -17,7 +17,7 @@ from django.db import connection
 from psycopg.sql import SQL, Identifier
 
 from config.embedded import Server, start_postgres
-from config.places import ROOT, Places
+from config.places import OWNER, ROOT, Places
 from quotas.usage.drain import DrainError, drain_once
 from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
 
@@ -31,6 +31,7 @@ class Installation:
         self.environment = {
             **os.environ,
             "DATABASE_URL": self.places.database_url,
+            "MIGRATION_DATABASE_URL": self.places.migration_database_url,
             "REDIS_URL": redis_url,
             "SECRET_KEY": "only-for-this-test-" * 4,
         }
@@ -47,7 +48,7 @@ class Installation:
         self.server = start_postgres(self.places)
 
     def total(self) -> int:
-        with psycopg.connect(self.places.database_url) as database:
+        with psycopg.connect(self.places.migration_database_url) as database:
             row = database.execute("SELECT coalesce(sum(count), 0)::int FROM quotas_usage_1m").fetchone()
         assert row is not None
         return int(row[0])
@@ -69,7 +70,7 @@ def closed_database() -> Iterator[None]:
     facts = connection.get_connection_params()
     name = Identifier(facts["dbname"])
     connection.close()
-    with psycopg.connect(host=facts["host"], user=facts["user"], dbname="postgres", autocommit=True) as outside:
+    with psycopg.connect(host=facts["host"], user=OWNER, dbname="postgres", autocommit=True) as outside:
         outside.execute(SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
         try:
             yield

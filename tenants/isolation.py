@@ -1,0 +1,116 @@
+"""Row-level security: what a request of one tenant does in Postgres sees and writes that tenant's rows only.
+
+The application connects as a role that owns nothing, and the policies of the tables (tenants.row_security) go by the
+setting `headroom.tenant`: `*` for all rows, a tenant's number for its own, anything else for none. Connections start
+with `*` (config.env); a tenant's request is narrowed by its transaction. A backstop: look-ups are scoped in
+tenants.access already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from django.db import connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
+
+SETTING: Final = "headroom.tenant"
+EVERYTHING: Final = "*"
+
+_wanted: ContextVar[str] = ContextVar("headroom.tenant", default=EVERYTHING)
+_HELD: Final = "headroom_tenant"  # on a connection: what its transaction was narrowed to
+
+
+@contextmanager
+def narrowed(number: int) -> Iterator[None]:
+    """One transaction, in which only this tenant's rows are there."""
+    with _seeing(str(number)):
+        yield
+
+
+@contextmanager
+def unrestricted() -> Iterator[None]:
+    """Within a narrowed request, for what has to read more than it shows, such as the times of revisions."""
+    if _wanted.get() == EVERYTHING:
+        yield
+        return
+    with _seeing(EVERYTHING):
+        yield
+
+
+@contextmanager
+def _seeing(scope: str) -> Iterator[None]:
+    former = _held(connection)
+    # Rolled back, the transaction or its savepoint takes the setting with it.
+    with transaction.atomic():
+        token = _wanted.set(scope)
+        setattr(connection, _HELD, scope)
+        try:
+            _tell(connection, scope)
+            yield
+            if not connection.needs_rollback:
+                _tell(connection, former)
+        finally:
+            setattr(connection, _HELD, former)
+            _wanted.reset(token)
+
+
+def _held(on: BaseDatabaseWrapper) -> str:
+    return str(getattr(on, _HELD, EVERYTHING))
+
+
+def _tell(on: BaseDatabaseWrapper, scope: str) -> None:
+    with on.cursor() as cursor:
+        cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, scope])
+
+
+@receiver(connection_created)
+def _watch(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if _as_wanted not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_as_wanted)
+
+
+def _as_wanted(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    """Also a statement that is sent outside of the request's transaction, by a stream or in another thread."""
+    on: BaseDatabaseWrapper = context["connection"]
+    former, wanted = _held(on), _wanted.get()
+    if former == wanted:
+        return execute(sql, params, many, context)
+    if on.alias not in connections or connections[on.alias] is not on:
+        raise RuntimeError("A request of one tenant may not use a connection of its own.")
+    setattr(on, _HELD, wanted)
+    try:
+        with transaction.atomic(using=on.alias):
+            _tell(on, wanted)
+            answer = execute(sql, params, many, context)
+            _tell(on, former)
+            return answer
+    finally:
+        setattr(on, _HELD, former)
+
+
+def stream(number: int, content: Iterable[Any]) -> Iterator[Any]:
+    """A body that is sent bit by bit, after the request's transaction has ended."""
+    bits = iter(content)
+    while True:
+        with narrowed(number):
+            bit = next(bits, None)
+        if bit is None:
+            return
+        yield bit
+
+
+async def astream(number: int, content: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    while True:
+        token = _wanted.set(str(number))
+        try:
+            bit = await anext(content, None)
+        finally:
+            _wanted.reset(token)
+        if bit is None:
+            return
+        yield bit

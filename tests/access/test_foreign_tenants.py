@@ -1,0 +1,105 @@
+"""Whoever belongs to one tenant finds nothing of another: not by address, not in a list, not by a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from api import roles
+from quotas.services.api_keys import api_key_issue
+from quotas.services.overrides import override_create
+from quotas.services.policies import policy_create
+from tenants.models import Role
+from tests.access.people import machine, signed_in, token
+from tests.access.routes import Route, routes
+from tests.services.world import SAID, Said, bucket, make_world
+
+FOR_TENANTS = [
+    (route, method)
+    for route in routes()
+    for method, rule in (roles.rules_of(route.name) or {}).items()
+    if Role.TENANT in rule.roles and route.name.startswith("v1:")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What bolt has, by the parameter of a route that leads to it."""
+
+    tenant: str
+    key_id: str
+    number: str
+    policy: str
+
+    def values(self, route: Route) -> Mapping[str, str]:
+        name = {"v1:policy": self.policy, "v1:policy-limit": self.policy}.get(route.name, self.tenant)
+        found = {"name": name, "key_id": self.key_id, "number": self.number}
+        owned = route.parameters.keys() & found.keys()
+        return {} if route.name == "v1:endpoint" else {each: found[each] for each in owned}
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        return self.tenant, self.key_id, "a secret of theirs"
+
+
+@pytest.fixture
+def bolt(db: None) -> Foreign:
+    make_world()
+    own: Said = {"author": "ann", "reason": "a secret of theirs"}
+    policy_create(name="bolts-own", tenant="bolt", limits=[bucket(500)], **own)
+    override = override_create(tenant="bolt", multiplier=(2, 1), **own)
+    key = api_key_issue(tenant="bolt", **own).row
+    override_create(tenant="acme", multiplier=(3, 1), **SAID)
+    return Foreign("bolt", key.key_id, str(override.pk), "bolts-own")
+
+
+@pytest.fixture(params=["a person", "a token", "an API key"])
+def acme(request: pytest.FixtureRequest, bolt: Foreign) -> Client:
+    if request.param == "a person":
+        return signed_in("charlie", "tenant", "acme")
+    if request.param == "a token":
+        return machine(token("tenant", tenant="acme"))
+    return machine(str(api_key_issue(tenant="acme", scopes=["read", "write"], **SAID).text))
+
+
+@pytest.mark.parametrize(("route", "method"), FOR_TENANTS, ids=str)
+def test_it_is_not_there(acme: Client, bolt: Foreign, route: Route, method: str) -> None:
+    values = bolt.values(route)
+    body = b'{"tenant": "bolt", "endpoint": "rides:get"}'
+    response = acme.generic(method, route.address(values), body, "application/json")
+    if values or route.name == "v1:explain":
+        assert response.status_code == 404, response.content
+    else:
+        assert response.status_code == 200, response.content
+    answer = response.content.decode()
+    assert [trace for trace in bolt.traces if trace in answer and route.name != "v1:schema"] == []
+
+
+@pytest.mark.parametrize("address", ["/v1/api-keys", "/v1/overrides", "/v1/tenants"])
+@pytest.mark.parametrize("query", ["tenant=bolt", "search=bolt", "name=bolt", "ordering=-created", "limit=200"])
+def test_no_filter_finds_it(acme: Client, bolt: Foreign, address: str, query: str) -> None:
+    response = acme.get(f"{address}?{query}")
+    assert response.status_code in (200, 400, 404)
+    answer = response.content.decode().replace(query, "")
+    assert [trace for trace in (bolt.key_id, "a secret of theirs") if trace in answer] == []
+
+
+def test_ones_own_is_there(acme: Client, bolt: Foreign) -> None:
+    assert [row["name"] for row in acme.get("/v1/tenants").json()["items"]] == ["acme"]
+    assert acme.get("/v1/tenants/acme").status_code == 200
+    limits = acme.get("/v1/tenants/acme/limits").json()
+    assert {limit["limit"]["name"] for limit in limits["limits"]} == {"burst", "minute"}
+    assert limits["limits"][0]["overrides"] != []
+
+
+def test_what_is_not_for_tenants_is_refused_whoever_it_belongs_to(acme: Client, bolt: Foreign) -> None:
+    for route in routes():
+        rules = roles.rules_of(route.name) or {}
+        for method, rule in rules.items():
+            if route.name.startswith("v1:") and Role.TENANT not in rule.roles:
+                for values in (bolt.values(route), {}):
+                    response = acme.generic(method, route.address(values), b"{}", "application/json")
+                    assert response.status_code == 403, (route, method)

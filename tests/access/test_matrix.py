@@ -1,0 +1,110 @@
+"""Every route × method × role is what the table of roles says, and the table has no row too many or too few."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+from django.urls import resolve
+
+from api import roles
+from api.gate import Gate
+from tenants.models import Role
+from tests.access.people import machine, person, signed_in, token
+from tests.access.routes import METHODS, Route, routes
+from tests.services.world import make_world
+
+PASSED = 299
+ROUTES = routes()
+DECLARED = [row for row in roles.TABLE if not row.endswith(":*")]
+REQUESTS = RequestFactory()
+
+
+def gate(request: HttpRequest) -> int:
+    """Whether the request reaches what stands behind the gate."""
+    return Gate(lambda _: HttpResponse(status=PASSED))(request).status_code
+
+
+def expected(route: Route, method: str, role: str | None) -> set[int]:
+    rules = roles.rules_of(route.name)
+    rule = roles.rule_of(rules or {}, method)
+    if rule is not None and rule.is_open:
+        return {PASSED}
+    if rules and rule is None and any(other.is_open for other in rules.values()):
+        return {405}
+    if role is None:
+        return {401} if route.path.startswith("/v1/") else {302}
+    if rules is None:
+        return {403}
+    if rule is None:
+        return {405}
+    return {PASSED} if role in rule.roles else {403}
+
+
+@pytest.fixture
+def people(db: None) -> dict[str | None, User | AnonymousUser]:
+    make_world()
+    known = {role: person(role, role, "acme" if role == Role.TENANT else None) for role in Role.values}
+    return {**known, None: AnonymousUser()}
+
+
+def test_the_addresses_lead_to_their_routes() -> None:
+    for route in ROUTES:
+        assert resolve(route.address()).view_name == route.name, route
+
+
+def test_every_route_and_method_is_for_whom_the_table_says(people: dict[str | None, User | AnonymousUser]) -> None:
+    wrong = []
+    for route in ROUTES:
+        for method in METHODS:
+            for role, user in people.items():
+                request = REQUESTS.generic(method, route.address())
+                request.user = user
+                status = gate(request)
+                if status not in expected(route, method, role):
+                    wrong.append((route.name, method, role, status))
+    assert wrong == []
+
+
+def test_every_row_is_a_route() -> None:
+    assert set(DECLARED) - {route.name for route in ROUTES} == set()
+
+
+def test_every_route_has_a_row_with_the_methods_that_its_view_has() -> None:
+    """One that is missing denies; one too many would promise what nobody serves."""
+    wrong = {}
+    for route in ROUTES:
+        view_class = getattr(route.view, "view_class", None)
+        if route.name.startswith("admin:") or view_class is None:
+            assert roles.rules_of(route.name) is not None, route
+            continue
+        served = {method for method in METHODS if hasattr(view_class, method.lower())} - {"HEAD", "OPTIONS"}
+        served &= {name.upper() for name in view_class.http_method_names}
+        if set(roles.rules_of(route.name) or {}) != served:
+            wrong[route.name] = served
+    assert wrong == {}
+
+
+def test_nothing_but_health_metrics_and_the_login_is_open() -> None:
+    is_open = {name for name, rules in roles.TABLE.items() if any(rule.is_open for rule in rules.values())}
+    assert is_open == {"healthz", "metrics", "dashboards:login"}
+
+
+def test_a_tenants_user_changes_nothing() -> None:
+    for name, rules in roles.TABLE.items():
+        changes = {method for method, rule in rules.items() if rule.scope != "read" and Role.TENANT in rule.roles}
+        assert changes == set(), name
+
+
+@pytest.mark.parametrize("role", [role for role in Role.values if role != Role.TENANT])
+def test_the_whole_stack_agrees(db: None, role: str) -> None:
+    """What the table denies is denied with all that stands in the way; what it allows reaches its view."""
+    make_world()
+    for client in (signed_in("alice", role), machine(token(role))):
+        for route in ROUTES:
+            if route.name.startswith("v1:"):
+                for method in ("GET", "POST"):
+                    status = client.generic(method, route.address(), b"{}", "application/json").status_code
+                    wanted = expected(route, method, role)
+                    assert status in wanted if wanted != {PASSED} else status not in (401, 403, 405), (route, method)
