@@ -45,8 +45,10 @@ def expected(route: Route, method: str, role: str | None) -> set[int]:
 @pytest.fixture
 def people(db: None) -> dict[str | None, User | AnonymousUser]:
     make_world()
-    known = {role: person(role, role, "acme" if role == Role.TENANT else None) for role in Role.values}
-    return {**known, None: AnonymousUser()}
+    known: dict[str | None, User | AnonymousUser] = {None: AnonymousUser()}
+    for role in Role.values:
+        known[role] = person(role, role, "acme" if role == Role.TENANT else None)
+    return known
 
 
 def test_the_addresses_lead_to_their_routes() -> None:
