@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from api.gateway.guard import Guard, Request, Rules, Verdict
-from api.gateway.paths import AS_ROUTED, Reading
 from quotas.limiter import AsyncLimiter
+from quotas.policy.paths import AS_ROUTED, Reading
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

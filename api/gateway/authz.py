@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 
 from api.gateway.asgi import Scope, header_of, request_of
 from api.gateway.guard import Request, Verdict
-from api.gateway.paths import target_path
 from api.gateway.problems import Problem, bad_request
+from quotas.policy.paths import target_path
 
 NGINX: Final = "nginx"
 # Which fields carry the request that the proxy holds. Fixed by the proxy's own configuration (?proxy=…), never

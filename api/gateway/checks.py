@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from api.gateway.guard import UNREGISTERED, Guard
-from api.gateway.paths import LONGEST_PATH, target_path
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
 from quotas.limiter.check import encode_call
 from quotas.limiter.core import CHECK, Conversation, Core
 from quotas.limiter.directory import EVERY_TENANT, Credential
 from quotas.limiter.errors import StoreError
+from quotas.policy.paths import LONGEST_PATH, target_path
 
 SCOPE: Final = "check"
 CHECKS_AT_MOST: Final = 1_000

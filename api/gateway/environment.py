@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from api.gateway.guard import Rules
-from api.gateway.paths import Reading
 from api.gateway.proxies import TrustedProxies
 from quotas.limiter import AsyncLimiter, Profile
 from quotas.limiter.check import TENANT, is_dimension
 from quotas.limiter.decision import FAILURES, Failure
 from quotas.limiter.keys import SHARDS
+from quotas.policy.paths import Reading
 
 Environment = Mapping[str, str]
 

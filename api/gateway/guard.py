@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from api.gateway.paths import LONGEST_PATH, USUAL, Finder, Reading
 from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, late, problem_of, too_long, unauthorised, unavailable
 from api.gateway.proxies import TrustedProxies
 from quotas.limiter import Check, Decision, Profile
@@ -19,6 +18,7 @@ from quotas.limiter.check import TENANT
 from quotas.limiter.core import CHECK, Conversation, Core
 from quotas.limiter.directory import EVERY_TENANT, Directory
 from quotas.limiter.errors import StoreError
+from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, Reading
 from quotas.policy.routes import Route
 
 UNREGISTERED: Final = "-"  # no endpoint has this name: only the limits on `*` hold

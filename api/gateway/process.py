@@ -13,10 +13,10 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from api.gateway.guard import Guard, Request
-from api.gateway.paths import AS_ROUTED
 from quotas.limiter import AsyncLimiter, Limiter
 from quotas.limiter.keys import SHARDS
 from quotas.limiter.settings import BUDGET_MS, Options
+from quotas.policy.paths import AS_ROUTED
 
 
 @cache

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Any
 
 from api.gateway.guard import Guard, Request, Rules, Verdict
-from api.gateway.paths import AS_ROUTED
 from quotas.limiter import Limiter
+from quotas.policy.paths import AS_ROUTED
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]

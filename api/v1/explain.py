@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.gateway.paths import LONGEST_PATH, USUAL, Finder, target_path
 from api.gateway.process import limiter
 from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
 from api.v1.described import asks
@@ -21,6 +20,7 @@ from quotas.limiter.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS
 from quotas.limiter.errors import StoreRefusedError
 from quotas.models import Endpoint
 from quotas.policy.endpoints import METHODS
+from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, target_path
 from quotas.policy.routes import Route
 from quotas.policy.spec import EVERYWHERE
 from quotas.selectors.explanation import explain

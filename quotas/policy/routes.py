@@ -1,6 +1,6 @@
 """From method and path to the endpoint that serves them. Templates only, so matching takes no longer than reading.
 
-Paths come decoded and split into segments (`api.gateway.paths`); a segment of a template is literal text or one
+Paths come decoded and split into segments (`quotas.policy.paths`); a segment of a template is literal text or one
 {variable}, which takes any segment that is not empty.
 """
 

@@ -4,8 +4,8 @@ import pytest
 
 from api.gateway.environment import GatewaySettings
 from api.gateway.guard import Rules
-from api.gateway.paths import Reading
 from quotas.limiter import Profile
+from quotas.policy.paths import Reading
 
 
 def test_nothing_set_trusts_nobody_and_refuses_who_has_no_key() -> None:

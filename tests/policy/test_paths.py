@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.gateway.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
+from quotas.policy.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
 from quotas.policy.routes import Split
 from tests.gateway.world import ROUTES_OF_RIDES
 from tests.policy.test_routes import best_ms
