@@ -1,5 +1,7 @@
 """What one check answers and changes."""
 
+import json
+
 import pytest
 from redis.exceptions import ResponseError
 
@@ -112,6 +114,20 @@ def test_one_tenant_can_stand_for_all_unknown_ones(world: World) -> None:
     world.tenants = {tenant.name: tenant for tenant in world.tenants.values()}
     world.limit_by(bucket("six", 6))
     assert [world.check(tenant=name).remaining for name in strangers] == [5, 4, 3, 2, 1, 0]
+
+
+def test_a_bypass_of_the_tenant_that_stands_for_all_reaches_those(world: World) -> None:
+    world.settings["unknown_tenant"] = TENANT
+    shard = keys.shard_of(TENANT)
+    stranger, known = [f"t{n}" for n in range(999) if keys.shard_of(f"t{n}") == shard][:2]
+    world.tenants = {TENANT: Tenant(1, TENANT, TIER), known: Tenant(2, known, TIER)}
+    world.limit_by(bucket("one", 1))
+    assert [world.check(tenant=name).reason for name in (TENANT, stranger, known, known)] == [
+        "ok", "limit", "ok", "limit",
+    ]  # fmt: skip
+    switch = {"scope": "tenant", "name": TENANT, "until_us": NOW_US + 10, "reason": "outage"}
+    world.call("bypass", NOW_US, shard, json.dumps([switch]))
+    assert [world.check(tenant=name).reason for name in (TENANT, stranger, known)] == ["bypass", "bypass", "limit"]
 
 
 def test_a_suspended_tenant_is_told_so(world: World) -> None:

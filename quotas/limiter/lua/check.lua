@@ -21,13 +21,21 @@ local function refused(reason, revision)
   return { 0, reason, '', 0, 0, 0, -1, 0, revision or 0, '', {}, '' }
 end
 
+-- Whether the tenant of that name stands for the caller's, which this shard does not know.
+local function stands_for(header, name, tenant)
+  local stands_in = header.unknown
+  return stands_in and stands_in[2] == name and call('HEXISTS', header.tenants_key, tenant) == 0
+end
+
+local function is_of(header, name, tenant) return name == tenant or stands_for(header, name, tenant) end
+
 -- Which limits a switch turns to shadow right now: true for all, a set of names, or nil.
 local function bypassed(header, tenant, endpoint, now)
   local names
   for _, switch in ipairs(header.bypass) do
     if now < switch.until_us then
       local scope, name = switch.scope, switch.name
-      if scope == 'all' or scope == 'tenant' and name == tenant or scope == 'endpoint' and name == endpoint then
+      if scope == 'all' or scope == 'tenant' and is_of(header, name, tenant) or scope == 'endpoint' and name == endpoint then
         return true
       elseif scope == 'limit' then
         names = names or {}
