@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -16,7 +17,7 @@ from api.v1.described import asks
 from api.v1.standings import EffectiveLimitOut, limit_shown
 from api.v1.tenants import tenant_shown
 from quotas.limiter import Decision
-from quotas.limiter.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS
+from quotas.limiter.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
 from quotas.limiter.errors import StoreRefusedError
 from quotas.models import Endpoint
 from quotas.policy.endpoints import METHODS
@@ -29,16 +30,26 @@ from quotas.services.errors import refuse
 from tenants.models import TENANT_NAME
 
 BUDGET_MS = 1_000
+LONGEST_VALUE = 1_000
 UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
 
 
+@extend_schema_field(
+    {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{DIMENSION.pattern}$", "not": {"enum": sorted(RESERVED)}},
+        "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE},
+        "maxProperties": DIMENSIONS_MAX,
+    }
+)
 class SubjectField(serializers.DictField):
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=Text(allow_blank=True, max_length=1_000), **kwargs)
+        super().__init__(child=Text(allow_blank=True, max_length=LONGEST_VALUE), **kwargs)
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
-        if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX:
-            raise ValidationError(f"give at most {DIMENSIONS_MAX} dimensions with their values", "type")
+        if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX or not all(map(is_dimension, data)):
+            message = f"give at most {DIMENSIONS_MAX} dimensions, such as ip, key or user, with their values"
+            raise ValidationError(message, "type")
         found: dict[str, str] = super().to_internal_value(data)
         return found
 
@@ -113,17 +124,14 @@ def _endpoint(asked: Fields) -> str:
 
 
 def _peek(asked: Fields, endpoint: str) -> Decision:
-    try:
-        decision = limiter().peek(
-            tenant=asked["tenant"],
-            endpoint=UNREGISTERED if endpoint == EVERYWHERE else endpoint,
-            subject=asked["subject"],
-            cost=asked.get("cost"),
-            rows=True,
-            budget_ms=BUDGET_MS,
-        )
-    except ValueError as error:
-        raise refuse("subject", "subject", str(error)) from None
+    decision = limiter().peek(
+        tenant=asked["tenant"],
+        endpoint=UNREGISTERED if endpoint == EVERYWHERE else endpoint,
+        subject=asked["subject"],
+        cost=asked.get("cost"),
+        rows=True,
+        budget_ms=BUDGET_MS,
+    )
     if decision.degraded:
         raise StoreRefusedError(decision.reason)
     return decision

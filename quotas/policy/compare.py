@@ -15,7 +15,7 @@ from quotas.algorithms.periods import LONGEST_DAYS
 from quotas.algorithms.sliding import SlidingCounter, SlidingLog
 from quotas.algorithms.units import DAY_US, SECOND_US
 from quotas.algorithms.windows import CalendarQuota, FixedWindow
-from quotas.policy.resolve import Effective, Resolved, globals_at
+from quotas.policy.resolve import Effective, Layers, Resolved, globals_at, limit_at
 from quotas.policy.spec import EVERYWHERE, Endpoint, Limit, Policy
 from quotas.policy.subject import Subject
 
@@ -44,7 +44,10 @@ class Plan:
     endpoints: Mapping[str, Endpoint]
 
     @classmethod
-    def of_resolved(cls, resolved: Resolved, endpoints: Mapping[str, Endpoint]) -> "Plan":
+    def of_layers(cls, layers: Layers, at_us: int, endpoints: Mapping[str, Endpoint]) -> "Plan":
+        """What `resolve` gives, but for the history, which is most of its work."""
+        scopes = {scope: tuple(_holding(layers, scope, at_us)) for scope in layers.endpoints()}
+        resolved = Resolved(scopes.pop(EVERYWHERE), {scope: limits for scope, limits in scopes.items() if limits})
         return cls(resolved.at, frozenset(resolved.own), endpoints)
 
     @classmethod
@@ -59,6 +62,13 @@ class Plan:
 
     def cost(self, endpoint: str) -> int:
         return self.endpoints[endpoint].default_cost if endpoint in self.endpoints else 1
+
+
+def _holding(layers: Layers, scope: str, at_us: int) -> Iterator[Effective]:
+    for name in layers.names(scope):
+        limit, source, overrides = limit_at(layers, scope, name, at_us)
+        if limit is not None:
+            yield Effective(limit, scope, source, overrides)
 
 
 def cuts(before: Plan, after: Plan) -> list[Cut]:
@@ -91,6 +101,8 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[tuple[str, Cu
     were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
     for key, now in after.enforced(endpoint).items():
         same = were.get(key)
+        if same and same.limit == now.limit and costs[0] == costs[1]:
+            continue
         if same and _is_comparable(same.limit, now.limit):
             loss = _loss(same.limit, now.limit, costs)
         else:

@@ -237,7 +237,7 @@ def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_Step]
         if override.endpoint in (scope, EVERYWHERE):
             carries.update({us: override.carry for us in _edges(override) if us <= at_us})
     for since_us in sorted(carries or {0: "keep"}):
-        limit, source, overrides = _limit_at(layers, scope, name, since_us)
+        limit, source, overrides = limit_at(layers, scope, name, since_us)
         yield _Step(since_us, carries.get(since_us, "keep"), limit, source, overrides)
 
 
@@ -247,7 +247,7 @@ def _base_history(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Ge
     return history(layers, ladder[0].policy.endpoint, name, at_us) if ladder else ()
 
 
-def _limit_at(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Limit | None, str, tuple[int, ...]]:
+def limit_at(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Limit | None, str, tuple[int, ...]]:
     """The limit with its overrides at that time, without history."""
     ladder = layers.ladder(scope, name)
     base: Limit | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from quotas.limiter import Limiter
+from quotas.limiter import Check, Limiter
 from quotas.models import AuditEvent
 from quotas.services.drafts import said
 from quotas.services.errors import refuse
@@ -28,12 +28,11 @@ def counter_reset(
 ) -> int:
     """How many limits were reset; global ones are everyone's, and stay. The audit names no subject's values."""
     author, reason = said(author, reason)
+    try:
+        Check(tenant, endpoint, subject)
+    except ValueError as error:
+        raise refuse("subject", "subject", str(error)) from None
     detail = {"tenant": find_tenant(tenant).name, "endpoint": endpoint, "limit": limit, "subject": sorted(subject)}
     with transaction.atomic():
         AuditEvent.objects.create(kind="counter_reset", detail=detail | {"author": author, "reason": reason})
-        try:
-            return limiter.reset(
-                tenant=tenant, endpoint=endpoint, subject=dict(subject), limit=limit, budget_ms=BUDGET_MS
-            )
-        except ValueError as error:
-            raise refuse("subject", "subject", str(error)) from None
+        return limiter.reset(tenant=tenant, endpoint=endpoint, subject=subject, limit=limit, budget_ms=BUDGET_MS)

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from quotas.policy.compare import Cut, Plan, cuts, same_enforced
-from quotas.policy.resolve import Index, Layers, moments, resolve
+from quotas.policy.resolve import Index, Layers, moments
 from quotas.policy.spec import Configuration
 from quotas.selectors.rows import to_us
 from quotas.services.concerned import Concerned
@@ -58,7 +58,7 @@ class Side:
         return cls(configuration, Index.of_configuration(configuration))
 
     def plan(self, layers: Layers, at_us: int) -> Plan:
-        return Plan.of_resolved(resolve(layers, at_us), self.configuration.endpoints)
+        return Plan.of_layers(layers, at_us, self.configuration.endpoints)
 
     def of_globals(self) -> Plan:
         return Plan.of_globals(self.index.globals, self.configuration.endpoints)

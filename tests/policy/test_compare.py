@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quotas.policy.compare import NOT_ENFORCED, Cut, Plan, cuts, same_enforced
-from quotas.policy.resolve import Index, resolve
+from quotas.policy.resolve import Index
 from quotas.policy.spec import Endpoint, Limit, Policy
 from tests.policy.worlds import NOW_US, global_policy, limit, tier_policy
 
@@ -17,7 +17,7 @@ def plan(*policies: Policy, costs: Mapping[str, int] | None = None) -> Plan:
     """Of tier pro."""
     endpoints = {name: Endpoint(n, name, (costs or {}).get(name, 1)) for n, name in enumerate((QUERY, PAY), 1)}
     layers = Index.of(policies, ()).of_tier("pro")
-    return Plan.of_resolved(resolve(layers, NOW_US), endpoints)
+    return Plan.of_layers(layers, NOW_US, endpoints)
 
 
 def everywhere(*limits: Limit) -> Plan:
