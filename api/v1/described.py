@@ -126,8 +126,8 @@ _MEANINGS = {
     503: "A server that this needs cannot be reached.",
 }
 READING = (400, 401, 403, 404, 406, 429, 503)
-_ASKING = (*READING, 413, 415, 422)
-_CHANGING = (*_ASKING, 409, 412)
+_ASKING = (*READING, 409, 413, 415, 422)
+_CHANGING = (*_ASKING, 412)
 
 IF_MATCH = OpenApiParameter(
     "If-Match", str, "header", required=True, description="The ETag that was read, or `*` for whatever is there."

@@ -1,0 +1,150 @@
+"""Every operation of the OpenAPI document, as every role, with what fits it and what does not (schemathesis).
+
+Never a 5xx; never an answer that the document does not describe; never a violation of it taken for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import redis
+import schemathesis
+from django.conf import settings as django_settings
+from django.core.signals import request_finished, request_started
+from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode, checks
+from schemathesis.core.result import Ok
+from schemathesis.generation.case import Case
+from schemathesis.schemas import APIOperation
+
+from api.v1.schema import document
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from quotas.services.api_keys import api_key_issue
+from quotas.services.changes import change_propose
+from quotas.services.overrides import override_create
+from quotas.services.policies import limit_set
+from tests.access.people import token
+from tests.services.world import DOCUMENT, GET, PAY, SAID, bucket
+
+Operation = APIOperation[Any, Any, Any, Any]
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+]
+ROLES = ("viewer", "operator", "approver", "owner", "tenant")
+# What is there, for parameters and fields of these names: made-up names would only ever be "not found".
+THERE: dict[str, list[Any]] = {
+    "tier": ["free", "pro"],
+    "tenant": ["acme", "bolt"],
+    "endpoint": [PAY, GET, "*"],
+    "policy": ["free-all", "pro-all"],
+    "limit": ["burst", "minute"],
+    "about": ["all", "tenant:acme"],
+    "duration": ["5m"],
+    "document": [DOCUMENT, DOCUMENT.replace("rate: 10,", "rate: 12,"), "policies: [{name: x}]"],
+}
+BOTH = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+KINDS = {"tiers": "tier", "tenants": "tenant", "endpoints": "endpoint", "policies": "policy"}
+
+
+@pytest.fixture(autouse=True)
+def one_connection() -> Iterator[None]:
+    """A server closes a connection that is in a transaction; here that is the transaction of the test."""
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+@pytest.fixture
+def world(world: None, valkey: redis.Redis) -> None:
+    THERE["key_id"] = [api_key_issue(tenant="acme", **SAID).row.key_id]
+    override = override_create(tenant="acme", multiplier=(2, 1), **SAID)
+    change = change_propose(limit_set, policy="free-all", limit=bucket(12), **SAID)
+    THERE["number"] = [1, 2, override.pk, change.pk]
+    client = store.connect(django_settings.REDIS_URL)
+    store.prepare(client)
+    Publisher(client, django_settings.HEADROOM_SHARDS).publish()
+
+
+@cache
+def operations() -> list[Operation]:
+    # Each role has its token: a made-up one would only ever be refused.
+    paths = {
+        path: {method: {k: v for k, v in raw.items() if k != "security"} for method, raw in methods.items()}
+        for path, methods in document()["paths"].items()
+    }
+    found = schemathesis.openapi.from_dict({**document(), "paths": paths}).get_all_operations()
+    return [one.ok() for one in found if isinstance(one, Ok)]
+
+
+def named(operation: Operation, parameter: str) -> list[Any]:
+    """What is there for a parameter of the path."""
+    kind = KINDS.get(operation.path.split("/")[2], "") if parameter == "name" else parameter
+    return THERE.get(kind, [])
+
+
+@st.composite
+def cases(draw: st.DrawFn, operation: Operation, mode: GenerationMode) -> Case[Any]:
+    case: Case[Any] = draw(operation.as_strategy(generation_mode=mode))
+    if mode is GenerationMode.POSITIVE and draw(st.integers(0, 3)):
+        for name, value in case.path_parameters.items():
+            case.path_parameters[name] = draw(st.sampled_from(named(operation, name) or [value]))
+        if isinstance(case.body, dict):
+            for name in case.body.keys() & THERE.keys():
+                if isinstance(case.body[name], str):
+                    case.body[name] = draw(st.sampled_from(THERE[name]))
+        if "If-Match" in case.headers:
+            case.headers["If-Match"] = "*"
+    return case
+
+
+def fuzz(role: str, examples: int, modes: Sequence[GenerationMode], **how: Any) -> None:
+    text = token(role, tenant="acme" if role == "tenant" else None)
+    app = get_wsgi_application()
+    for operation in operations():
+        for mode in modes:
+
+            @settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck), **how)
+            @given(case=cases(operation, mode))
+            def attempt(case: Case[Any]) -> None:
+                case.call_and_validate(app=app, headers={"Authorization": f"Bearer {text}"}, checks=CHECKS)
+
+            for _ in _possible(operation, mode):
+                attempt()
+
+
+def _possible(operation: Operation, mode: GenerationMode) -> Iterator[None]:
+    """Once; never for what has nothing that could be wrong."""
+    has_input = operation.body or operation.query or operation.headers or operation.path_parameters
+    if mode is GenerationMode.POSITIVE or has_input:
+        yield
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.usefixtures("world")
+def test_no_operation_breaks_its_promise(role: str) -> None:
+    """What does not fit is tried as the owner: whoever may not do it is refused before it is read."""
+    modes, examples = (BOTH, 5) if role == "owner" else (BOTH[:1], 2)
+    fuzz(role, examples, modes, phases=[Phase.generate], derandomize=True)
+
+
+@pytest.mark.faults_long
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.usefixtures("world")
+def test_no_operation_breaks_its_promise_for_long(role: str) -> None:
+    fuzz(role, 200, BOTH, phases=[Phase.generate, Phase.shrink])
