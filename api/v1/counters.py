@@ -11,13 +11,14 @@ from api.changes import Change, changed, said
 from api.gateway.process import limiter
 from api.inputs import Reasoned, Text, body
 from api.v1.described import changes
-from api.v1.explain import UNREGISTERED, SubjectField
+from api.v1.explain import SubjectField
 from api.v1.tenants import tenant_shown
 from quotas.limiter.check import ENDPOINT_CHARACTERS
 from quotas.policy.diff import FieldDiff, ObjectDiff
 from quotas.policy.spec import EVERYWHERE
 from quotas.services.counters import EVERY, counter_reset
 from quotas.services.effects import Effect, TouchedTenants
+from quotas.services.requests import UNREGISTERED
 
 
 class Reset(Reasoned):

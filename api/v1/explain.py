@@ -16,22 +16,15 @@ from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
 from api.v1.described import asks
 from api.v1.standings import EffectiveLimitOut, limit_shown
 from api.v1.tenants import tenant_shown
-from quotas.limiter import Decision
 from quotas.limiter.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
-from quotas.limiter.errors import StoreRefusedError
-from quotas.models import Endpoint
 from quotas.policy.endpoints import METHODS
-from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, target_path
-from quotas.policy.routes import Route
-from quotas.policy.spec import EVERYWHERE
-from quotas.selectors.explanation import explain
-from quotas.selectors.verdicts import Verdict, verdicts
+from quotas.policy.paths import LONGEST_PATH
+from quotas.selectors.verdicts import Verdict
 from quotas.services.errors import refuse
+from quotas.services.requests import endpoint_of, request_explain
 from tenants.models import TENANT_NAME
 
-BUDGET_MS = 1_000
 LONGEST_VALUE = 1_000
-UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
 
 
 @extend_schema_field(
@@ -98,17 +91,22 @@ class Explain(APIView):
         """Every rule for a request: would it pass, and what is left. Consumes nothing."""
         asked = body(Question, request)
         tenant_shown(request, asked["tenant"])
-        endpoint = _endpoint(asked)
-        decision = _peek(asked, endpoint)
-        explanation = explain(tenant=asked["tenant"], endpoint=endpoint)
+        found = request_explain(
+            limiter=limiter(),
+            tenant=asked["tenant"],
+            endpoint=_endpoint(asked),
+            subject=asked["subject"],
+            cost=asked.get("cost"),
+        )
+        explanation = found.explanation
         answer = {
             "tenant": explanation.tenant,
             "tier": explanation.tier,
             "suspended": explanation.is_suspended,
-            "endpoint": endpoint,
+            "endpoint": explanation.endpoint,
             "revision": explanation.revision,
-            "decision": decision,
-            "rules": [_rule(verdict) for verdict in verdicts(explanation, decision.rows)],
+            "decision": found.decision,
+            "rules": [_rule(verdict) for verdict in found.verdicts],
         }
         return Response(AnswerOut(answer).data)
 
@@ -116,25 +114,7 @@ class Explain(APIView):
 def _endpoint(asked: Fields) -> str:
     if ("path" in asked) == ("endpoint" in asked):
         raise refuse("path", "either", "give the path of the request or its endpoint, one of the two")
-    if "endpoint" in asked:
-        return str(asked["endpoint"])
-    rows = Endpoint.objects.filter(retired=False).exclude(path="").values_list("name", "method", "path")
-    found = Finder([Route(*row) for row in rows]).find(asked["method"], target_path(asked["path"]), USUAL)
-    return found or EVERYWHERE
-
-
-def _peek(asked: Fields, endpoint: str) -> Decision:
-    decision = limiter().peek(
-        tenant=asked["tenant"],
-        endpoint=UNREGISTERED if endpoint == EVERYWHERE else endpoint,
-        subject=asked["subject"],
-        cost=asked.get("cost"),
-        rows=True,
-        budget_ms=BUDGET_MS,
-    )
-    if decision.degraded:
-        raise StoreRefusedError(decision.reason)
-    return decision
+    return str(asked["endpoint"]) if "endpoint" in asked else endpoint_of(method=asked["method"], path=asked["path"])
 
 
 def _rule(verdict: Verdict) -> dict[str, Any]:

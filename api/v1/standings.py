@@ -18,7 +18,8 @@ from api.v1.shapes import LIMIT
 from api.v1.tenants import tenant_shown
 from quotas.algorithms.units import SECOND_US
 from quotas.policy.fields import limit_fields
-from quotas.policy.spec import Limit, Override
+from quotas.policy.spec import Override
+from quotas.policy.words import limit_words, override_words
 from quotas.selectors.explanation import ExplainedLimit, standing
 
 
@@ -87,26 +88,19 @@ def limit_shown(explained: ExplainedLimit) -> dict[str, Any]:
     effective = explained.effective
     return {
         "limit": {"name": effective.limit.name, **limit_fields(effective.limit)},
-        "words": words_of(effective.limit),
+        "words": limit_words(effective.limit),
         "scope": effective.scope,
         "is_global": effective.is_global,
         "source": effective.source,
         "overrides": [_override(override) for override in explained.overrides],
         "instead_of": [
-            {"source": lost.source, "words": words_of(lost.limit), "until": None} for lost in explained.lost
+            {"source": lost.source, "words": limit_words(lost.limit), "until": None} for lost in explained.lost
         ],
     }
 
 
-def words_of(limit: Limit) -> str:
-    return f"{limit.algorithm.words()}, per {limit.subject}, {limit.mode}"
-
-
 def _override(override: Override) -> dict[str, Any]:
-    if override.multiplier:
-        words = "every limit × {}/{}".format(*override.multiplier)
-    else:
-        words = "other values for " + ", ".join(sorted(override.limits))
+    words = override_words(override)
     return {"source": f"override {override.id}", "words": words, "until": moment_of(override.end_us)}
 
 

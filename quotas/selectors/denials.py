@@ -1,0 +1,147 @@
+"""Single denials, newest first, each explained in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from quotas.algorithms.units import SECOND_US
+from quotas.models import Endpoint, LimitName
+from quotas.models.usage import Denial
+from tenants.models import Tenant
+
+NEVER = -1
+# A rare endpoint or reason is looked for among this many: a page must not read a week of denials.
+MOST_SEARCHED = 20_000
+
+REASONS = {
+    "limit": "a limit had too little left",
+    "cost_too_big": "one request costs more than a limit can give",
+    "suspended": "the tenant is suspended",
+    "overflow": "too many new subjects in an hour",
+    "unknown_tenant": "no tenant has this name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for; empty: all."""
+
+    tenant: str = ""
+    endpoint: str = ""
+    limit: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    at: datetime
+    tenant: str  # empty: unknown, or gone
+    endpoint: str  # empty: none that is registered
+    limit: str  # empty: none denied it
+    reason: str
+    cost: int
+    retry_us: int
+    revision: int
+    subject: str  # what is left of it: the start of a keyed hash; empty: the tenant as a whole
+
+    @property
+    def words(self) -> str:
+        """One sentence: why, and what would help."""
+        if self.reason == "limit":
+            return f"{self.limit} had too little left for a cost of {self.cost:,}; {self._again}."
+        if self.reason == "cost_too_big":
+            return f"It costs {self.cost:,}, more than {self.limit} can ever give at once: make it smaller."
+        if self.reason == "suspended":
+            return "The tenant is suspended: nothing passes until it is resumed."
+        if self.reason == "overflow":
+            return f"Too many new subjects in an hour share one {self.limit}, and that was used up; {self._again}."
+        if self.reason == "unknown_tenant":
+            return "No tenant has the name that the caller sent: register it, or correct the caller."
+        return f"Refused for the reason {self.reason}."
+
+    @property
+    def _again(self) -> str:
+        return "waiting does not help" if self.retry_us == NEVER else f"it fits again after {seconds(self.retry_us)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    denials: Sequence[Denied]
+    is_whole: bool  # False: there are older ones
+    is_searched: bool  # only the newest MOST_SEARCHED were looked at
+
+
+def denials_read(wanted: Wanted, *, before: datetime | None = None, most: int = 50) -> Page:
+    rows, is_searched = _found(wanted)
+    if before is not None:
+        rows = rows.filter(at__lt=before)
+    found = list(rows[: most + 1])
+    return Page(denials_explained(found[:most]), len(found) <= most, is_searched)
+
+
+def denials_count(wanted: Wanted, *, after: datetime, most: int = 100) -> int:
+    """How many came since; at most `most`."""
+    rows, _ = _found(wanted)
+    return rows.filter(at__gt=after)[:most].count()
+
+
+def denials_explained(rows: Sequence[Denial]) -> list[Denied]:
+    tenants = Tenant.objects.in_bulk({row.tenant_number for row in rows})
+    endpoints = Endpoint.objects.in_bulk({row.endpoint_number for row in rows})
+    limits = LimitName.objects.in_bulk({row.limit_number for row in rows})
+    return [
+        Denied(
+            at=row.at,
+            tenant=_name(tenants, row.tenant_number),
+            endpoint=_name(endpoints, row.endpoint_number),
+            limit=_name(limits, row.limit_number),
+            reason=row.reason,
+            cost=row.cost,
+            retry_us=row.retry_us,
+            revision=row.revision,
+            subject=bytes(row.subject)[:4].hex(),
+        )
+        for row in rows
+    ]
+
+
+def seconds(us: int) -> str:
+    return f"{us / 1_000:,.0f} ms" if us < SECOND_US else f"{us / SECOND_US:,.1f} s"
+
+
+def _found(wanted: Wanted) -> tuple[QuerySet[Denial], bool]:
+    newest = Denial.objects.order_by("-at")
+    if wanted.tenant:
+        newest = newest.filter(tenant_number__in=_numbers(Tenant.objects.filter(name=wanted.tenant)))
+    narrow = _narrow(wanted)
+    if not narrow:
+        return newest, False
+    bounds = list(newest.values_list("at", flat=True)[MOST_SEARCHED - 1 : MOST_SEARCHED])
+    if bounds:
+        newest = newest.filter(at__gte=bounds[0])
+    return newest.filter(**narrow), bool(bounds)
+
+
+def _narrow(wanted: Wanted) -> dict[str, Any]:
+    narrow: dict[str, Any] = {}
+    if wanted.endpoint:
+        narrow["endpoint_number__in"] = _numbers(Endpoint.objects.filter(name=wanted.endpoint))
+    if wanted.limit:
+        narrow["limit_number__in"] = _numbers(LimitName.objects.filter(name=wanted.limit))
+    if wanted.reason:
+        narrow["reason"] = wanted.reason
+    return narrow
+
+
+def _numbers(rows: QuerySet[Any]) -> list[int]:
+    return list(rows.values_list("number", flat=True))
+
+
+def _name(rows: Mapping[int, Any], number: int) -> str:
+    row = rows.get(number)
+    return "" if row is None else str(row.name)

@@ -1,0 +1,49 @@
+"""Limits in the words that people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quotas.policy.fields import limit_parse
+from quotas.policy.spec import Override
+from quotas.policy.words import algorithm_words, compact, limit_short, limit_words, override_words
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"algorithm": "token_bucket", "rate": 40, "burst": 60}, "40/s burst 60"),
+        ({"algorithm": "gcra", "rate": 20, "per": "5m"}, "20/5m burst 1"),
+        ({"algorithm": "leaky_bucket", "rate": 5, "queue": 10}, "5/s queue 10"),
+        ({"algorithm": "fixed_window", "limit": 12_000, "window": "1m"}, "12k/m"),
+        ({"algorithm": "sliding_log", "limit": 30, "window": "30s"}, "30/30s"),
+        ({"algorithm": "sliding_counter", "limit": 6_000, "window": "1m"}, "6,000/m"),
+        ({"algorithm": "calendar_quota", "limit": 40_000_000, "period": "month"}, "40M/month"),
+        ({"algorithm": "concurrency", "limit": 4, "hold": "5m"}, "4 at once hold 5m"),
+    ],
+)
+def test_every_algorithm_fits_a_cell(fields: dict[str, Any], text: str) -> None:
+    assert str(limit_short(limit_parse("x", fields).algorithm)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(999, "999"), (9_999, "9,999"), (10_000, "10k"), (12_345, "12,345"), (2_500_000, "2.5M")]
+)
+def test_a_short_number_loses_no_digit(value: int, text: str) -> None:
+    assert compact(value) == text
+
+
+def test_a_limit_says_what_it_buys_for_whom_and_whether_it_denies() -> None:
+    limit = limit_parse("x", {"algorithm": "token_bucket", "rate": 5, "subject": "key|ip", "mode": "shadow"})
+    assert limit_words(limit) == "5/s sustained, up to 10 at once, per key|ip, shadow"
+
+
+def test_an_override_says_what_it_changes() -> None:
+    assert override_words(Override(1, "acme", "*", 0, None, multiplier=(3, 2))) == "every limit × 3/2"
+    assert override_words(Override(1, "acme", "*", 0, None, {"b": {}, "a": {}})) == "other values for a, b"
+
+
+def test_algorithms_are_called_by_their_names() -> None:
+    assert [algorithm_words(name) for name in ("sliding_log", "gcra")] == ["sliding log", "GCRA"]
