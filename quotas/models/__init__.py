@@ -1,3 +1,4 @@
+from quotas.models.calendar import CalendarCounter as CalendarCounter
 from quotas.models.change import Approval as Approval
 from quotas.models.change import Change as Change
 from quotas.models.health import Heartbeat as Heartbeat

@@ -20,6 +20,7 @@ OURS = [
 ]
 # Measured or passing, not configured: nothing of it is enforced, and it is not in the admin.
 OBSERVATIONS = {
+    "CalendarCounter",
     "UsageStep", "UsageMinute", "UsageHour", "UsageDay", "Denial", "Arrival", "DrainBatch", "DrainState", "GapRecord",
 }  # fmt: skip
 CONFIGURED = [model for model in OURS if model.__name__ not in OBSERVATIONS and model is not Heartbeat]
