@@ -1,0 +1,144 @@
+"""A request for every route and method of /v1, on a world that can be grown; a new route gets its line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from quotas.models import Endpoint, Revision
+from quotas.policy.document import read_document
+from quotas.services.api_keys import api_key_issue
+from quotas.services.bypasses import bypass_set
+from quotas.services.changes import change_propose
+from quotas.services.documents import document_apply, document_export
+from quotas.services.errors import accepted
+from quotas.services.overrides import override_create
+from quotas.services.policies import limit_set, policy_create
+from tenants.models import ApiKey, Tenant
+from tests.services.world import PAY, SAID, bucket
+
+WHY = {"reason": "to count"}
+DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
+OWN = 5  # tenants with something of their own, added each time the world grows
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    key: str
+    override: int
+    change: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    method: str
+    path: str
+    body: Any = None
+
+
+def grow(tenants: int, endpoints: int) -> World:
+    """To so many; some tenants have keys, overrides and policies of their own."""
+    names = [f"t{number:06}" for number in range(Tenant.objects.count() - 2, tenants)]
+    add_tenants(len(names))
+    declared = [f"{{name: 'many:e{n}', path: /many/e{n}}}" for n in range(Endpoint.objects.count() - 2, endpoints)]
+    document_apply(document=accepted(read_document(f"endpoints: [{', '.join(declared)}]")), **SAID)
+    for name in names[:OWN]:
+        key = api_key_issue(tenant=name, **SAID).row.key_id
+        override = override_create(tenant=name, multiplier=(2, 1), **SAID).pk
+        policy_create(name=name, tenant=name, limits=[bucket(50)], **SAID)
+    change = change_propose(limit_set, policy="free-all", limit=bucket(12), **SAID)
+    bypass_set(scope="tenant", name="acme", duration="1h", **SAID)
+    return World(key, override, change.pk, Revision.objects.latest("number").number)
+
+
+def add_tenants(count: int) -> None:
+    """In one statement: the services would write a revision with all of them."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO tenants_tenant (name, label, tier_id, timezone, suspended, suspended_reason, handovers)
+            SELECT 't' || to_char(wanted, 'FM000000'), '', tiers.number, 'UTC', false, '', '[]'
+            FROM tenants_tier AS tiers, generate_series(%s::int, %s::int) AS wanted WHERE tiers.name = 'free'""",
+            [first := Tenant.objects.count() - 2, first + count - 1],
+        )
+
+
+def requests(world: World) -> dict[str, Asked]:
+    """By url name and method."""
+    assert ApiKey.objects.filter(key_id=world.key).exists()
+    return {
+        f"{name} {asked.method}": asked
+        for asks in (_reads(world), _tenants(world), _policies(world), _history(world))
+        for name, asked in asks
+    }
+
+
+def _reads(world: World) -> list[tuple[str, Asked]]:
+    pages = ("tiers", "tenants", "api-keys", "endpoints", "policies", "overrides", "revisions", "changes", "audit")
+    things = {
+        "tier": "tiers/free",
+        "tenant": "tenants/t000000",
+        "tenant-limits": "tenants/t000000/limits",
+        "api-key": f"api-keys/{world.key}",
+        "endpoint": f"endpoints/{PAY}",
+        "policy": "policies/free-all",
+        "override": f"overrides/{world.override}",
+        "revision": f"revisions/{world.revision}",
+        "revision-diff": f"revisions/{world.revision - 1}/diff",
+        "change": f"changes/{world.change}",
+        **{name: name for name in ("bypasses", "document", "schema", "docs")},
+        "document-schema": "document/schema",
+    }
+    return [(name, Asked("GET", f"/v1/{path}")) for name, path in {**{name: name for name in pages}, **things}.items()]
+
+
+def _tenants(world: World) -> list[tuple[str, Asked]]:
+    one, own = "/v1/tenants/t000000", {"tenant": "t000000", **WHY}
+    return [
+        ("tiers", Asked("POST", f"/v1/tiers{DRY}", {"name": "new", **WHY})),
+        ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "new", "tier": "free", **WHY})),
+        ("tenant", Asked("PATCH", f"{one}{DRY}", {"label": "new", **WHY})),
+        ("tenant-move", Asked("POST", f"{one}/move{DRY}", {"tier": "pro", **WHY})),
+        ("tenant-suspend", Asked("POST", f"{one}/suspend{DRY}", WHY)),
+        ("tenant-resume", Asked("POST", f"{one}/resume{DRY}", WHY)),
+        ("tenant-reset", Asked("POST", f"{one}/reset{DRY}", WHY)),
+        ("api-keys", Asked("POST", f"/v1/api-keys{DRY}", own)),
+        ("api-key-revoke", Asked("POST", f"/v1/api-keys/{world.key}/revoke{DRY}", WHY)),
+        ("overrides", Asked("POST", f"/v1/overrides{DRY}", {"multiplier": {"numerator": 3}, **own})),
+        ("override-cancel", Asked("POST", f"/v1/overrides/{world.override}/cancel{DRY}", WHY)),
+        ("bypasses", Asked("POST", f"/v1/bypasses{DRY}", {"scope": "all", "duration": "1m", **WHY})),
+        ("bypass", Asked("DELETE", f"/v1/bypasses/tenant:acme{GONE}")),
+        ("explain", Asked("POST", "/v1/explain", {"tenant": "t000000", "path": "/many/e1"})),
+    ]
+
+
+def _policies(world: World) -> list[tuple[str, Asked]]:
+    limits = {"limits": [bucket(12)], **WHY}
+    document = {"document": document_export().replace("rate: 10\n", "rate: 12\n")}
+    return [
+        ("endpoints", Asked("POST", f"/v1/endpoints{DRY}", {"name": "new:one", **WHY})),
+        ("endpoint", Asked("PATCH", f"/v1/endpoints/{PAY}{DRY}", {"default_cost": 5, **WHY})),
+        ("endpoint", Asked("DELETE", f"/v1/endpoints/many:e1{GONE}")),
+        ("policies", Asked("POST", f"/v1/policies{DRY}", {"name": "new", "endpoint": PAY, "tier": "free", **limits})),
+        ("policy", Asked("PUT", f"/v1/policies/free-all{DRY}", limits)),
+        ("policy", Asked("DELETE", f"/v1/policies/free-all{GONE}")),
+        ("policy-limit", Asked("PUT", f"/v1/policies/free-all/limits/burst{DRY}", {"limit": bucket(12), **WHY})),
+        ("policy-limit", Asked("DELETE", f"/v1/policies/pro-all/limits/burst{GONE}")),
+        ("document-validate", Asked("POST", "/v1/document/validate", document)),
+        ("document-plan", Asked("POST", "/v1/document/plan", document)),
+        ("document-apply", Asked("POST", f"/v1/document/apply{DRY}", {**document, **WHY})),
+    ]
+
+
+def _history(world: World) -> list[tuple[str, Asked]]:
+    change = f"/v1/changes/{world.change}"
+    return [
+        ("revision-rollback", Asked("POST", f"/v1/revisions/{world.revision - 1}/rollback{DRY}", WHY)),
+        ("revision-revert", Asked("POST", f"/v1/revisions/{world.revision}/revert{DRY}", WHY)),
+        ("change-start", Asked("POST", f"{change}/start{DRY}", {"mode": "shadow", **WHY})),
+        ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
+        ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),
+        ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),
+    ]
