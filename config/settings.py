@@ -51,6 +51,10 @@ HEADROOM_KEEP_DAYS = {
     "usage_1m": env.integer("HEADROOM_KEEP_1M_DAYS", 30, 1, 3650),
     "usage_1h": env.integer("HEADROOM_KEEP_1H_DAYS", 366, 1, 3650),
     "usage_1d": env.integer("HEADROOM_KEEP_1D_DAYS", 1830, 1, 36500),
+    "seconds": env.integer("HEADROOM_KEEP_SECONDS_DAYS", 30, 1, 3650),
+    "rates_1h": env.integer("HEADROOM_KEEP_RATES_1H_DAYS", 62, 1, 3650),
+    "rates_1d": env.integer("HEADROOM_KEEP_RATES_1D_DAYS", 1830, 1, 36500),
+    "latency": env.integer("HEADROOM_KEEP_LATENCY_DAYS", 62, 1, 3650),
     "denials": env.integer("HEADROOM_KEEP_DENIALS_DAYS", 7, 1, 3650),
     "arrivals": env.integer("HEADROOM_KEEP_ARRIVALS_DAYS", 28, 1, 3650),
 }

@@ -162,7 +162,6 @@ class Arrival(Partitioned):
 
 
 ROLLUPS: tuple[type[Rollup], ...] = (UsageStep, UsageMinute, UsageHour, UsageDay)
-PARTITIONED: tuple[type[Partitioned], ...] = (*ROLLUPS, Denial, Arrival)
 
 
 class DrainBatch(models.Model):

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Literal
 
-from quotas.models.usage import BEGINNING, PARTITIONED, Partitioned
+from quotas.models.rates import PARTITIONED
+from quotas.models.usage import BEGINNING, Partitioned
 
 log = logging.getLogger(__name__)
 

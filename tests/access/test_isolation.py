@@ -15,7 +15,8 @@ from django.db import DatabaseError, connection, connections, models, transactio
 
 from config.places import APPLICATION
 from quotas.models import Limit, Override, Policy, Revision
-from quotas.models.usage import PARTITIONED, UsageMinute
+from quotas.models.rates import PARTITIONED
+from quotas.models.usage import UsageMinute
 from quotas.services.api_keys import api_key_issue
 from quotas.services.overrides import override_create
 from quotas.services.policies import policy_create
@@ -30,8 +31,8 @@ from tests.services.world import SAID, bucket, make_world
 NOW = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
 # Measured of all tenants together, or of no tenant at all.
 NO_TENANTS_ROWS = {
-    "Tier", "Endpoint", "LimitName", "Heartbeat", "DrainBatch", "DrainState", "GapRecord", "Context",
-    "Session", "LogEntry", "ContentType", "Permission", "Group",
+    "Tier", "Endpoint", "LimitName", "Heartbeat", "DrainBatch", "DrainState", "FoldState", "GapRecord", "JobSlot",
+    "Delivery", "Context", "Session", "LogEntry", "ContentType", "Permission", "Group",
 }  # fmt: skip
 
 
