@@ -69,6 +69,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
+    "django_htmx",
     "django_prometheus",
     "rest_framework",
     "pgtrigger",
@@ -91,6 +92,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "dashboards.middleware.ContentSecurityPolicy",
+    "django_htmx.middleware.HtmxMiddleware",
     "api.gate.Gate",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards import charts
+from dashboards.figure import Column, Figure, Panel, Row, gap
 from quotas.selectors.usage import SPANS, Point, TenantUsage, Usage, usage_read
 
 log = logging.getLogger(__name__)
@@ -22,35 +22,13 @@ LATE = timedelta(seconds=30)  # a drain runs every few seconds
 SHORTEST_S = 1.0  # less of a step says nothing of its rate
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    every: timedelta
-    form: str  # of a tick
-    moment: str  # of a row in the table
-    step: str  # in words
-
-
-AXES = {
-    "15m": Axis(timedelta(minutes=3), "%H:%M", "%H:%M:%S", "10 s"),
-    "1h": Axis(timedelta(minutes=10), "%H:%M", "%H:%M", "1 min"),
-    "24h": Axis(timedelta(hours=3), "%H:%M", "%d %b %H:%M", "1 h"),
-    "14d": Axis(timedelta(days=2), "%d %b", "%d %b %Y", "1 day"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One step: requests a second, None where that is not known."""
-
-    when: str
-    allowed: float | None
-    denied: float | None
+STEPS = {"15m": "10 s", "1h": "1 min", "24h": "1 h", "14d": "1 day"}
 
 
 @dataclass(frozen=True, slots=True)
 class TenantRow:
     usage: TenantUsage
-    spark: charts.Panel
+    spark: Sequence[float | None]
 
     @property
     def classes(self) -> str:
@@ -74,21 +52,12 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _figures(usage: Usage, now: datetime) -> dict[str, object]:
-    axis, points = AXES[usage.span.key], usage.points
-    allowed = [_rate(point.counts.allowed, point) for point in points]
-    denied = [_rate(point.counts.denied, point) for point in points]
-    whens = [f"{point.start:{axis.moment}}" for point in points]
+    points = usage.points
     age = now - usage.drained_at if usage.drained_at else None
-    gaps = [(gap.start, gap.end, gap.reason) for gap in usage.gaps]
     return {
-        "axis": axis,
-        "rows": [Row(*facts) for facts in zip(whens, allowed, denied, strict=True)][::-1],
-        "allowed": charts.panel(allowed, 4),
-        "denied": charts.panel(denied, 2),
-        "asked_spark": charts.spark([_rate(point.counts.asked, point) for point in points]),
-        "denied_spark": charts.spark(denied),
-        "times": charts.time_ticks(usage.begin, usage.end, axis.every, axis.form),
-        "gaps": charts.bands(gaps, usage.begin, usage.end),
+        "traffic": _traffic(usage),
+        "asked_spark": [_rate(point.counts.asked, point) for point in points],
+        "denied_spark": [_rate(point.counts.denied, point) for point in points],
         "tenants": [TenantRow(tenant, _spark(tenant, points)) for tenant in usage.tenants],
         "mean_rate": usage.total.asked / max(usage.measured_seconds, 1),
         "age": age,
@@ -96,11 +65,46 @@ def _figures(usage: Usage, now: datetime) -> dict[str, object]:
     }
 
 
+def _traffic(usage: Usage) -> Figure:
+    rows = [
+        Row(point.start, [_rate(point.counts.allowed, point), _rate(point.counts.denied, point)])
+        for point in reversed(usage.points)
+    ]
+    return Figure(
+        id="traffic",
+        title="Requests by outcome",
+        note=f"averages over {STEPS[usage.span.key]}",
+        columns=(
+            Column("Let through", "req/s", "area", "allowed"),
+            Column("Denied", "req/s", "area", "denied", panel=1),
+        ),
+        rows=rows,
+        panels=(Panel("req/s", 200), Panel("denied, req/s", 72)),
+        marks=[gap(each.start, each.end, each.reason) for each in usage.gaps],
+        caption=_known(usage),
+        start=usage.begin.timestamp(),
+        end=usage.end.timestamp(),
+    )
+
+
+def _known(usage: Usage) -> str:
+    if not usage.gaps:
+        return f"No gap in the last {usage.span.words}: every decision of Redis is in these figures."
+    said = [
+        f"No data before {each.end:%-d %b %H:%M:%S} UTC."
+        if each.before_all
+        else f"Counts may be missing from {each.start:%-d %b %H:%M:%S} to {each.end:%H:%M:%S} UTC: {each.reason}"
+        for each in usage.gaps[:3]
+    ]
+    more = len(usage.gaps) - len(said)
+    return " ".join([*said, *([f"And {more} more."] if more > 0 else [])])
+
+
 def _rate(requests: int, point: Point) -> float | None:
     return requests / point.seconds if point.seconds >= SHORTEST_S else None
 
 
-def _spark(tenant: TenantUsage, points: Sequence[Point]) -> charts.Panel:
+def _spark(tenant: TenantUsage, points: Sequence[Point]) -> list[float | None]:
     """What is worth a look: the denials if there are any, otherwise what was asked."""
     counts = [each.denied if tenant.counts.denied else each.asked for each in tenant.series]
-    return charts.spark([_rate(count, point) for count, point in zip(counts, points, strict=True)])
+    return [_rate(count, point) for count, point in zip(counts, points, strict=True)]

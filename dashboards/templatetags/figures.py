@@ -37,3 +37,9 @@ def ago(age: timedelta) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length}{NARROW_SPACE}{unit} ago"
     return f"{seconds}{NARROW_SPACE}s ago"
+
+
+@register.filter
+def unlocalized(value: float | None) -> str:
+    """A number for a machine: no separators, no more digits than a float has."""
+    return "" if value is None else f"{value:.12g}"

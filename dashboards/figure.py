@@ -1,0 +1,112 @@
+"""A figure: one table of rows, from which the browser draws the chart (static/dashboards/js/charts.js)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Draw = Literal["area", "line", "dash", "dots", "step", "bars", "points", ""]
+Axis = Literal["time", "number", "log", "category"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One series, and one column of the table. `draw` empty: only in the table."""
+
+    name: str
+    unit: str = ""
+    draw: Draw = "line"
+    color: str = "allowed"  # a meaning (allowed, denied, shadow, degraded, brand, info, ref), or 1 to 6
+    panel: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    x: datetime | float | int
+    values: Sequence[float | None]  # one for each column; None is not known
+    label: str = ""  # instead of x, in words
+
+    @property
+    def position(self) -> float:
+        return self.x.timestamp() if isinstance(self.x, datetime) else float(self.x)
+
+    @property
+    def moment(self) -> datetime | None:
+        return self.x if isinstance(self.x, datetime) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart; the panels of a figure share the x axis and nothing else."""
+
+    unit: str
+    height: Literal[72, 96, 140, 200, 260] = 200
+    log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """`gap` from start to end on x, hatched; `band` the same on y; `limit` at y, 2 px; `mark` at x, with a flag."""
+
+    kind: Literal["gap", "band", "limit", "mark"]
+    label: str
+    at: float | None = None
+    start: float | None = None
+    end: float | None = None
+    panel: int = 0
+    href: str = ""
+    color: str = "brand"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    id: str
+    title: str
+    note: str  # the unit line: what a point stands for; the viewer's zone follows where x is time
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    axis: Axis = "time"
+    x_name: str = "From"
+    panels: Sequence[Panel] = (Panel(""),)
+    marks: Sequence[Mark] = ()
+    caption: str = ""
+    classes: str = ""  # its place in the grid: c-8
+    zooms: bool = False  # a drag writes ?from=&to= into the address and asks the server
+    start: float | None = None  # ends of the x axis, where they are not those of the rows
+    end: float | None = None
+    legend: Sequence[Mark] = field(default=())  # more to explain than the columns
+
+    @property
+    def latest(self) -> Sequence[float | None]:
+        """Of each column, the newest value that is known."""
+        newest = sorted(self.rows, key=lambda row: row.position, reverse=True)
+        return [
+            next((row.values[i] for row in newest if row.values[i] is not None), None) for i in range(len(self.columns))
+        ]
+
+    @property
+    def drawn(self) -> list[tuple[Column, float | None]]:
+        pairs = zip(self.columns, self.latest, strict=True)
+        return [(column, value) for column, value in pairs if column.draw]
+
+    @property
+    def has_gaps(self) -> bool:
+        return any(mark.kind == "gap" for mark in self.marks)
+
+
+def gap(start: datetime, end: datetime, why: str) -> Mark:
+    return Mark("gap", why, start=start.timestamp(), end=end.timestamp())
+
+
+def flag(at: datetime, label: str, href: str = "") -> Mark:
+    return Mark("mark", label, at=at.timestamp(), href=href)
+
+
+def limit_line(value: float, label: str, panel: int = 0) -> Mark:
+    return Mark("limit", label, at=value, panel=panel)
+
+
+def band(low: float, high: float, label: str, panel: int = 0, color: str = "brand") -> Mark:
+    return Mark("band", label, start=low, end=high, panel=panel, color=color)

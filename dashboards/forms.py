@@ -1,0 +1,44 @@
+"""Forms of the pages: they read what was typed, the service functions judge it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+
+from quotas.services.errors import Refused
+
+_CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
+
+
+class PageForm(forms.Form):
+    """A refusal of the service stands beside the field it is about, and what was typed stays."""
+
+    # path of a problem → field, where the two have other names
+    fields_of: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            kind = next((name for widget, name in _CLASSES.items() if isinstance(field.widget, widget)), "input")
+            field.widget.attrs.setdefault("class", kind)
+
+    def refused(self, refusal: Refused) -> None:
+        for problem in refusal.problems:
+            field = self._field_of(problem.path)
+            self.add_error(field, problem.message if field else str(problem))
+
+    def _field_of(self, path: str) -> str | None:
+        last = path.rpartition(".")[2]
+        candidates = (self.fields_of.get(path), self.fields_of.get(last), path, last)
+        return next((name for name in candidates if name in self.fields), None)
+
+
+class ReasonedForm(PageForm):
+    reason = forms.CharField(
+        label="Reason",
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="It is kept with the revision.",
+        error_messages={"required": "Say why. It is kept with the revision."},
+    )

@@ -1,0 +1,54 @@
+"""The menu. A page that exists has one line here, and only such a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from quotas.selectors.pulse import Pulse
+
+GROUPS = ("Observe", "Control", "Improve", "Operate")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    group: str
+    label: str
+    icon: str
+    url: str  # its name
+    below: tuple[str, ...] = ()  # names of pages that are reached from it, and belong to it
+    count: Callable[[Pulse], int] | None = None
+    counted: str = ""  # what the count counts, for who cannot see where it stands
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        return (self.url, *self.below)
+
+
+MENU: tuple[Item, ...] = (Item("Observe", "Overview", "pulse", "dashboards:overview"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    item: Item
+    is_current: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    entries: Sequence[Entry]
+
+
+def menu_of(view_name: str, pulse: Pulse) -> list[Group]:
+    ordered = sorted(MENU, key=lambda item: GROUPS.index(item.group))
+    return [
+        Group(title, [_entry(item, view_name, pulse) for item in items])
+        for title, items in groupby(ordered, key=lambda item: item.group)
+    ]
+
+
+def _entry(item: Item, view_name: str, pulse: Pulse) -> Entry:
+    return Entry(item, view_name in item.pages, item.count(pulse) if item.count else 0)

@@ -1,0 +1,76 @@
+"""The decision log: single denials, newest first, each explained."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from dashboards.forms import PageForm
+from quotas.models import Endpoint, LimitName
+from quotas.models.policy import CANDIDATE_SUFFIX
+from quotas.selectors.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read
+
+MOST_SUGGESTED = 200
+
+
+class FilterForm(PageForm):
+    tenant = forms.CharField(max_length=63, required=False)
+    endpoint = forms.CharField(max_length=128, required=False)
+    limit = forms.CharField(max_length=80, required=False)
+    reason = forms.ChoiceField(choices=[("", "any reason"), *REASONS.items()], required=False)
+
+    def wanted(self) -> Wanted:
+        fields = self.cleaned_data if self.is_valid() else {}
+        return Wanted(**{name: fields.get(name, "") for name in self.fields})
+
+
+@require_safe
+def decisions(request: HttpRequest) -> HttpResponse:
+    form = FilterForm(request.GET)
+    wanted = form.wanted()
+    before = _moment(request.GET.get("before", ""))
+    page = denials_read(wanted, before=before)
+    asked = {name: value for name in form.fields if (value := getattr(wanted, name))}
+    newest = page.denials[0].at if page.denials else datetime.now(UTC)
+    context = {
+        "form": form,
+        "page": page,
+        "asked": asked,
+        "searched": MOST_SEARCHED,
+        "is_first": before is None,
+        "address": urlencode(asked),
+        "fresh": urlencode({**asked, "after": newest.isoformat()}),
+        "older": "" if page.is_whole else urlencode({**asked, "before": page.denials[-1].at.isoformat()}),
+        "endpoints": Endpoint.objects.filter(retired=False).values_list("name", flat=True)[:MOST_SUGGESTED],
+        "limits": LimitName.objects.exclude(name__endswith=CANDIDATE_SUFFIX).values_list("name", flat=True)[
+            :MOST_SUGGESTED
+        ],
+    }
+    return render(request, "dashboards/decisions.html", context)
+
+
+@require_safe
+def decisions_new(request: HttpRequest) -> HttpResponse:
+    """How many came since the page was read: they wait behind a bar, and push nothing away under the pointer."""
+    form, after = FilterForm(request.GET), _moment(request.GET.get("after", ""))
+    if after is None:
+        return HttpResponseBadRequest(
+            "after must be a time, such as 2030-05-07T12:00:00+00:00.", content_type="text/plain"
+        )
+    wanted = form.wanted()
+    count = denials_count(wanted, after=after)
+    asked = {name: value for name in form.fields if (value := getattr(wanted, name))}
+    return render(request, "dashboards/decisions_new.html", {"count": count, "address": urlencode(asked)})
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

@@ -1,0 +1,94 @@
+"""Tells open pages when there is something new to fetch: server-sent events, one look at the database for all.
+
+The stream says only that the figures or the configuration have changed; the page then asks for itself, so what it
+shows passes the same checks as when it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import sync_to_async
+from django.db import Error, close_old_connections
+from django.http import HttpRequest, StreamingHttpResponse
+from django.views.decorators.http import require_safe
+
+from quotas.selectors.pulse import pulse_read
+
+EVERY_SECONDS: Final = 1.0
+# A proxy closes what is silent; a comment is not an event.
+ALIVE_SECONDS: Final = 15.0
+# The browser comes back by itself; this sheds streams whose reader has silently gone.
+LONGEST_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Two of these differ if a page would look different."""
+
+    drained_at: datetime | None
+    revision: int
+    published: int | None
+
+
+@require_safe
+def live(request: HttpRequest) -> StreamingHttpResponse:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingHttpResponse(events(), content_type="text/event-stream", headers=headers)
+
+
+async def events() -> AsyncIterator[str]:
+    loop = asyncio.get_running_loop()
+    seen = await _ticker().now()
+    ends = loop.time() + LONGEST_SECONDS
+    spoke = loop.time()
+    yield "retry: 2000\n\n"
+    while loop.time() < ends:
+        await asyncio.sleep(EVERY_SECONDS)
+        mark = await _ticker().now()
+        if mark is not None and mark != seen:
+            seen, spoke = mark, loop.time()
+            yield "event: fresh\ndata: \n\n"
+        elif loop.time() - spoke > ALIVE_SECONDS:
+            spoke = loop.time()
+            yield ": still here\n\n"
+
+
+class Ticker:
+    """Looks at most once a second, however many streams ask."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._looked = float("-inf")
+        self._mark: Mark | None = None
+
+    async def now(self) -> Mark | None:
+        """None: the database could not be asked, and that is not news."""
+        async with self._lock:
+            time = asyncio.get_running_loop().time()
+            if time - self._looked >= EVERY_SECONDS:
+                self._looked = time
+                self._mark = await sync_to_async(_look)()
+            return self._mark
+
+
+_TICKERS: WeakKeyDictionary[asyncio.AbstractEventLoop, Ticker] = WeakKeyDictionary()
+
+
+def _ticker() -> Ticker:
+    return _TICKERS.setdefault(asyncio.get_running_loop(), Ticker())
+
+
+def _look() -> Mark | None:
+    try:
+        pulse = pulse_read()
+    except Error:
+        return None
+    finally:
+        close_old_connections()
+    return Mark(pulse.drained_at, pulse.revision, pulse.published)

@@ -1,0 +1,75 @@
+"""What the command palette finds: a few of each kind, by the beginning of the name, through an index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.views.decorators.http import require_safe
+
+from dashboards.menu import MENU
+from quotas.selectors.names import NamedPolicy, endpoints_named, policies_named, tenants_named
+
+MOST = 6
+LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    icon: str
+    label: str
+    note: str
+    href: str
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    title: str
+    hits: Sequence[Hit]
+
+
+@require_safe
+def palette(request: HttpRequest) -> HttpResponse:
+    query = request.GET.get("q", "").strip()[:LONGEST]
+    groups = [Hits("Jump to", _things(query)), Hits("Pages", _pages(query))]
+    found = {"groups": [group for group in groups if group.hits], "query": query}
+    return render(request, "dashboards/parts/found.html", found)
+
+
+def _things(query: str) -> list[Hit]:
+    tenants = [
+        Hit("tenants", row.name, f"tenant, {row.tier.name}", address("dashboards:tenant", row.name))
+        for row in tenants_named(query, MOST)
+    ]
+    endpoints = [
+        Hit("endpoint", row.name, f"{row.method} {row.path}", address("dashboards:endpoint", row.name), is_code=True)
+        for row in endpoints_named(query, MOST)
+    ]
+    policies = [Hit("matrix", row.name, row.place, _of_policy(row)) for row in policies_named(query, MOST)]
+    return [hit for hit in (*tenants, *endpoints, *policies) if hit.href]
+
+
+def _of_policy(row: NamedPolicy) -> str:
+    if row.tenant:
+        return address("dashboards:tenant", row.tenant)
+    history = address("dashboards:changes")
+    return history and f"{history}?touched=policy:{row.name}"
+
+
+def _pages(query: str) -> list[Hit]:
+    wanted = query.casefold()
+    return [
+        Hit(item.icon, item.label, item.group, address(item.url)) for item in MENU if wanted in item.label.casefold()
+    ]
+
+
+def address(name: str, *arguments: str) -> str:
+    """Empty where that page does not exist."""
+    try:
+        return reverse(name, args=arguments)
+    except NoReverseMatch:
+        return ""

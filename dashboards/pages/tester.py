@@ -1,0 +1,102 @@
+"""The request tester: which rules match, would it pass, what is left. Consumes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from dashboards.forms import PageForm
+from dashboards.rules import headline_of, rule_of
+from dashboards.store import limiter
+from quotas.limiter.check import COST_MAX, ENDPOINT_CHARACTERS
+from quotas.limiter.errors import StoreRefusedError
+from quotas.models import Endpoint
+from quotas.policy.endpoints import METHODS
+from quotas.policy.paths import LONGEST_PATH
+from quotas.selectors.explanation import UnknownTenantError
+from quotas.services.errors import Refused
+from quotas.services.requests import Answer, endpoint_of, request_explain
+
+MOST_SUGGESTED = 200
+LONGEST_VALUE = 1_000
+
+
+class RequestForm(PageForm):
+    tenant = forms.CharField(max_length=63, error_messages={"required": "Whose request is it? Name the tenant."})
+    endpoint = forms.CharField(max_length=ENDPOINT_CHARACTERS, required=False)
+    method = forms.ChoiceField(choices=[(method, method) for method in METHODS[:-1]], required=False)
+    path = forms.CharField(max_length=LONGEST_PATH, required=False)
+    cost = forms.IntegerField(min_value=1, max_value=COST_MAX, required=False)
+    ip = forms.CharField(label="IP address", max_length=LONGEST_VALUE, required=False)
+    key = forms.CharField(label="API key id", max_length=LONGEST_VALUE, required=False)
+    user = forms.CharField(max_length=LONGEST_VALUE, required=False)
+    more = forms.CharField(
+        label="More dimensions",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "region eu-west"}),
+        help_text="One a line: its name, a space, its value.",
+    )
+
+    fields_of = {"subject": "more"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["tenant"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
+        self.fields["endpoint"].widget.attrs |= {"list": "endpoints", "autocomplete": "off", "spellcheck": "false"}
+        self.fields["path"].widget.attrs |= {"placeholder": "/v1/rides/7", "spellcheck": "false"}
+        self.fields["cost"].widget.attrs |= {"placeholder": "its own"}
+
+    def clean(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().clean() or {}
+        if bool(fields.get("endpoint")) == bool(fields.get("path")) and not self.errors:
+            self.add_error("endpoint", "Give the endpoint, or the path of the request: one of the two.")
+        return fields
+
+    @property
+    def subject(self) -> dict[str, str]:
+        fields = self.cleaned_data
+        given = {name: fields[name] for name in ("ip", "key", "user") if fields[name]}
+        pairs = (line.strip().partition(" ") for line in fields["more"].splitlines() if line.strip())
+        return given | {name: value.strip() for name, _, value in pairs}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def tester(request: HttpRequest) -> HttpResponse:
+    """An address may fill in the form (a denial's "test it again"); what is tested is posted, as keys stay out of logs."""
+    form = RequestForm(request.POST) if request.method == "POST" else RequestForm(initial=request.GET.dict())
+    answer, unreachable = None, ""
+    if form.is_bound and form.is_valid():
+        try:
+            answer = _answer(form)
+        except Refused as refusal:
+            form.refused(refusal)
+        except UnknownTenantError as error:
+            form.add_error("tenant", f"{error}.".capitalize())
+        except StoreRefusedError as error:
+            unreachable = str(error)
+    return render(request, "dashboards/tester.html", _context(form, answer, unreachable))
+
+
+def _answer(form: RequestForm) -> Answer:
+    fields = form.cleaned_data
+    endpoint = fields["endpoint"] or endpoint_of(method=fields["method"] or "GET", path=fields["path"])
+    return request_explain(
+        limiter=limiter(), tenant=fields["tenant"], endpoint=endpoint, subject=form.subject, cost=fields["cost"]
+    )
+
+
+def _context(form: RequestForm, answer: Answer | None, unreachable: str) -> dict[str, Any]:
+    names = Endpoint.objects.filter(retired=False).order_by("name").values_list("name", flat=True)
+    context: dict[str, Any] = {"form": form, "endpoints": names[:MOST_SUGGESTED], "unreachable": unreachable}
+    if answer is not None:
+        context |= {
+            "answer": answer,
+            "headline": headline_of(answer.decision),
+            "rules": [rule_of(verdict) for verdict in answer.verdicts],
+            "headers": answer.decision.headers().items(),
+        }
+    return context

@@ -1,0 +1,133 @@
+"""The rules for a request as rows: what each says, whether it would pass, and why it holds rather than another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotas.algorithms.units import SECOND_US
+from quotas.limiter.decision import NEVER, Decision, Row
+from quotas.policy.spec import Override
+from quotas.policy.words import limit_short, override_words
+from quotas.selectors.denials import seconds
+from quotas.selectors.explanation import ExplainedLimit
+from quotas.selectors.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of "why this value": `wins`, `and` (it is changed by what stands above), `lost`."""
+
+    kind: str
+    title: str
+    note: str
+    value: str = ""
+    href: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    explained: ExplainedLimit
+    row: Row | None  # None: the store does not enforce it
+    rungs: tuple[Rung, ...]
+
+    @property
+    def name(self) -> str:
+        return self.explained.effective.limit.name
+
+    @property
+    def words(self) -> str:
+        return self.explained.effective.limit.algorithm.words()
+
+    @property
+    def counted(self) -> str:
+        """What is counted together, in words."""
+        effective = self.explained.effective
+        who = "everyone together" if effective.is_global else f"per {effective.limit.subject}"
+        where = "all endpoints together" if effective.scope == "*" else effective.scope
+        return f"{who}, {where}, in {effective.limit.unit}"
+
+    @property
+    def state(self) -> str:
+        if self.row is not None:
+            return "passes" if self.row.allowed else "denies"
+        return {"shadow": "shadow", "off": "off"}.get(self.explained.effective.limit.mode, "waiting")
+
+    @property
+    def used(self) -> float | None:
+        return None if self.row is None or not self.row.quota else 1 - self.row.remaining / self.row.quota
+
+    @property
+    def again(self) -> str:
+        """When there is more, or enough."""
+        if self.row is None:
+            return ""
+        if not self.row.allowed:
+            return "never" if self.row.retry_us == NEVER else seconds(self.row.retry_us)
+        return seconds(self.row.reset_us) if self.row.reset_us else "full"
+
+
+def rule_of(verdict: Verdict) -> Rule:
+    return Rule(verdict.explained, verdict.row, rungs_of(verdict.explained))
+
+
+def rungs_of(explained: ExplainedLimit) -> tuple[Rung, ...]:
+    """From the most specific to the least."""
+    effective, overrides = explained.effective, explained.overrides
+    base = Rung(
+        "and" if overrides else "wins", effective.source, "its policy", str(limit_short(effective.limit.algorithm))
+    )
+    lost = (Rung("lost", one.source, "less specific", str(limit_short(one.limit.algorithm))) for one in explained.lost)
+    if not overrides:
+        return (base, *lost)
+    changed = (_override(override) for override in overrides)
+    return (*changed, Rung("and", effective.source, "its policy, changed by the override"), *lost)
+
+
+def _override(override: Override) -> Rung:
+    return Rung("wins", f"override {override.id}", override_words(override))
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    meaning: str  # allowed, denied or degraded
+    text: str
+    detail: str
+
+
+def headline_of(decision: Decision) -> Headline:
+    if decision.allowed:
+        return _passes(decision)
+    texts = {
+        "limit": (f"It would be denied by {decision.limit}", _again(decision)),
+        "cost_too_big": (
+            f"It would be denied by {decision.limit}",
+            "It costs more than this limit can ever give at once: make it smaller, or raise the limit.",
+        ),
+        "suspended": ("It would be denied: the tenant is suspended", "Nothing passes until it is resumed."),
+        "overflow": (
+            "It would be denied: too many new subjects in an hour",
+            "New subjects past the cap share one bucket, and that is used up.",
+        ),
+    }
+    text, detail = texts.get(decision.reason, (f"It would be denied: {decision.reason}", _again(decision)))
+    return Headline("denied", text, detail)
+
+
+def _passes(decision: Decision) -> Headline:
+    if decision.reason == "bypass":
+        return Headline("degraded", "It would pass: a bypass is on", "Limits count, and deny nothing, until it ends.")
+    if decision.wait_us:
+        return Headline("allowed", "It would pass, after a wait", f"Its turn comes in {seconds(decision.wait_us)}.")
+    if not decision.limit:
+        return Headline("allowed", "It would pass", "No limit holds for it.")
+    left = f"{decision.remaining:,} of {decision.quota:,} would be left of {decision.limit}, the limit that is nearest."
+    return Headline("allowed", "It would pass", left)
+
+
+def _again(decision: Decision) -> str:
+    if decision.retry_us == NEVER:
+        return "Waiting does not help."
+    if decision.retry_us < SECOND_US:
+        return f"It fits again in {seconds(decision.retry_us)}; Retry-After would say 1 s."
+    return f"It fits again in {seconds(decision.retry_us)}."

@@ -1,0 +1,7 @@
+// Of every page.
+import "./toast.js";
+import "./dialogs.js";
+import "./times.js";
+import "./tables.js";
+import "./palette.js";
+import "./live.js";

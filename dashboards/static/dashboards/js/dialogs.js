@@ -1,0 +1,64 @@
+// Dialogs, drawers, popovers, copy buttons and the theme: what a click on a data attribute does.
+import { $, onFresh } from "./dom.js";
+import { toast } from "./toast.js";
+
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+export const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+const announceTheme = () => document.dispatchEvent(new CustomEvent("hr:theme"));
+system.addEventListener("change", announceTheme);
+
+function switchTheme() {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  try { localStorage.setItem("hr-theme", root.dataset.theme); } catch { /* storage is refused */ }
+  announceTheme();
+}
+
+export function open(dialog) {
+  if (dialog.open) return;
+  dialog.showModal();
+  const field = $("[autofocus], [aria-invalid=true], input:not([type=hidden]), textarea, select", dialog);
+  if (field) field.focus();
+}
+
+async function copy(button) {
+  const source = button.dataset.copy ? $(button.dataset.copy) : $("pre", button.closest(".code"));
+  try {
+    await navigator.clipboard.writeText(source.value ?? source.textContent);
+    toast("Copied");
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(source);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    toast("Selected", "Press Ctrl C to copy it");
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const pressed = event.target.closest("button, a, [data-close]");
+  if (!pressed) {
+    if (event.target instanceof HTMLDialogElement) event.target.close();
+    return;
+  }
+  if (pressed.matches("[data-theme-toggle]")) switchTheme();
+  if (pressed.dataset.open) { event.preventDefault(); open(document.getElementById(pressed.dataset.open)); }
+  if (pressed.matches("[data-close]")) pressed.closest("dialog").close();
+  if (pressed.matches("[data-dismiss]")) pressed.closest(".banner").hidden = true;
+  if (pressed.matches("[data-copy]")) copy(pressed);
+});
+
+// A form that takes a while says so and is not sent twice.
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (!button || event.target.hasAttribute("hx-post") || event.target.method !== "post") return;
+  if (button.getAttribute("aria-busy") === "true") { event.preventDefault(); return; }
+  button.setAttribute("aria-busy", "true");
+});
+// A control that submits its form as soon as it is changed.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+});
+// A dialog whose form was refused comes back open, with what was typed.
+onFresh((part) => part.querySelectorAll("dialog[data-open-now]").forEach(open));

@@ -1,0 +1,29 @@
+// What every other module uses.
+export const $ = (selector, root = document) => root.querySelector(selector);
+export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+export function icon(name, classes = "") {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", `i ${classes}`.trim());
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `#i-${name}`);
+  svg.append(use);
+  return svg;
+}
+
+// A part that htmx or a live refresh has put in place: `start` is called for it, and once for the page.
+export function onFresh(start) {
+  start(document);
+  document.addEventListener("htmx:afterSwap", (event) => start(event.detail.target));
+  document.addEventListener("hr:fresh", (event) => start(event.target));
+}

@@ -1,0 +1,75 @@
+// Keeps a page fresh: the server says when there is something new (SSE; polling where that fails), the same page is
+// fetched, and each part marked data-live takes its new content. What the reader is using is left alone.
+import { $, $$ } from "./dom.js";
+
+const EVERY_MS = 5000;
+const button = $("[data-live-switch]");
+const isLive = () => button !== null && button.getAttribute("aria-pressed") === "true";
+let source = null, timer = 0, busy = false;
+
+function inUse(part) {
+  const selection = document.getSelection();
+  const focused = part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+  return focused || (selection && !selection.isCollapsed && selection.containsNode(part, true));
+}
+
+function replace(part, next) {
+  part.replaceChildren(...next.childNodes);
+  for (const { name, value } of next.attributes) part.setAttribute(name, value);
+  part.dispatchEvent(new CustomEvent("hr:fresh", { bubbles: true }));
+}
+
+export async function refresh() {
+  if (busy) return;
+  busy = true;
+  try {
+    const response = await fetch(location.href, { headers: { Accept: "text/html", "X-Refresh": "1" } });
+    if (!response.ok || response.redirected) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const part of $$("[data-live]")) {
+      const next = fresh.getElementById(part.id);
+      if (next && !inUse(part)) replace(part, next);
+    }
+  } finally {
+    busy = false;
+  }
+}
+
+// The same page at another address: the range was dragged, so the address says so.
+export async function visit(url) {
+  history.pushState(null, "", url);
+  await refresh();
+}
+addEventListener("popstate", () => refresh());
+
+const quietly = () => { if (!document.hidden) refresh().catch(() => {}); };
+
+function stop() {
+  source?.close();
+  source = null;
+  clearInterval(timer);
+}
+
+function start() {
+  stop();
+  source = new EventSource(button.dataset.liveSwitch);
+  source.addEventListener("fresh", quietly);
+  source.onopen = () => clearInterval(timer);
+  source.onerror = () => { clearInterval(timer); timer = setInterval(quietly, EVERY_MS); };
+}
+
+function show(live) {
+  button.setAttribute("aria-pressed", String(live));
+  $("span", button).lastChild.textContent = live ? "Live" : "Paused";
+  const url = new URL(location.href);
+  if (live) url.searchParams.delete("live"); else url.searchParams.set("live", "0");
+  history.replaceState(null, "", url);
+  if (live) { start(); quietly(); } else stop();
+}
+
+if (button) {
+  button.addEventListener("click", () => show(!isLive()));
+  if (isLive()) start();
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", (event) => { if (event.persisted && isLive()) start(); });
+}

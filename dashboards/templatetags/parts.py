@@ -1,0 +1,222 @@
+"""The parts that pages are made of; their markup is that of the stylesheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from django import template
+from django.forms import BoundField
+from django.template.context import Context
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboards import charts
+from dashboards.figure import Figure
+from dashboards.menu import Group, menu_of
+from dashboards.templatetags.figures import NARROW_SPACE
+from dashboards.viewer import Viewer, initials, viewer_of
+from quotas.selectors.pulse import Pulse, pulse_read
+
+register = template.Library()
+
+ICONS: Final = {
+    "allowed": "ok",
+    "denied": "ban",
+    "shadow": "eye",
+    "degraded": "alert",
+    "info": "info",
+    "brand": "rec",
+}
+
+
+@register.simple_tag(takes_context=True)
+def viewer(context: Context) -> Viewer:
+    return viewer_of(context["request"])
+
+
+@register.simple_tag
+def pulse() -> Pulse:
+    return pulse_read()
+
+
+@register.simple_tag(takes_context=True)
+def menu(context: Context, found: Pulse) -> list[Group]:
+    match = context["request"].resolver_match
+    return menu_of(match.view_name if match else "", found)
+
+
+@register.filter
+def first_letters(name: str) -> str:
+    return initials(name)
+
+
+@register.simple_tag
+def icon(name: str, classes: str = "", label: str = "") -> SafeString:
+    """`label`: for an icon that says something the words beside it do not."""
+    if label:
+        return format_html(
+            '<svg class="i {}" role="img" aria-label="{}"><use href="#i-{}"/></svg>', classes, label, name
+        )
+    return format_html('<svg class="i {}" aria-hidden="true"><use href="#i-{}"/></svg>', classes, name)
+
+
+@register.simple_tag
+def badge(meaning: str, text: str) -> SafeString:
+    """A meaning (allowed, denied, shadow, degraded, info, brand), or `line` or `` for none."""
+    picture = icon(ICONS[meaning]) if meaning in ICONS else ""
+    classes = f"badge badge-{meaning}" if meaning else "badge"
+    return format_html('<span class="{}">{}{}</span>', classes, picture, text)
+
+
+@register.simple_tag
+def tier(name: str) -> SafeString:
+    return format_html('<span class="badge badge-line">{}{}</span>', icon("tier"), name)
+
+
+@register.simple_tag
+def moment(at: datetime | None, form: str = "moment", missing: str = "\N{EN DASH}") -> SafeString:
+    """In the viewer's zone as soon as the page runs: `moment`, `clock`, `seconds`, `day`, `full`, or `ago`."""
+    if at is None:
+        return format_html("{}", missing)
+    return format_html(
+        '<time datetime="{}" data-as="{}" title="{} UTC">{} UTC</time>',
+        f"{at:%Y-%m-%dT%H:%M:%S.%f%z}",
+        form,
+        f"{at:%-d %b %Y %H:%M:%S}",
+        f"{at:%-d %b %H:%M}",
+    )
+
+
+@register.simple_tag
+def util(share: float | None, peak: float | None = None, fill: bool = False) -> SafeString:
+    """Utilisation, 1 is the whole limit: a bar, the number and, from 80 %, an icon. Demand may pass 100 %."""
+    if share is None:
+        return mark_safe('<span class="util"><span class="faint">no data</span></span>')
+    kind, picture = _util_kind(100 * share)
+    behind = (
+        format_html('<rect class="peak" width="{}%" height="100%"/>', _width(peak)) if peak and peak > share else ""
+    )
+    bar = format_html(
+        '<svg class="util-bar" aria-hidden="true">{}<rect width="{}%" height="100%"/></svg>', behind, _width(share)
+    )
+    classes = " ".join(filter(None, ("util", kind, "util-fill" if fill else "")))
+    return format_html('<span class="{}">{}<b>{}{}%</b>{}</span>', classes, bar, _percent(share), NARROW_SPACE, picture)
+
+
+def _util_kind(percent: float) -> tuple[str, SafeString]:
+    if percent >= 99.5:
+        return "over", icon("ban", "ico", "at the limit")
+    if percent >= 79.5:
+        return "warn", icon("alert", "ico", "above 80 %")
+    return "", mark_safe('<span class="ico"></span>')
+
+
+def _width(share: float) -> str:
+    return f"{min(100 * share, 100):.1f}"
+
+
+def _percent(share: float) -> str:
+    return "< 1" if 0 < share < 0.005 else f"{100 * share:,.0f}"
+
+
+@register.simple_tag
+def spark(values: Sequence[float | None], classes: str = "") -> SafeString:
+    """A line without axes; None is not known, and leaves a hole."""
+    drawn = charts.spark(values)
+    return format_html(
+        '<svg class="spark {}" viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
+        '<path class="area" d="{}"/><path d="{}"/></svg>',
+        classes,
+        drawn.area,
+        drawn.line,
+    )
+
+
+@register.simple_tag
+def key(draw: str, color: str) -> SafeString:
+    """The sign of a series in a legend: the same line or texture as in the chart."""
+    if draw in ("area", "step"):
+        return format_html(
+            '<svg aria-hidden="true"><rect class="a f-{}" y="1" width="18" height="9"/>'
+            '<path class="l k-{}" d="M0 1.5H18"/></svg>',
+            color,
+            color,
+        )
+    if draw == "bars":
+        return format_html(
+            '<svg aria-hidden="true" class="kb"><rect class="half f-{}" width="10" height="10" rx="2"/></svg>', color
+        )
+    if draw == "points":
+        return format_html('<svg aria-hidden="true" class="kb"><circle class="f-{}" cx="5" cy="5" r="4"/></svg>', color)
+    dash = {"dash": " d-1", "dots": " d-2"}.get(draw, "")
+    thin = " l-thin" if color == "ref" else ""
+    return format_html('<svg aria-hidden="true"><path class="l{}{} k-{}" d="M0 5H18"/></svg>', thin, dash, color)
+
+
+@register.inclusion_tag("dashboards/parts/figure.html")
+def figure(shown: Figure) -> dict[str, Any]:
+    return {"figure": shown}
+
+
+@register.inclusion_tag("dashboards/parts/field.html")
+def field(
+    bound: BoundField, suffix: str = "", classes: str = "", hint: str = "", optional: bool = False
+) -> dict[str, Any]:
+    """A field of a form, with its label, its unit, and what is wrong with it."""
+    return {"field": bound, "suffix": suffix, "classes": classes, "help": hint or bound.help_text, "optional": optional}
+
+
+@register.inclusion_tag("dashboards/parts/empty.html")
+def empty(icon: str, title: str, text: str, href: str = "", action: str = "", tight: bool = False) -> dict[str, Any]:
+    """Nothing to show: why, and what to do next."""
+    return {"icon": icon, "title": title, "text": text, "href": href, "action": action, "tight": tight}
+
+
+@register.simple_block_tag
+def card(
+    content: str, title: str, note: str = "", classes: str = "", anchor: str = "", count: object = None
+) -> SafeString:
+    """{% card "Title" note="…" classes="c-6" anchor="limits" %}…{% endcard %}"""
+    name = anchor or title.lower().replace(" ", "-")
+    return format_html(
+        '<section class="card {}" id="{}" aria-labelledby="h-{}"><div class="card-head"><h2 id="h-{}">{}</h2>{}{}</div>'
+        "{}</section>",
+        classes,
+        name,
+        name,
+        name,
+        title,
+        format_html('<p class="only-wide">{}</p>', note) if note else "",
+        format_html('<span class="push count count-brand">{}</span>', count) if count is not None else "",
+        content,
+    )
+
+
+@register.simple_block_tag
+def dialog(content: str, name: str, title: str, is_open: bool = False, classes: str = "") -> SafeString:
+    """A modal; `is_open`: at once, because its form was refused. In it: a form with .body and a footer."""
+    return _overlay(f"dialog {classes}".strip(), content, name, title, is_open)
+
+
+@register.simple_block_tag
+def drawer(content: str, name: str, title: str) -> SafeString:
+    return _overlay("drawer", content, name, title, False)
+
+
+def _overlay(classes: str, content: str, name: str, title: str, is_open: bool) -> SafeString:
+    close = format_html(
+        '<button class="btn btn-quiet btn-icon btn-sm" type="button" data-close aria-label="Close">{}</button>',
+        icon("x"),
+    )
+    return format_html(
+        '<dialog class="{0}" id="{1}" aria-labelledby="{1}-t"{2}>'
+        '<header><h2 id="{1}-t" class="grow">{3}</h2>{4}</header>{5}</dialog>',
+        classes,
+        name,
+        mark_safe(" data-open-now") if is_open else "",
+        title,
+        close,
+        content,
+    )

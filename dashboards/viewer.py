@@ -1,0 +1,49 @@
+"""Who looks at a page, and which of its buttons they may press. The gate decides again when one is pressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from tenants.access import Principal
+from tenants.models import Role, Tenant
+
+OPERATES = frozenset({Role.OPERATOR.value, Role.APPROVER.value, Role.OWNER.value})
+APPROVES = frozenset({Role.APPROVER.value, Role.OWNER.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    name: str
+    role: str
+    tenant: Tenant | None
+
+    @property
+    def operates(self) -> bool:
+        return self.role in OPERATES
+
+    @property
+    def approves(self) -> bool:
+        return self.role in APPROVES
+
+    @property
+    def initials(self) -> str:
+        return initials(self.name)
+
+
+def principal_of(request: HttpRequest) -> Principal:
+    """The gate has put it there, on every page that needs a login."""
+    principal: Principal = request.principal  # type: ignore[attr-defined]
+    return principal
+
+
+def viewer_of(request: HttpRequest) -> Viewer:
+    principal = principal_of(request)
+    return Viewer(principal.actor, principal.role, principal.tenant)
+
+
+def initials(name: str) -> str:
+    words = [word for word in name.replace("_", "-").replace(".", "-").replace("@", "-").split("-") if word]
+    letters = words[0][:2] if len(words) == 1 else "".join(word[0] for word in words[:2])
+    return letters.upper() if words else "?"

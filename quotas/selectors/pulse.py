@@ -1,0 +1,58 @@
+"""The state of the whole in one query: how much there is, which revision holds, how fresh the figures are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connection
+
+from quotas.models.change import ENDED
+
+# Counting goes no further than this, so that it costs the same however many there are.
+MOST_COUNTED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    now: datetime
+    tenants: int
+    endpoints: int
+    revision: int  # 0: nothing was ever written
+    published: int | None  # the newest that every shard has; None: the publisher never said
+    publisher_at: datetime | None
+    drained_at: datetime | None
+    open_changes: int  # proposed, tried out, scheduled or blocked
+
+    @property
+    def is_published(self) -> bool:
+        return self.published is not None and self.published >= self.revision
+
+    @property
+    def publisher_age(self) -> timedelta | None:
+        return self.now - self.publisher_at if self.publisher_at else None
+
+    @property
+    def drain_age(self) -> timedelta | None:
+        return self.now - self.drained_at if self.drained_at else None
+
+
+_QUERY: Final = """
+    SELECT clock_timestamp(),
+        (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
+        (SELECT coalesce(max(number), 0) FROM quotas_revision),
+        (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
+        (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
+        (SELECT drained_at FROM quotas_drainstate),
+        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted)
+"""
+
+
+def pulse_read() -> Pulse:
+    with connection.cursor() as cursor:
+        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": [str(state) for state in ENDED]})
+        now, tenants, endpoints, revision, detail, publisher_at, drained_at, changes = cursor.fetchone()
+    published = int(detail) if detail and detail.isdigit() else None
+    return Pulse(now, tenants, endpoints, revision, published, publisher_at, drained_at, changes)
