@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from api.gateway.guard import Guard, Request, Rules, Verdict
+from api.gateway.watch import Watch
 from quotas.limiter import AsyncLimiter
 from quotas.policy.paths import AS_ROUTED, Reading
 
@@ -47,7 +48,8 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            await self.app(scope, receive, with_fields(send, verdict.headers))
+            with Watch(self.limiter, verdict) as watch:
+                await self.app(scope, receive, with_fields(send, verdict.headers, watch))
         finally:
             if verdict.decision is not None and verdict.holds:
                 await self.limiter.release(verdict.decision)
@@ -68,13 +70,14 @@ def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
-def with_fields(send: Send, headers: Mapping[str, str]) -> Send:
+def with_fields(send: Send, headers: Mapping[str, str], watch: Watch) -> Send:
     async def send_with_fields(message: Message) -> None:
         if message["type"] == "http.response.start":
+            watch.answered(message["status"])
             message = {**message, "headers": [*message.get("headers", ()), *encoded(headers)]}
         await send(message)
 
-    return send_with_fields if headers else send
+    return send_with_fields
 
 
 async def refuse(scope: Scope, send: Send, verdict: Verdict) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from api.gateway.guard import Guard, Rules, Verdict
 from api.gateway.problems import Problem
+from api.gateway.watch import Watch
 from quotas.limiter import AsyncLimiter, Check, Decision, Limiter
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -18,6 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Tenant = str | Callable[..., str]
 Subject = Mapping[str, str | None] | Callable[..., Mapping[str, str | None]]
 Question = Callable[..., Check]
+ANSWERED = 200  # the status of a function that returns; one that raises counts as 500
 
 
 class QuotaExceededError(Exception):
@@ -59,7 +61,10 @@ def _around(limiter: Limiter, guard: Guard, question: Question, function: Callab
         try:
             if verdict.wait_s:
                 time.sleep(verdict.wait_s)
-            return function(*arguments, **named)
+            with Watch(limiter, verdict) as watch:
+                answer = function(*arguments, **named)
+                watch.answered(ANSWERED)
+                return answer
         finally:
             limiter.release(decision)
 
@@ -77,7 +82,10 @@ def _around_async(
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            return await function(*arguments, **named)
+            with Watch(limiter, verdict) as watch:
+                answer = await function(*arguments, **named)
+                watch.answered(ANSWERED)
+                return answer
         finally:
             await limiter.release(decision)
 

@@ -14,9 +14,11 @@ from django.http.response import HttpResponseBase
 
 from api.gateway.guard import Verdict
 from api.gateway.process import async_limiter, guard, limiter, request_of
+from api.gateway.watch import Watch
 
 GetResponse = Callable[[HttpRequest], Any]
 Release = Callable[[], Any]
+WATCHED = "headroom.watched"  # a throttle behind the middleware does not measure once more
 
 
 class QuotaMiddleware:
@@ -30,6 +32,7 @@ class QuotaMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        request.META[WATCHED] = "1"
         return self._later(request) if self._is_async else self._now(request)
 
     def _now(self, request: HttpRequest) -> HttpResponseBase:
@@ -40,7 +43,8 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 time.sleep(verdict.wait_s)
-            return finished(self.get_response(request), verdict, release)
+            with Watch(limiter(), verdict) as watch:
+                return finished(self.get_response(request), verdict, release, watch)
         except BaseException:
             release()
             raise
@@ -53,13 +57,16 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            return finished(await self.get_response(request), verdict, release)
+            with Watch(async_limiter(), verdict) as watch:
+                return finished(await self.get_response(request), verdict, release, watch)
         except BaseException:
             release()
             raise
 
 
-def finished(response: HttpResponseBase, verdict: Verdict, release: Release) -> HttpResponseBase:
+def finished(response: HttpResponseBase, verdict: Verdict, release: Release, watch: Watch | None) -> HttpResponseBase:
+    if watch is not None:
+        watch.answered(response.status_code)
     for name, value in verdict.headers.items():
         response[name] = value
     close = response.close

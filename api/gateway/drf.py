@@ -17,10 +17,11 @@ from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from api.gateway.django import finished, release_of
+from api.gateway.django import WATCHED, finished, release_of
 from api.gateway.guard import Caller, Verdict, refusal, without_store
 from api.gateway.problems import CONTENT_TYPE, Problem
 from api.gateway.process import guard, limiter, request_of
+from api.gateway.watch import Watch
 from quotas.limiter import Check
 from quotas.limiter.core import Conversation, Core
 from quotas.limiter.errors import StoreError
@@ -42,11 +43,14 @@ class HeadroomThrottle(BaseThrottle):
     def allow_request(self, request: DrfRequest, view: APIView) -> bool:
         verdict = limiter().converse(lambda core: self.judge(core, request, view))
         # Every request has a view of its own, so this holds for its answer alone.
-        view.finalize_response = _finalizer(view.finalize_response, verdict)  # type: ignore[method-assign]
+        finalize = view.finalize_response
         if verdict.problem is not None:
+            view.finalize_response = _finalizer(finalize, verdict, None)  # type: ignore[method-assign]
             raise QuotaRefusedError(verdict.problem, verdict.headers)
         if verdict.wait_s:
             time.sleep(verdict.wait_s)
+        watch = None if WATCHED in request.META else Watch(limiter(), verdict)
+        view.finalize_response = _finalizer(finalize, verdict, watch)  # type: ignore[method-assign]
         return True
 
     def caller(self, request: DrfRequest, view: APIView) -> Caller | None:
@@ -70,13 +74,13 @@ class HeadroomThrottle(BaseThrottle):
         return (yield from guard().decide(core, check, guard().rules.max_wait_ms))
 
 
-def _finalizer(finalize: Finalize, verdict: Verdict) -> Finalize:
+def _finalizer(finalize: Finalize, verdict: Verdict, watch: Watch | None) -> Finalize:
     def finalize_response(*arguments: Any, **named: Any) -> Response:
         response = finalize(*arguments, **named)
         is_json = getattr(response, "accepted_media_type", "").startswith("application/json")
         if verdict.problem is not None and is_json:
             response.content_type = CONTENT_TYPE
-        finished(response, verdict, release_of(verdict))
+        finished(response, verdict, release_of(verdict), watch)
         return response
 
     return finalize_response

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from api.gateway.guard import Guard, Request, Rules, Verdict
+from api.gateway.watch import Watch
 from quotas.limiter import Limiter
 from quotas.policy.paths import AS_ROUTED
 
@@ -40,10 +41,14 @@ class QuotaMiddleware:
         if verdict.wait_s:
             time.sleep(verdict.wait_s)
 
+        watch = Watch(self.limiter, verdict)
+
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            watch.answered(int(status[:3]))
             return start_response(status, [*headers, *verdict.headers.items()], *more)
 
-        return self._answer(environ, start, verdict) if verdict.holds else self.app(environ, start)
+        with watch:
+            return self._answer(environ, start, verdict) if verdict.holds else self.app(environ, start)
 
     def _answer(self, environ: Environ, start: StartResponse, verdict: Verdict) -> Iterable[bytes]:
         try:

@@ -140,6 +140,10 @@ class AsyncLimiter:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
 
+    def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
+        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        self._core.chores.observations.add(endpoint, status, seconds)
+
     def converse(
         self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None
     ) -> Coroutine[Any, Any, T]:

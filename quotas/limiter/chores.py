@@ -1,7 +1,8 @@
 """What an enforcer tells and asks the store outside of any request. No input or output of its own.
 
 Every few seconds: a heartbeat (whose answer is the number of enforcers), the degraded decisions that have not
-been reported, releases that did not get through, and the plans of `local` limits that are new or have changed.
+been reported, releases that did not get through, the plans of `local` limits that are new or have changed, and how
+long answers took.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hiredis import ReplyError
 from quotas.limiter.check import pack
 from quotas.limiter.failure import FailureModes, Report
 from quotas.limiter.keys import ALL, tenant_prefix
+from quotas.limiter.observations import Observations
 
 HEARTBEAT_S: Final = 5.0
 JITTER: Final = 0.2  # so that a fleet started at once does not call at once
@@ -56,6 +58,7 @@ class Chores:
         self._next_heartbeat_s = float("-inf")
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
         self._token = secrets.token_hex(8)
+        self.observations = Observations()
 
     @property
     def enforcer(self) -> str:
@@ -67,7 +70,7 @@ class Chores:
 
     def take(self) -> list[Chore]:
         """What is due now; each must be settled."""
-        return [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans()]
+        return [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans(), *self._observed()]
 
     def settle(self, chores: list[Chore], replies: list[Any] | None) -> None:
         """None: the store did not answer."""
@@ -122,3 +125,8 @@ class Chores:
                 self._failures.learn_plan(key, revision, text.decode())
 
         return Chore(pack(words), learn, nothing)
+
+    def _observed(self) -> list[Chore]:
+        # Not sent again if no answer comes: the store may have taken it, and would count it twice.
+        calls = self.observations.take()
+        return [Chore(pack(("FCALL", "hr_observe", "1", ALL, *words)), nothing, nothing) for words in calls]

@@ -150,6 +150,10 @@ class Limiter:
         """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
         return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
 
+    def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
+        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        self._core.chores.observations.add(endpoint, status, seconds)
+
     def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
         """A conversation of the caller's own, such as a look-up and the check that follows from it."""
         return self._run(talk(self._core), budget_ms)

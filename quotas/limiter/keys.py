@@ -76,3 +76,12 @@ def enforcers() -> str:
 
 def enforcer_info() -> str:
     return f"{ALL}:i"
+
+
+def observed_batch() -> str:
+    """How many observations came, and the id of the batch; hr_drain treats `hr:{all}` as it does a shard."""
+    return f"{ALL}:ub"
+
+
+def observations_batch() -> str:
+    return f"{ALL}:ab"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it with every change of a .lua file: a server keeps the highest version it has seen.
-VERSION = 2
+VERSION = 3
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 
@@ -27,6 +27,7 @@ _FUNCTIONS = (
     "bypass",
     "drain",
     "enforcers",
+    "observe",
     "version",
 )
 _MINIMUM = {"redis": (7, 0), "valkey": (8, 0)}

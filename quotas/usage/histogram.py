@@ -13,23 +13,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Self
 
-LARGEST = 2**53
+from quotas.limiter.buckets import ENDS, LARGEST, bucket_of
 
-
-def _ends() -> list[int]:
-    ends = [1]
-    while ends[-1] < LARGEST:
-        ends.append(max(ends[-1] + 1, ends[-1] * 21 // 20))
-    return ends
-
-
-ENDS = _ends()  # the largest value of each bucket
-
-
-def bucket_of(value: int) -> int:
-    if not 1 <= value <= LARGEST:
-        raise ValueError(f"{value} is not a rate from 1 to 2^53; a time without requests has no bucket")
-    return bisect_left(ENDS, value)
+__all__ = ["ENDS", "LARGEST", "Histogram", "bucket_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+-- hr_observe: how long the answers of services took and how they ended, as their processes measured it.
+-- KEYS[1]  hr:{all}
+-- ARGV     age class histogram endpoint, the four as often as needed: answers that began `age` milliseconds ago,
+--          with a status of that first digit, as `<bucket>:<count>,…` of their microseconds (limiter/buckets.py)
+-- reply    how many were taken; nothing is if one of them is wrong
+-- writes   hr:{all}:a, a list of `<second in hex> <class> <histogram> <endpoint>`, at most KEPT, and how many came
+--          as field `o` of hr:{all}:u: the accounting of a shard in form, so hr_drain hands it over like one
+local KEPT, AT_ONCE = 50000, 1000
+local OLDEST_MS, HISTOGRAM, ENDPOINT = 600000, 4096, 800
+
+local function item(age, class, histogram, endpoint, now)
+  local is_whole = endpoint and #histogram <= HISTOGRAM and #endpoint > 0 and #endpoint <= ENDPOINT
+  local ms = H.whole(age, 0, OLDEST_MS)
+  if not is_whole or not ms or not match(class, '^%d$') or not match(histogram, '^%d+:%d+[%d:,]*$') then return nil end
+  return format('%08x %s %s %s', floor((now - ms * 1000) / 1000000), class, histogram, endpoint)
+end
+
+H.define('observe', {}, function(keys, args, now)
+  if keys[1] ~= H.keys.ALL or #args == 0 or #args % 4 > 0 or #args > 4 * AT_ONCE then
+    return H.fail('HRARGS', 'the key is ' .. H.keys.ALL .. '; give age, class, histogram and endpoint, 1 to 1000 times')
+  end
+  local items = {}
+  for i = 1, #args, 4 do
+    local text = item(args[i], args[i + 1], args[i + 2], args[i + 3], now)
+    if not text then
+      return H.fail('HRARGS', 'an age of 0 to 600000 ms, a digit, bucket:count,… and the name of an endpoint are needed')
+    end
+    items[#items + 1] = text
+  end
+  local list = H.keys.arrivals(H.keys.ALL)
+  if call('RPUSH', list, unpack_(items)) > KEPT then call('LTRIM', list, -KEPT, -1) end
+  call('HINCRBY', H.keys.usage(H.keys.ALL), 'o', #items)
+  return #items
+end)

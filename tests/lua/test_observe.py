@@ -1,0 +1,91 @@
+"""hr_observe: what services say of their answers, and how the drain gets it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from quotas.limiter import keys
+from quotas.limiter.library import ensure_loaded
+from quotas.limiter.observations import Observed
+
+LIST = f"{keys.ALL}:a"
+
+
+@pytest.fixture
+def server(valkey: redis.Redis) -> redis.Redis:
+    ensure_loaded(valkey)
+    return valkey
+
+
+def observe(server: redis.Redis, *words: Any, key: str = keys.ALL) -> Any:
+    return server.fcall("hr_observe", 1, key, *words)
+
+
+def items(server: redis.Redis, key: str = LIST) -> list[Observed]:
+    found: Any = server.lrange(key, 0, -1)
+    return [Observed.parse(item) for item in found]
+
+
+def test_answers_are_kept_in_the_second_in_which_they_began_by_the_stores_clock(server: redis.Redis) -> None:
+    before: Any = server.time()
+    assert observe(server, 0, 2, "104:3,105:1", "rides:get", 90_000, 5, "7:1", "with a space") == 2
+    after: Any = server.time()
+    now, earlier = items(server)
+    assert (now.status_class, now.endpoint, now.counts) == (2, "rides:get", {104: 3, 105: 1})
+    assert before[0] <= now.second <= after[0]
+    assert (earlier.endpoint, earlier.counts) == ("with a space", {7: 1})
+    assert before[0] - 90 <= earlier.second <= after[0] - 90 + 1
+
+
+def test_the_drain_hands_them_over_like_the_counters_of_a_shard(server: redis.Redis) -> None:
+    assert server.fcall("hr_drain", 1, keys.ALL, "TAKE", "first") in ("", b"")
+    observe(server, 0, 2, "1:1", "rides:get")
+    assert server.fcall("hr_drain", 1, keys.ALL, "TAKE", "second") in ("second", b"second")
+    observe(server, 0, 2, "1:9", "rides:list")
+    assert server.fcall("hr_drain", 1, keys.ALL, "TAKE", "third") in ("second", b"second")
+    assert [found.endpoint for found in items(server, keys.observations_batch())] == ["rides:get"]
+    assert server.hget(keys.observed_batch(), "o") in ("1", b"1")
+    assert server.fcall("hr_drain", 1, keys.ALL, "DONE", "second") == 1
+    assert [found.endpoint for found in items(server)] == ["rides:list"]
+    assert not server.exists(keys.observations_batch(), keys.observed_batch())
+
+
+def test_while_nobody_drains_the_oldest_go_and_their_number_stays(server: redis.Redis) -> None:
+    for batch in range(51):
+        observe(server, *[word for n in range(1_000) for word in (0, 2, "1:1", f"e{batch}-{n}")])
+    assert server.llen(LIST) == 50_000
+    assert items(server)[0].endpoint == "e1-0"
+    assert server.hget(f"{keys.ALL}:u", "o") in ("51000", b"51000")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        (0, 2, "1:1"),
+        (-1, 2, "1:1", "e"),
+        (600_001, 2, "1:1", "e"),
+        ("nan", 2, "1:1", "e"),
+        (0, "22", "1:1", "e"),
+        (0, "x", "1:1", "e"),
+        (0, 2, "", "e"),
+        (0, 2, "1:1 rides:get", "e"),
+        (0, 2, "1:1," * 2_000, "e"),
+        (0, 2, "1:1", ""),
+        (0, 2, "1:1", "e" * 801),
+        (0, 2, "1:1", "e") * 1_001,
+    ],
+)
+def test_what_is_no_observation_is_refused_and_nothing_is_kept(server: redis.Redis, words: tuple[Any, ...]) -> None:
+    good = (0, 2, "1:1", "rides:get")
+    with pytest.raises(redis.ResponseError, match="HRARGS"):
+        observe(server, *(good + words if len(words) == 4 else words))
+    assert not server.exists(LIST)
+
+
+def test_it_belongs_to_no_shard(server: redis.Redis) -> None:
+    with pytest.raises(redis.ResponseError, match=r"the key is hr:\{all\}"):
+        observe(server, 0, 2, "1:1", "rides:get", key="hr:{1}")
