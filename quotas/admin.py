@@ -2,7 +2,21 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from quotas.models import Approval, AuditEvent, Change, Endpoint, Limit, LimitName, Outbox, Override, Policy, Revision
+from quotas.models import (
+    Approval,
+    AuditEvent,
+    CalibrationSetting,
+    Change,
+    Endpoint,
+    Limit,
+    LimitName,
+    Outbox,
+    Override,
+    Policy,
+    Recommendation,
+    Revision,
+    Task,
+)
 from tenants.readonly import ReadOnlyAdmin
 
 
@@ -70,3 +84,21 @@ class OutboxAdmin(ReadOnlyAdmin):
 class AuditEventAdmin(ReadOnlyAdmin):
     list_display = ["id", "kind", "at", "detail"]
     list_filter = ["kind"]
+
+
+@admin.register(Recommendation)
+class RecommendationAdmin(ReadOnlyAdmin):
+    list_display = ["id", "created", "stage", "policy", "limit", "tenant", "trust", "summary"]
+    list_filter = ["stage", "kind", "trust"]
+    search_fields = ["policy", "tenant", "endpoint"]
+
+
+@admin.register(CalibrationSetting)
+class CalibrationSettingAdmin(ReadOnlyAdmin):
+    list_display = ["name", "value"]
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnlyAdmin):
+    list_display = ["id", "kind", "state", "percent", "author", "created", "problem"]
+    list_filter = ["kind", "state"]

@@ -15,6 +15,9 @@ from quotas.models.rates import PackedSeconds as PackedSeconds
 from quotas.models.rates import RatesDay as RatesDay
 from quotas.models.rates import RatesHour as RatesHour
 from quotas.models.rates import UsageLog as UsageLog
+from quotas.models.recommendation import CalibrationSetting as CalibrationSetting
+from quotas.models.recommendation import Recommendation as Recommendation
+from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision

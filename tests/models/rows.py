@@ -12,6 +12,7 @@ from django.utils import timezone
 from quotas.models import (
     Approval,
     AuditEvent,
+    CalibrationSetting,
     Change,
     DrainState,
     Endpoint,
@@ -22,7 +23,9 @@ from quotas.models import (
     Outbox,
     Override,
     Policy,
+    Recommendation,
     Revision,
+    Task,
 )
 from tenants.models import ApiKey, ApiToken, Membership, Tenant, Tier
 
@@ -73,6 +76,10 @@ def make_rows() -> dict[str, models.Model]:
     )
     rows["approval"] = Approval.objects.create(change=rows["change"], approver="bob", reason="I agree")
     rows["approval2"] = Approval.objects.create(change=rows["change"], approver="carol", reason="so do I")
+    rows["recommendation"] = _recommendation("burst")
+    rows["recommendation2"] = _recommendation("daily")
+    rows["calibrationsetting"] = CalibrationSetting.objects.create(name="margin", value=1.2)
+    rows["task"] = Task.objects.create(kind="whatif", author="ann")
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
     return rows
 
@@ -95,3 +102,15 @@ def _api_token(letter: str) -> ApiToken:
 
 def _limit(rows: dict[str, Any], name: str) -> Limit:
     return Limit.objects.create(policy=rows["policy"], name=rows[name], changed_revision=rows["revision"], **BUCKET)
+
+
+def _recommendation(limit: str) -> Recommendation:
+    return Recommendation.objects.create(
+        kind="tier",
+        policy="pro-get",
+        limit=limit,
+        endpoint="rides:get",
+        current=BUCKET,
+        proposed=BUCKET,
+        measured_at=timezone.now(),
+    )
