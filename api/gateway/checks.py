@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.gateway.guard import UNREGISTERED, Guard
+from api.gateway.guard import SCOPE, UNREGISTERED, Guard, scope_missing
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
 from quotas.limiter.check import encode_call
@@ -18,7 +18,6 @@ from quotas.limiter.directory import EVERY_TENANT, Credential
 from quotas.limiter.errors import StoreError
 from quotas.policy.paths import LONGEST_PATH, target_path
 
-SCOPE: Final = "check"
 CHECKS_AT_MOST: Final = 1_000
 FIELDS: Final = "see docs/gateway.md for the fields"
 _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
@@ -100,7 +99,7 @@ class Checks:
         if credential is None:
             return unauthorised("The token is unknown or revoked; send a valid one.")
         if SCOPE not in credential.scopes:
-            return forbidden("scope-missing", f"The token lacks the scope {SCOPE}; use one that has it.")
+            return scope_missing()
         return credential
 
     def _questions(
@@ -124,6 +123,8 @@ class Checks:
             owner = yield from self._guard.directory.credential(core, item.api_key)
             if owner is None:
                 return Answered(unauthorised("The API key is unknown or revoked; send a valid one."))
+            if SCOPE not in owner.scopes:
+                return Answered(scope_missing())
             tenant, subject = owner.tenant, {"key": owner.key_id, **subject}
         if credential.tenant not in (EVERY_TENANT, tenant):
             return forbidden(

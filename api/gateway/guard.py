@@ -21,6 +21,7 @@ from quotas.limiter.errors import StoreError
 from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, Reading
 from quotas.policy.routes import Route
 
+SCOPE: Final = "check"  # what a credential needs; others are for the API alone
 UNREGISTERED: Final = "-"  # no endpoint has this name: only the limits on `*` hold
 BEARER: Final = "bearer "
 KEY_PREFIX: Final = "hr_"
@@ -146,6 +147,8 @@ class Guard:
         credential = yield from self.directory.credential(core, text)
         if credential is None:
             return unauthorised("The API key is unknown or revoked; send a valid one.")
+        if SCOPE not in credential.scopes:
+            return scope_missing()
         tenant = credential.tenant or tenant
         if tenant == EVERY_TENANT:
             return forbidden("tenant-missing", "This token belongs to no tenant; send the API key of one.")
@@ -188,6 +191,10 @@ class Guard:
 def refusal(problem: Problem, decision: Decision | None = None, headers: Mapping[str, str] | None = None) -> Verdict:
     fields = {**(headers or {}), **problem.headers, "Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
     return Verdict(problem, decision, fields)
+
+
+def scope_missing() -> Problem:
+    return forbidden("scope-missing", f"The token lacks the scope {SCOPE}; use one that has it.")
 
 
 def without_store(core: Core) -> Verdict:

@@ -1,7 +1,8 @@
 """The indexes of API keys, published apart, without a revision: a key works, and stops working, at once.
 
 S:k, on the tenant's shard: which key ids are registered (quotas.limiter.lua). S:i, on the shard of the secret's hash:
-whose a key is and what it may do (quotas.limiter.directory); there too stand the tokens of machines that may check.
+whose a key is and what it may do (quotas.limiter.directory); there too stand the tokens of machines, with their scopes:
+a gateway says what a token lacks, instead of taking it for unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from django.db.models import QuerySet
 from quotas.limiter import keys
 from quotas.limiter.directory import EVERY_TENANT, MARKER, Credential
 from quotas.publishing.sheets import Sheet
-from tenants.access import CHECK
 from tenants.models import ApiKey, ApiToken
 
 
@@ -84,7 +84,7 @@ class ApiKeyIndex:
 
 
 def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[Row]:
-    return chain(_keys(api_keys), _tokens(tokens.filter(scopes__contains=[CHECK])))
+    return chain(_keys(api_keys), _tokens(tokens))
 
 
 def _keys(found: QuerySet[ApiKey]) -> Iterator[Row]:

@@ -105,7 +105,7 @@ def test_a_refusal_says_why_and_leaves_nothing_behind(fields: dict[str, Any], se
     assert (ApiToken.objects.count(), AuditEvent.objects.count()) == (0, 0)
 
 
-def test_gateways_learn_of_those_that_may_check(valkey: redis.Redis, valkey_server: SpareValkey) -> None:
+def test_gateways_learn_of_all_and_what_each_may(valkey: redis.Redis, valkey_server: SpareValkey) -> None:
     with store.connect(valkey_server.url) as client:
         publisher = publisher_for(client)
         may, bound, may_not = issue("viewer", "check"), issue("tenant", "check", tenant="acme"), issue("viewer", "read")
@@ -115,7 +115,7 @@ def test_gateways_learn_of_those_that_may_check(valkey: redis.Redis, valkey_serv
         assert [entry(client, one) for one in (may, bound, may_not, late)] == [
             f"{may.text.key_id} check ",
             f"{bound.text.key_id} check acme",
-            None,
+            f"{may_not.text.key_id} read ",
             f"{late.text.key_id} check ",
         ]
         token_revoke(key_id=may.row.key_id, **SAID)

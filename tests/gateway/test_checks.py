@@ -51,11 +51,12 @@ def test_the_key_is_a_subject(store: redis.Redis, gateway: Client) -> None:
 
 
 def test_a_customers_key_that_is_no_key_is_an_answer_and_no_error(gateway: Client) -> None:
-    checks = [{"api_key": key, "endpoint": "rides:list"} for key in (STRANGER, "nonsense", ACME)]
+    checks = [{"api_key": key, "endpoint": "rides:list"} for key in (STRANGER, "nonsense", READER, ACME)]
     decisions = check(gateway, {"checks": checks}).json()["decisions"]
     assert [(decision["allowed"], decision["status"]) for decision in decisions] == [
         (False, 401),
         (False, 401),
+        (False, 403),
         (True, 200),
     ]
 

@@ -19,13 +19,15 @@ from api.gateway.asgi import QuotaMiddleware
 from api.gateway.guard import Rules
 from config.places import ROOT
 from quotas.limiter import AsyncLimiter
+from quotas.publishing.store import connect
 from quotas.services.api_keys import api_key_issue, api_key_revoke
+from quotas.services.tokens import token_issue
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.test_nginx import wait_for
 from tests.gateway.world import ACME, HOURLY, MACHINE, Client, publish_world, served
 from tests.limiter.world import limit
 from tests.publishing.conftest import Run, run
-from tests.publishing.worlds import SAID, wait_until, world_create
+from tests.publishing.worlds import SAID, publisher_for, wait_until, world_create
 from tests.valkeys import SpareValkey, free_port
 
 __all__ = ["run"]
@@ -139,6 +141,20 @@ def test_a_revoked_key_stops_within_a_second(
         took = [revocation_s(gateway) for _ in range(3)]
     figures(f"revoked key refused after {', '.join(f'{seconds:.2f} s' for seconds in sorted(took))}")
     assert min(took) <= 1.0
+
+
+@pytest.mark.django_db
+def test_a_token_without_the_scope_is_told_what_it_lacks(
+    valkey: redis.Redis, valkey_server: SpareValkey, valkey_url: str
+) -> None:
+    world_create()
+    issued = token_issue(label="a pipeline", role="viewer", scopes=["read"], **SAID)
+    with connect(valkey_server.url) as client:
+        publisher_for(client).publish()
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))) as gateway:
+        answer = gateway.post("/v1/check", LIST, authorization=f"Bearer {issued.text}")
+    assert (answer.status, answer.json()["code"]) == (403, "scope-missing")
+    assert "lacks the scope check" in answer.json()["detail"]
 
 
 def revocation_s(gateway: Client) -> float:
