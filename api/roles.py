@@ -52,6 +52,9 @@ TABLE: Final[Mapping[str, Rules]] = {
     "dashboards:login": {"GET": OPEN, "POST": OPEN},
     "dashboards:logout": {"POST": reads(EVERYBODY)},
     "dashboards:overview": {"GET": reads(STAFF)},
+    "dashboards:decisions": {"GET": reads(STAFF)},
+    "dashboards:decisions-new": {"GET": reads(STAFF)},
+    "dashboards:tester": {"GET": reads(STAFF), "POST": reads(STAFF)},
     "dashboards:palette": {"GET": reads(STAFF)},
     "dashboards:live": {"GET": reads(STAFF)},
     # Django's admin asks for `is_staff` besides. Its own login would be a second door.

@@ -26,7 +26,11 @@ class Item:
         return (self.url, *self.below)
 
 
-MENU: tuple[Item, ...] = (Item("Observe", "Overview", "pulse", "dashboards:overview"),)
+MENU: tuple[Item, ...] = (
+    Item("Observe", "Overview", "pulse", "dashboards:overview"),
+    Item("Observe", "Decision log", "log", "dashboards:decisions"),
+    Item("Control", "Request tester", "send", "dashboards:tester"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class RequestForm(PageForm):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def tester(request: HttpRequest) -> HttpResponse:
-    """An address may fill in the form (a denial's "test it again"); what is tested is posted, as keys stay out of logs."""
+    """An address may fill in the form, as a denial's does; what is tested is posted, because logs keep addresses."""
     form = RequestForm(request.POST) if request.method == "POST" else RequestForm(initial=request.GET.dict())
     answer, unreachable = None, ""
     if form.is_bound and form.is_valid():

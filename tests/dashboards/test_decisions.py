@@ -1,0 +1,90 @@
+"""The decision log: what was denied, why, and what is new."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+
+from quotas.models import Endpoint, LimitName
+from quotas.selectors.rows import to_us
+from quotas.usage.fields import Denied
+from quotas.usage.rollups import add_denials
+from tenants.models import Tenant
+from tests.services.world import GET, PAY, make_world
+
+NOW = timezone.now()
+
+
+@pytest.fixture(autouse=True)
+def world(db: None) -> None:
+    make_world()
+
+
+def denied(tenant: str = "acme", endpoint: str = PAY, limit: str = "burst", at: datetime = NOW) -> None:
+    row = Denied(
+        tenant=Tenant.objects.get(name=tenant).number,
+        endpoint=Endpoint.objects.get(name=endpoint).number,
+        limit=LimitName.objects.get(name=limit).number,
+        subject=b"",
+        at_us=to_us(at),
+        reason="limit",
+        cost=10,
+        retry_us=1_500_000,
+        revision=2,
+    )
+    with transaction.atomic():
+        add_denials([row], NOW)
+
+
+def page(client: Client, query: str = "") -> str:
+    response = client.get(f"/decisions{query}")
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
+
+
+def test_each_denial_is_explained_and_leads_to_the_tester(client: Client) -> None:
+    denied()
+    text = page(client)
+    assert "burst had too little left for a cost of 10; it fits again after 1.5 s." in text
+    assert "/tester?tenant=acme&amp;endpoint=payments%3Acharge&amp;cost=10" in text
+    assert "r2" in text
+
+
+def test_filters_narrow_and_stay_filled_in(client: Client) -> None:
+    denied()
+    denied("bolt", GET)
+    text = page(client, f"?tenant=bolt&endpoint={GET}")
+    assert 'value="bolt"' in text
+    assert text.count("burst had too little left") == 1
+    assert "None of the kept ones fits" in page(client, "?reason=suspended")
+    assert page(client, "?reason=nonsense").count("burst had too little left") == 2
+
+
+def test_older_ones_are_a_page_away(client: Client) -> None:
+    for n in range(51):
+        denied(at=NOW - timedelta(seconds=n))
+    text = page(client)
+    assert text.count("burst had too little left") == 50
+    older = re.search(r'href="\?(before=[^"]+)">Older', text)
+    assert older is not None
+    assert page(client, f"?{older[1]}").count("burst had too little left") == 1
+
+
+def test_news_waits_behind_a_bar(client: Client) -> None:
+    denied()
+    fresh = re.search(r'hx-get="(/decisions/new\?[^"]+)"', page(client))
+    assert fresh is not None
+    address = fresh[1].replace("&amp;", "&")
+    assert client.get(address).content.strip() == b""
+    denied(at=NOW + timedelta(seconds=1))
+    assert "1 new denial, show it" in client.get(address).content.decode()
+    assert client.get("/decisions/new?after=yesterday").status_code == 400
+
+
+def test_without_denials_it_says_that_this_is_good(client: Client) -> None:
+    assert "Nothing was denied" in page(client)

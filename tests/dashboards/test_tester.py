@@ -1,0 +1,104 @@
+"""The request tester says what a check would say, and charges nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import redis
+from django.conf import settings
+from django.test import Client
+
+from dashboards.store import limiter
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from quotas.services.overrides import override_create
+from quotas.services.policies import policy_create
+from quotas.services.tenants import tenant_suspend
+from tests.services.world import FORCED, PAY, SAID, bucket, make_world
+
+
+@pytest.fixture(autouse=True)
+def published(db: None, valkey: redis.Redis) -> None:
+    make_world()
+    publish()
+
+
+def publish() -> None:
+    client = store.connect(settings.REDIS_URL)
+    store.prepare(client)
+    Publisher(client, settings.HEADROOM_SHARDS).publish()
+
+
+def asked(client: Client, **fields: str) -> str:
+    response = client.post("/tester", {"tenant": "acme", **fields})
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
+
+
+def test_it_shows_every_rule_and_the_headers(client: Client) -> None:
+    text = asked(client, endpoint=PAY)
+    assert "It would pass" in text
+    assert "100/s sustained, up to 200 at once" in text
+    assert "tier pro × *" in text
+    assert "199 <span" in text
+    assert "RateLimit-Policy" in text
+
+
+def test_it_finds_the_endpoint_of_a_path(client: Client) -> None:
+    assert '<span class="ep">payments:charge</span>' in asked(client, method="POST", path="/v1/charges?x=1")
+    assert "not registered, so only the limits on * hold" in asked(client, path="/nowhere")
+
+
+def test_it_consumes_nothing(client: Client) -> None:
+    for _ in range(3):
+        assert "199 <span" in asked(client, endpoint=PAY)
+
+
+def test_it_says_what_denies_and_for_how_long(client: Client) -> None:
+    limits = [bucket(3, "pay", burst=5, per="1h", unit="cost")]
+    policy_create(name="pay", tier="pro", endpoint=PAY, limits=limits, **FORCED)
+    publish()
+    limiter().check(tenant="acme", endpoint=PAY, cost=5, budget_ms=1_000)
+    text = asked(client, endpoint=PAY, cost="4")
+    assert "It would be denied by pay" in text
+    assert "It fits again in" in text
+    assert "more than this limit can ever give" in asked(client, endpoint=PAY, cost="6")
+
+
+def test_an_override_stands_on_top_of_the_ladder(client: Client) -> None:
+    override_create(tenant="acme", endpoint="*", multiplier=(2, 1), **SAID)
+    publish()
+    text = asked(client, endpoint=PAY)
+    assert "every limit × 2/1" in text
+    assert "its policy, changed by the override" in text
+
+
+def test_a_suspended_tenant_is_told(client: Client) -> None:
+    tenant_suspend(name="acme", **SAID)
+    publish()
+    assert "the tenant is suspended" in asked(client, endpoint=PAY)
+
+
+def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(client: Client) -> None:
+    text = asked(client, endpoint=PAY, path="/v1/charges", user="ann")
+    assert "one of the two" in text
+    assert 'value="ann"' in text
+    assert "There is no tenant nobody" in asked(client, tenant="nobody", endpoint=PAY)
+    assert "cannot be a dimension of a subject" in asked(client, endpoint=PAY, more="Region eu")
+    assert "Name the tenant" in asked(client, tenant="", endpoint=PAY)
+
+
+def test_more_dimensions_are_one_a_line(client: Client) -> None:
+    assert "It would pass" in asked(client, endpoint=PAY, more="region eu-west\n\nplan  gold", ip="203.0.113.7")
+
+
+def test_a_store_that_cannot_say_is_said(client: Client, valkey: redis.Redis) -> None:
+    valkey.flushall()
+    assert "The store cannot say" in asked(client, endpoint=PAY)
+
+
+def test_an_address_fills_in_the_form_and_tests_nothing(client: Client) -> None:
+    text = client.get(f"/tester?tenant=acme&endpoint={PAY}&cost=7").content.decode()
+    assert all(f'value="{value}"' in text for value in ("acme", PAY, "7"))
+    assert "Describe a request" in text
