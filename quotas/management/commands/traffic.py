@@ -2,32 +2,45 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from random import Random
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, Final
 
+import numpy as np
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
 
+from quotas.demo.flows import Flow, flows
+from quotas.demo.seeding import catch_up, history_begins, is_published
 from quotas.demo.traffic import Traffic
 from quotas.limiter import AsyncLimiter
+
+WAIT_S: Final = 0.2
 
 
 class Command(BaseCommand):
     help = "Sends checks as the seeded tenants would, until it is stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--most", type=float, default=300, help="checks a second at most (default: 300)")
+        parser.add_argument("--most", type=int, default=300, help="new requests a second at most (default: 300)")
         parser.add_argument("--seed", type=int, default=None, help="the same number, the same arrivals")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not options["most"] >= 10:
-            raise CommandError("--most must be at least 10 checks a second.")
-        chance = Random(options["seed"])  # noqa: S311 - arrivals of a demo, no secret
-        asyncio.run(self._run(options["most"], chance))
+        if options["most"] < 1:
+            raise CommandError("--most must be at least 1 request a second.")
+        began = history_begins()
+        if began is None:
+            raise CommandError("there are no tenants to send as: run `manage.py seed` on an empty installation first.")
+        draw = np.random.default_rng(options["seed"])
+        while not is_published():
+            time.sleep(WAIT_S)
+        catch_up(began, timezone.now(), draw)
+        asyncio.run(self._run(flows(int(began.timestamp())), options["most"], draw))
 
-    async def _run(self, most: float, chance: Random) -> None:
+    async def _run(self, sending: Sequence[Flow], most: int, draw: np.random.Generator) -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with AsyncLimiter.from_url(settings.REDIS_URL, shards=settings.HEADROOM_SHARDS) as limiter:
-            await Traffic(limiter, most, chance, report=self.stdout.write).run(stop)
+            await Traffic(limiter, sending, most, draw, report=self.stdout.write).run(stop)

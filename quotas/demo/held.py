@@ -1,0 +1,94 @@
+"""Which of the recorded requests were refused: the limits of their time, second by second.
+
+Within a second requests are taken as evenly spread, so what passes in it is the burst that is left plus the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from quotas.simulation.arrays import Ints
+
+OPEN_ENDED: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Parameters from a second on, until the next span begins."""
+
+    since_s: int
+    rate: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A limit in front of a flow; `outcome` is how the accounting calls what it refuses."""
+
+    limit: str
+    spans: tuple[Span, ...]
+    outcome: str = "d"
+    keys: int = 1  # it counts each of so many keys apart
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Per second: all that came, retries included, and what was refused of it."""
+
+    offered: Ints
+    refused: Ints
+
+
+def refuse(counts: Ints, first_s: int, held: Held, retries: int, draw: np.random.Generator) -> Asked:
+    parts = _split(counts, held.keys, draw)
+    found = [_through(part, first_s, held.spans, retries) for part in parts]
+    return Asked(sum_of([each.offered for each in found]), sum_of([each.refused for each in found]))
+
+
+def sum_of(parts: Sequence[Ints]) -> Ints:
+    total: Ints = np.sum(parts, axis=0, dtype=np.int64)
+    return total
+
+
+def _split(counts: Ints, keys: int, draw: np.random.Generator) -> list[Ints]:
+    parts, rest = [], counts
+    for left in range(keys, 1, -1):
+        part = draw.binomial(rest, 1 / left).astype(np.int64)
+        parts.append(part)
+        rest = rest - part
+    return [*parts, rest]
+
+
+def _through(counts: Ints, first_s: int, spans: Sequence[Span], retries: int) -> Asked:
+    offered, refused = counts.copy(), np.zeros(len(counts), np.int64)
+    ends = [*(span.since_s for span in spans[1:]), OPEN_ENDED]
+    for span, end in zip(spans, ends, strict=True):
+        begin, stop = max(0, span.since_s - first_s), min(len(counts), end - first_s)
+        if begin < stop and _may_exceed(counts[begin:stop], span):
+            _walk(offered, refused, range(begin, stop), span, retries)
+    return Asked(offered, refused)
+
+
+def _may_exceed(counts: Ints, span: Span) -> bool:
+    """Whether a bucket without an edge would ever have been fuller than this one can be."""
+    level = np.cumsum(counts - span.rate)
+    return bool((level - np.minimum.accumulate(np.minimum(level, 0.0))).max() > span.burst)
+
+
+def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int) -> None:
+    again = retries / (retries + 1)
+    level, comes_back = 0.0, 0
+    asked = offered[seconds.start : seconds.stop].tolist()
+    for second, count in zip(seconds, asked, strict=True):
+        if not count and not comes_back:
+            level = max(0.0, level - span.rate)
+            continue
+        wanted = count + comes_back
+        let = min(wanted, int(span.burst + span.rate - level))
+        offered[second], refused[second] = wanted, wanted - let
+        level = max(0.0, level + let - span.rate)
+        comes_back = round((wanted - let) * again)

@@ -1,0 +1,149 @@
+"""What was decided on the platform since it began: who changed which limit, when and why.
+
+Every step goes through the service functions, as it would have at its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from quotas.demo import tenants
+from quotas.models import Revision
+from quotas.policy.document import read_document
+from quotas.services.api_keys import api_key_issue
+from quotas.services.changes import change_propose, change_start
+from quotas.services.documents import document_apply
+from quotas.services.errors import accepted
+from quotas.services.overrides import override_create
+from quotas.services.policies import Fields, limit_set, policy_create
+from quotas.services.revisions import revision_revert
+from quotas.services.snapshots import POLICY, key_of
+from quotas.services.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
+
+WORLD: Final = Path(__file__).with_name("world.yaml")
+SPAN: Final = timedelta(days=14)
+HOUR: Final = timedelta(hours=1)
+# Moments since the beginning that the recorded traffic knows of too.
+QUOTES_RAISED: Final = timedelta(days=8, hours=14, minutes=10)
+BURST_CUT: Final = timedelta(days=9, hours=10)
+BURST_BACK: Final = timedelta(days=9, hours=12, minutes=10)
+SUSPENDED: Final = timedelta(days=10, hours=16)
+MOVED_TO_PRO: Final = timedelta(days=11, hours=11, minutes=30)
+IN_SHADOW: Final = timedelta(days=13, hours=12)
+
+
+class Permitted(TypedDict):
+    emergency: bool
+    force: bool
+
+
+# There is nobody yet who could approve anything.
+PERMITTED: Final[Permitted] = {"emergency": True, "force": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    at: datetime
+    author: str
+    reason: str
+    function: Callable[..., object]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def act(self) -> None:
+        self.function(author=self.author, reason=self.reason, **self.arguments)
+
+
+def story(began: datetime, now: datetime) -> Iterator[Step]:
+    """In their order; `began` is when the recorded traffic begins."""
+    steps = (*_beginning(began), *_limits(began), *_accident(began), *_tenants(began))
+    yield from sorted((*steps, *_overrides(began, now), *_staged(began, now)), key=lambda step: step.at)
+
+
+def _beginning(began: datetime) -> Iterator[Step]:
+    document = accepted(read_document(WORLD.read_text(encoding="utf-8")))
+    yield _permitted(
+        began - 2 * HOUR, "pipeline", "the first policies, from the repository", document_apply, document=document
+    )
+    yield Step(began - HOUR, "pipeline", "the customers of the platform", _sign_up, {"new": tenants.FIRST})
+    reason = "their contract says one and a half times pro"
+    own = {"name": "burst", "algorithm": "token_bucket", "rate": 75, "per": "1s", "burst": 225}
+    named = {"name": "harbor-taxi-everywhere", "tenant": "harbor-taxi"}
+    yield _permitted(began - HOUR / 2, "operator", reason, policy_create, limits=[own], **named)
+
+
+def _limits(began: datetime) -> Iterator[Step]:
+    fixed = {"algorithm": "fixed_window"}
+    per_client = {"name": "quotes-per-client", "limit": 60, "window": "1m", "subject": "key|ip"} | fixed
+    reason = "support: quotes failed on the first screen"
+    yield _set(began + timedelta(days=2, hours=9, minutes=20), "operator", reason, "free-quotes", per_client)
+    quotes = {"name": "quotes", "algorithm": "token_bucket", "rate": 2, "per": "1s", "burst": 10}
+    yield _set(began + QUOTES_RAISED, "operator", "delta-shuttle was denied half of the day", "pro-quotes", quotes)
+    hourly = {"name": "hourly", "limit": 120, "window": "1h"} | fixed
+    reason = "reports by region: twice as many"
+    yield _set(began + timedelta(days=13, hours=8), "pipeline", reason, "pro-reports", hourly)
+
+
+def _accident(began: datetime) -> Iterator[Step]:
+    burst = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 10}
+    yield _set(began + BURST_CUT, "pipeline", "smaller bursts for the free tier", "free-everywhere", burst)
+    yield Step(
+        began + BURST_BACK, "on-call", "429s of free tenants rose fivefold", _revert, {"policy": "free-everywhere"}
+    )
+
+
+def _tenants(began: datetime) -> Iterator[Step]:
+    for days, newcomer in zip((5, 11, 9), tenants.LATER, strict=True):
+        yield Step(began + timedelta(days=days), "pipeline", "signed up", _sign_up, {"new": [newcomer]})
+    yield Step(began + SUSPENDED, "operator", "invoice overdue", tenant_suspend, {"name": "early-bird"})
+    move = {"name": "metro-hop", "tier": "pro"}
+    yield _permitted(began + MOVED_TO_PRO, "operator", "they bought the pro plan", tenant_move, **move)
+
+
+def _overrides(began: datetime, now: datetime) -> Iterator[Step]:
+    start = began + timedelta(days=12, hours=9)
+    more = {"tenant": "fleetly", "multiplier": (3, 2), "start": start, "end": now + 3 * HOUR}
+    yield _permitted(start, "operator", "a festival in town", override_create, **more)
+    start = began + timedelta(days=12, hours=15)
+    longer = {"tenant": "green-go", "endpoint": "driver:location", "limits": {"smooth": {"queue": 60}}}
+    when = {"start": start, "end": now + timedelta(days=7)}
+    reason = "their map polls in step until the next release"
+    yield _permitted(start, "on-call", reason, override_create, **longer, **when)
+
+
+def _staged(began: datetime, now: datetime) -> Iterator[Step]:
+    smooth = {"name": "smooth", "algorithm": "leaky_bucket", "rate": 6, "per": "1s", "queue": 20, "on_failure": "local"}
+    tried = {"policy": "pro-location", "limit": smooth, "how": {"mode": "shadow"}}
+    reason = "less load on the location store; first see whom it would hurt"
+    yield Step(began + IN_SHADOW, "operator", reason, _stage, tried)
+    charges = {"name": "charges", "algorithm": "gcra", "rate": 30, "per": "1s", "burst": 15, "on_failure": "closed"}
+    later = {"mode": "scheduled", "at": now + timedelta(days=1)}
+    planned = {"policy": "enterprise-charges", "limit": charges, "how": later}
+    yield Step(began + IN_SHADOW + HOUR, "operator", "the new payment provider takes more", _stage, planned)
+
+
+def _permitted(at: datetime, author: str, reason: str, function: Callable[..., object], **arguments: Any) -> Step:
+    return Step(at, author, reason, function, arguments | PERMITTED)
+
+
+def _set(at: datetime, author: str, reason: str, policy: str, limit: Fields) -> Step:
+    return _permitted(at, author, reason, limit_set, policy=policy, limit=limit)
+
+
+def _revert(*, policy: str, author: str, reason: str) -> None:
+    newest = Revision.objects.filter(touched__contains=[key_of(POLICY, policy)]).order_by("-number")[0]
+    revision_revert(number=newest.number, author=author, reason=reason, **PERMITTED)
+
+
+def _sign_up(*, new: Sequence[NewTenant], author: str, reason: str) -> None:
+    tenants_create(tenants=new, author=author, reason=reason)
+    for tenant in new:
+        api_key_issue(tenant=tenant.name, label="first key", author=author, reason=reason)
+
+
+def _stage(*, policy: str, limit: Fields, how: Mapping[str, Any], author: str, reason: str) -> None:
+    change = change_propose(limit_set, author=author, reason=reason, policy=policy, limit=limit)
+    change_start(change=change.pk, author=author, reason=reason, **how, **PERMITTED)

@@ -1,0 +1,59 @@
+"""The companies on the demo's platform, by tier."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quotas.services.tenants import NewTenant
+
+FREE: Final = (
+    NewTenant("amber-cabs", "free", "Amber Cabs", "Europe/Lisbon"),
+    NewTenant("blue-line", "free", "Blue Line"),
+    NewTenant("city-wheels", "free", "City Wheels", "America/New_York"),
+    NewTenant("corner-cab", "free", "Corner Cab", "Europe/Dublin"),
+    NewTenant("dockside-rides", "free", "Dockside Rides", "Europe/Amsterdam"),
+    NewTenant("early-bird", "free", "Early Bird Transfers"),
+    NewTenant("fern-taxi", "free", "Fern Taxi", "Pacific/Auckland"),
+    NewTenant("gate-shuttle", "free", "Gate Shuttle"),
+    NewTenant("hill-hoppers", "free", "Hill Hoppers", "Asia/Kathmandu"),
+    NewTenant("island-wheels", "free", "Island Wheels", "Atlantic/Azores"),
+    NewTenant("juniper-cars", "free", "Juniper Cars", "Europe/Helsinki"),
+    NewTenant("lantern-cabs", "free", "Lantern Cabs"),
+    NewTenant("maple-rides", "free", "Maple Rides", "America/Toronto"),
+    NewTenant("metro-hop", "free", "Metro Hop", "Europe/Madrid"),
+    NewTenant("night-owl-cars", "free", "Night Owl Cars"),
+    NewTenant("old-town-taxi", "free", "Old Town Taxi", "Europe/Prague"),
+    NewTenant("pebble-shuttle", "free", "Pebble Shuttle", "Europe/London"),
+    NewTenant("quay-cabs", "free", "Quay Cabs", "Europe/Oslo"),
+    NewTenant("river-rides", "free", "River Rides", "Africa/Cairo"),
+    NewTenant("sunny-side-cabs", "free", "Sunny Side Cabs", "America/Los_Angeles"),
+)
+PRO: Final = (
+    NewTenant("delta-shuttle", "pro", "Delta Shuttle"),
+    NewTenant("fleetly", "pro", "Fleetly", "Europe/Berlin"),
+    NewTenant("green-go", "pro", "Green Go", "America/Sao_Paulo"),
+    NewTenant("harbor-taxi", "pro", "Harbor Taxi"),
+    NewTenant("inner-ring", "pro", "Inner Ring", "Asia/Tokyo"),
+    NewTenant("jet-transfer", "pro", "Jet Transfer", "Australia/Sydney"),
+    NewTenant("north-star-cars", "pro", "North Star Cars", "Europe/Stockholm"),
+    NewTenant("orbit-rides", "pro", "Orbit Rides", "Europe/Paris"),
+    NewTenant("polar-cabs", "pro", "Polar Cabs", "Atlantic/Reykjavik"),
+    NewTenant("ridge-runner", "pro", "Ridge Runner", "America/Denver"),
+    NewTenant("swift-shift", "pro", "Swift Shift", "Asia/Dubai"),
+    NewTenant("terminal-two", "pro", "Terminal Two", "Europe/Zurich"),
+)
+ENTERPRISE: Final = (
+    NewTenant("kite-mobility", "enterprise", "Kite Mobility", "Asia/Singapore"),
+    NewTenant("lagoon-ferry", "enterprise", "Lagoon Ferry", "Africa/Lagos"),
+    NewTenant("summit-fleet", "enterprise", "Summit Fleet", "Europe/Vienna"),
+    NewTenant("transit-union", "enterprise", "Transit Union", "America/Chicago"),
+    NewTenant("world-of-wheels", "enterprise", "World of Wheels"),
+)
+# Signed up while the story runs.
+LATER: Final = (
+    NewTenant("tram-and-taxi", "free", "Tram and Taxi", "Europe/Brussels"),
+    NewTenant("upland-cars", "free", "Upland Cars", "America/Bogota"),
+    NewTenant("village-wheels", "pro", "Village Wheels", "Europe/Rome"),
+)
+FIRST: Final = (*FREE, *PRO, *ENTERPRISE)
+TENANTS: Final = (*FIRST, *LATER)
