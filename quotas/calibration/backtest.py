@@ -189,7 +189,8 @@ def _tier_limits(teachers: Sequence[Fitted], parameters: Parameters) -> dict[str
     found = {} if isinstance(tier, Insufficient) else {RECOMMENDER: Assigned(bucket(tier.point))}
     for rule in RULES:
         units = [one.baselines[rule.name] for one in teachers]
-        found[rule.name] = Assigned(minute_window(float(np.quantile(units, parameters.pool_quantile))))
+        pooled = float(np.quantile(units, parameters.pool_quantile, method="lower"))  # as the recommender pools
+        found[rule.name] = Assigned(minute_window(pooled))
     units_each = subject_limit(one.subject_maxima for one in teachers)
     return found | {PER_SUBJECT: Assigned(minute_window(units_each), by_subject=True)}
 

@@ -12,7 +12,7 @@ from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.percentiles import age_weights, weighted_quantile
-from quotas.calibration.trend import daily_peaks, growth
+from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Flags
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
@@ -100,7 +100,7 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
         observed.endpoint,
         wanted,
         settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon),
-        growth(daily_peaks(minutes, now_s), parameters),
+        outlook(daily_peaks(minutes, now_s), parameters),
         Confidence(used.days - _gap_days(observed.gaps, used), len(minutes)),
         share > MOSTLY,
         used,

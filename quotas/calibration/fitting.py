@@ -17,7 +17,7 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.percentiles import load_quantile
 from quotas.calibration.recommend import change
 from quotas.calibration.trace import SeriesName
-from quotas.calibration.trend import daily_peaks, growth
+from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Floats
 from quotas.simulation.fast import Batch
 
@@ -118,4 +118,4 @@ def _proposals(whole: Counts, times: Floats, parameters: Parameters) -> int:
 
 def _wanted(past: Counts, now_s: float, parameters: Parameters) -> Point:
     rate = load_quantile(past, parameters.rate_quantile, now_s, parameters.half_life_days)
-    return Point(max(1e-9, rate * growth(daily_peaks(past, now_s), parameters) * parameters.margin), 1)
+    return Point(max(1e-9, rate * outlook(daily_peaks(past, now_s), parameters) * parameters.margin), 1)

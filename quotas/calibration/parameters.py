@@ -17,12 +17,13 @@ class Parameters:
     burst_epsilon: float = 0.001  # share of requests that may find the bucket empty
     burst_seconds: float = 60.0  # a burst above so many seconds of the rate raises the rate instead
 
-    # Growth of the daily peaks
+    # What the daily peaks say of the days to come
     trend_days: int = 3
-    trend_tau: float = 0.8  # Kendall's: 1 if every day is above all days before it
-    trend_damping: float = 0.8  # each day ahead counts so much of the one before
+    trend_tau: float = 0.5  # Kendall's: 1 if every day is above all days before it
+    trend_damping: float = 0.9  # each day ahead counts so much of the one before
     trend_horizon_days: int = 7  # and never further ahead than has been seen
-    trend_most: float = 1.5
+    unrest: float = 1.0  # standard deviations of the peaks' logarithms that are left room for, if above the margin
+    outlook_most: float = 2.0  # factor that neither growth nor unrest exceeds
 
     # From tenants to the tier, and back
     pool_quantile: float = 0.95
@@ -61,7 +62,7 @@ class Parameters:
                 raise ValueError(f"{name} is a factor and must be at least 1, not {getattr(self, name)!r}")
 
 
-MAY_BE_ZERO = frozenset({"censored_above", "burst_epsilon", "small_change", "retry_grace_s", "think_s"})
+MAY_BE_ZERO = frozenset({"censored_above", "burst_epsilon", "small_change", "retry_grace_s", "think_s", "unrest"})
 SHARES = (
     "censored_above",
     "rate_quantile",
@@ -73,6 +74,6 @@ SHARES = (
     "small_change",
     "down_below",
 )
-FACTORS = ("trend_most", "margin", "burst_margin", "step_up", "step_down", "rollback_factor")
+FACTORS = ("outlook_most", "margin", "burst_margin", "step_up", "step_down", "rollback_factor")
 
 DEFAULTS = Parameters()

@@ -1,4 +1,7 @@
-"""Growth that goes on: a tenant whose daily peaks rise day after day will be above its past."""
+"""What the peaks of past days say of the days to come.
+
+A tenant whose daily peaks rise day after day will be above its past; one whose peaks go up and down will, by chance.
+"""
 
 import numpy as np
 
@@ -21,6 +24,24 @@ def daily_peaks(minutes: Counts, end_s: float) -> Floats:
     return peaks
 
 
+def outlook(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
+    """By what factor to plan above the past: for growth, or for unrest beyond what the margin covers."""
+    return max(growth(peaks, parameters), min(parameters.outlook_most, unrest(peaks, parameters) / parameters.margin))
+
+
+def unrest(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
+    """How far a day's peak strays above the usual one, as a factor; 1 if too few days are known.
+
+    Days below the usual one do not count, so that calm weekends make nobody restless.
+    """
+    known = peaks[peaks > 0]
+    if len(known) < parameters.trend_days:
+        return 1.0
+    above = np.maximum(0.0, np.log(known / np.median(known)))
+    # Both halves of an even spread would be as large as this one.
+    return float(np.exp(parameters.unrest * np.sqrt(2 * (above**2).mean())))
+
+
 def growth(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
     """By what factor the peak is expected to grow over the days to come; 1 unless the rise is unmistakable.
 
@@ -36,4 +57,4 @@ def growth(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
         return 1.0
     ahead = np.arange(1, min(parameters.trend_horizon_days, len(peaks)) + 1)
     rise = float(np.median(slopes)) * float((parameters.trend_damping**ahead).sum())
-    return float(min(parameters.trend_most, np.exp(rise)))
+    return float(min(parameters.outlook_most, np.exp(rise)))
