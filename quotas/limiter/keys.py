@@ -1,11 +1,14 @@
 """The only Python file that spells a Redis key (twin of lua/keys.lua)."""
 
+from typing import NamedTuple
 from zlib import crc32
 
 from quotas.policy.numbers import base36
 
 SHARDS = 64
 ALL = "hr:{all}"
+EVERYONES_SHARD = -1  # where the records of global limits lie, beside all shards
+EVERYONES_TENANT = 0
 
 
 def tenant_number(number: int) -> str:
@@ -85,3 +88,27 @@ def observed_batch() -> str:
 
 def observations_batch() -> str:
     return f"{ALL}:ab"
+
+
+def state_prefix(shard: int) -> str:
+    """Of the records of a shard, or of everyone's."""
+    return ALL if shard == EVERYONES_SHARD else shard_prefix(shard)
+
+
+class RecordPlace(NamedTuple):
+    """What the key of a record says behind the prefix of its shard: `:<tenant or g>[:<scope>][/<subject>]`."""
+
+    tenant: int
+    scope: str  # empty: `*`
+    subject: str  # with its definition; empty: the tenant as a whole
+
+    @classmethod
+    def parse(cls, text: str) -> "RecordPlace":
+        place, slash, subject = text.partition("/")
+        owner, _, scope = place.removeprefix(":").partition(":")
+        return cls(EVERYONES_TENANT if owner == "g" else int(owner, 36), scope, slash + subject)
+
+    def __str__(self) -> str:
+        owner = "g" if self.tenant == EVERYONES_TENANT else tenant_number(self.tenant)
+        scope = f":{self.scope}" if self.scope else ""
+        return f":{owner}{scope}{self.subject}"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it with every change of a .lua file: a server keeps the highest version it has seen.
-VERSION = 3
+VERSION = 4
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 
@@ -23,6 +23,7 @@ _FUNCTIONS = (
     "refund",
     "reset",
     "profile",
+    "calendars",
     "publish",
     "bypass",
     "drain",

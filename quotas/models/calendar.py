@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from django.db import models
 
-EVERYONES_SHARD = -1  # of global limits, whose records lie beside the shards
-EVERYONES_TENANT = 0
-
 
 class CalendarCounter(models.Model):
     pk = models.CompositePrimaryKey("shard", "tenant_number", "scope", "subject", "limit_number")
-    shard = models.IntegerField()
+    shard = models.IntegerField()  # this and the tenant's number as quotas.limiter.keys has them for global limits
     tenant_number = models.IntegerField()
     scope = models.CharField(max_length=128)  # as in the record's key; empty: `*`
     subject = models.BinaryField(max_length=256)  # sealed (tenants.sealing); empty: the tenant as a whole

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 
 import redis
 from django.utils import timezone
@@ -25,6 +26,7 @@ from quotas.policy.plans import month_start_us
 from quotas.policy.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.api_keys import ApiKeyIndex
+from quotas.publishing.calendars import bring_back
 from quotas.publishing.directory import RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
@@ -67,7 +69,9 @@ def _without_collecting() -> Iterator[None]:
 
 class Publisher:
     def __init__(self, client: redis.Redis, shards: int, observer: Observer = lambda _: None) -> None:
-        self.shards = Shards(client, shards, on_batch=lambda: observer(Step.STAGED))
+        self.shards = Shards(
+            client, shards, on_batch=lambda: observer(Step.STAGED), on_lost=partial(bring_back, client)
+        )
         self.api_keys = ApiKeyIndex(client, shards)
         self.routes = RouteTable(client)
         self.is_loaded = False

@@ -57,10 +57,18 @@ def digest_of(token: str) -> str:
 
 
 class Shards:
-    def __init__(self, client: redis.Redis, count: int, on_batch: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        count: int,
+        on_batch: Callable[[], None] = lambda: None,
+        on_lost: Callable[[list[int], str], None] = lambda shards, version: None,
+    ) -> None:
+        """`on_lost` brings back what shards without token have lost, before they are flipped to that version."""
         self.client = client
         self.count = count
         self._on_batch = on_batch
+        self._on_lost = on_lost
 
     def look(self) -> list[Found]:
         with self.client.pipeline(transaction=False) as pipe:
@@ -85,16 +93,29 @@ class Shards:
         self.client.delete(*(keys.shard_prefix(shard) for shard in shards))
 
     def replace(self, images: Mapping[int, ShardImage]) -> None:
-        """Writes shards whole: staged beside the live ones, then flipped."""
+        """Writes shards whole: staged beside the live ones, then flipped, behind the counters that were lost."""
         for batch in batches(images.items(), SHARDS_AT_ONCE):
             # Nobody else adds to a version that only we know.
             version = secrets.token_hex(8)
             self._publish([call for shard, image in batch for call in _stage_calls(shard, image, version)])
             self._on_batch()
+            self._bring_back([shard for shard, _ in batch], version)
             replies = self._publish([_flip_call(shard, image, version) for shard, image in batch])
             for (shard, image), (status, token) in zip(batch, replies, strict=True):
                 if not _is_done(status, token, image.token):
                     raise redis.RedisError(f"shard {shard} could not be flipped: {status}")
+
+    def _bring_back(self, shards: list[int], version: str) -> None:
+        """Marks first: a flip without token wants the mark, so nothing that is lost from here on goes unnoticed."""
+        with self.client.pipeline(transaction=False) as pipe:
+            for shard in shards:
+                pipe.fcall("hr_calendars", 1, keys.shard_prefix(shard), "BEGIN", version)
+            for shard in shards:
+                pipe.exists(keys.shard_prefix(shard))
+            found = pipe.execute()[len(shards) :]
+        lost = [shard for shard, is_there in zip(shards, found, strict=True) if not is_there]
+        if lost:
+            self._on_lost(lost, version)
 
     def _publish(self, calls: list[tuple[Any, ...]]) -> list[Any]:
         try:

@@ -20,6 +20,7 @@ from django.db import DatabaseError, connection, transaction
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
+from quotas.usage.calendars import drain_calendars
 from quotas.usage.fields import FUTURE, Cell
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summ
         on_step("committed")
         forget(server, batches)
         on_step("done")
+    drain_calendars(server)
     _note_drained(taken, summary.first)
     return summary
 

@@ -78,6 +78,7 @@ class World:
             image = compiler.image.shards[shard]
             for part, fields in (("t", image.entries), ("c", image.config)):
                 self.call("publish", now_us, shard, "STAGE", self.revision, part, *_flat(fields))
+            self.call("calendars", now_us, shard, "BEGIN", self.revision)
             lengths = (len(image.entries), len(image.config))
             status, _ = self.call("publish", now_us, shard, "FLIP", self.revision, image.token, *lengths)
             assert status == b"applied"

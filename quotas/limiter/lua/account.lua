@@ -10,6 +10,7 @@ local PADDING = '...............................................................
 
 function account.open(shard)
   call('HSETNX', H.keys.usage(shard), '_', PADDING)
+  call('HSETNX', H.keys.touched(shard), '_', PADDING)
 end
 
 local COARSE_AFTER = 60000000

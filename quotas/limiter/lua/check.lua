@@ -133,6 +133,7 @@ local function write(header, group, i, record_key, state)
   end
   heads[i] = heads[i] or first_head(header, group, record_key)
   call('SET', record_key, heads[i] .. body, 'PX', group.ttl)
+  if group.calendar then record.touch(record_key) end
 end
 
 -- Adds an admitted request to what its limits keep beside the record.
@@ -386,6 +387,11 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
     end
   end
   for i = 1, #groups do call('SET', records[i], fresh[i], 'PX', groups[i].ttl) end
+  if plan.calendars then
+    for i = 1, #groups do
+      if groups[i].calendar then record.touch(records[i]) end
+    end
+  end
   count_usage(shard, header.usage_key, now, number, endpoint, 'a', cost)
   local sampled = plan.sampled
   if sampled and record.is_sampled(fresh[sampled]) then

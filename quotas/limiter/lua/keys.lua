@@ -15,6 +15,8 @@ function keys.usage(shard) return shard .. ':u' end
 function keys.usage_batch(shard) return shard .. ':ub' end
 function keys.arrivals(shard) return shard .. ':a' end
 function keys.arrivals_batch(shard) return shard .. ':ab' end
+function keys.touched(shard) return shard .. ':q' end
+function keys.touched_batch(shard) return shard .. ':qb' end
 function keys.denials(shard, number) return shard .. ':d:' .. number end
 function keys.newcomers(shard, number) return shard .. ':n:' .. number end
 function keys.refunded(shard, number, receipt) return shard .. ':r:' .. number .. ':' .. sha1hex(receipt) end

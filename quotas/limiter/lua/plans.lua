@@ -60,6 +60,7 @@ local function prepare_plan(plan, shard)
     if not prepare_group(group, calendars) then return nil end
     plan.needs_dimensions = plan.needs_dimensions or group.d ~= nil
     if group.d and not plan.sampled then plan.sampled = i end
+    plan.calendars = plan.calendars or group.calendar
     group.tats = 0
     for _, limit in ipairs(group.l) do
       limit.group, limit.i = group, i

@@ -4,7 +4,8 @@
 --            (sets and deletions of the tenants' hash, then of the configuration's); only on exactly `base`
 --          STAGE version t|c field value...      collects a whole shard beside the live one; reply: its length
 --          FLIP version token tenants fields     makes the staged one live if it is complete
--- reply    {status, token now}: applied, stale (a higher revision is there), base (it is not the base), count
+-- reply    {status, token now}: applied, stale (a higher revision is there), base (it is not the base), count,
+--          lost (there is no token, and nobody has brought the counters back for this version: calendars.lua)
 -- writes   S, S:t, S:c, S:s:<version>:*; the token last, so a half-written shard is never ready
 
 local STAGE_TTL = 600000
@@ -89,10 +90,12 @@ local function flip(shard, args)
   end
   local current, suffix = split(call('GET', shard))
   if revision_of(token) < revision_of(current) then return { 'stale', current } end
+  if current == '' and not H.calendars.is_begun(shard, version) then return { 'lost', current } end
   local staged_t, staged_c = H.keys.staged(shard, version, 't'), H.keys.staged(shard, version, 'c')
   if call('HLEN', staged_t) ~= tenants or call('HLEN', staged_c) ~= fields then return { 'count', current } end
   replace(staged_t, H.keys.tenants(shard))
   replace(staged_c, H.keys.config(shard))
+  call('UNLINK', H.keys.staged(shard, version, 'q'))
   return finish(shard, token, suffix)
 end
 

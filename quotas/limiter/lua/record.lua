@@ -39,7 +39,10 @@ function record.prepare(group)
   group.format, group.last, group.start, group.numbers = formats, #header + 1, #header + 2, o - 1
   group.size = group.last + struct.size(formats)
   group.has = {}
-  for _, limit in ipairs(group.l) do group.has[limit.number] = true end
+  for _, limit in ipairs(group.l) do
+    group.has[limit.number] = true
+    group.calendar = group.calendar or limit.k == 'q'
+  end
   group.zeros = record.fresh(group)
 end
 
@@ -52,7 +55,7 @@ end
 function record.is_sampled(text) return byte(text, 1) >= SAMPLED end
 
 -- Old limits of a foreign record by id: generation, kind and the offset of its numbers.
-local function parse(text)
+function record.parse(text)
   local found, formats, offset = {}, '<', 1
   local count = byte(text, 1) % SAMPLED
   if #text < 1 + count * 6 then return {}, {} end
@@ -105,7 +108,7 @@ end
 
 -- The state of a record that was written under another plan.
 function record.adopt(group, text, now, key)
-  local found, numbers = parse(text)
+  local found, numbers = record.parse(text)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do
     -- While the plan has a candidate of that number, its state is the new candidate's own.
@@ -143,8 +146,15 @@ function record.mend_rings(group, key, state, is_written)
   end
 end
 
+-- A record with a calendar quota is told to the drain (calendars.lua): the quota outlives this server.
+function record.touch(key)
+  local last = find(key, '}', 1, true)
+  call('HSET', H.keys.touched(sub(key, 1, last)), sub(key, last + 1), 1)
+end
+
 function record.write(group, key, state, text)
   record.mend_rings(group, key, state)
   local head = record.is_sampled(text) and group.marked or group.plain
   call('SET', key, head .. pack(group.format, unpack_(state, 1, group.numbers)), 'PX', group.ttl)
+  if group.calendar then record.touch(key) end
 end

@@ -1,0 +1,115 @@
+-- hr_calendars: hands over what calendar quotas have used, and brings it back after a loss.
+-- KEYS[1]  the shard's prefix, or hr:{all} for the records of global limits
+-- ARGV     TAKE id            sets the records touched since the last time aside as batch `id`, unless one still waits
+--          READ id cursor     the next part of that batch
+--          DONE id            that batch is safe in Postgres: forget it
+--          BEGIN version      before a shard without token is flipped to that version: its counters come back
+--          PUT version, then as often as needed: record, ttl in ms, n, n times limit generation start used
+-- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
+--          READ: the next cursor (0: the end), then for each counter a list of record, ttl_ms, limit, generation,
+--          start of the period in seconds, used; a record is told by its key without the prefix
+--          BEGIN: 1; PUT: how many records came back (one that is there is left alone)
+-- writes   renames S:q to S:qb; the records, with TTL; S:s:<version>:q, by which a second loss meanwhile is noticed
+local calendars = {}
+H.calendars = calendars
+
+local BEGUN_TTL, PAGE = 600000, 200
+local A_DAY = 86400000 -- for a record that somebody made last for ever
+
+local function begun_key(shard, version) return H.keys.staged(shard, version, 'q') end
+
+function calendars.is_begun(shard, version) return call('EXISTS', begun_key(shard, version)) == 1 end
+
+local function waiting(batch) return call('HGET', batch, 'id') or '' end
+
+local function take(shard, id)
+  local touched, batch = H.keys.touched(shard), H.keys.touched_batch(shard)
+  local before = waiting(batch)
+  if before ~= '' then return before end
+  if call('HLEN', touched) <= call('HEXISTS', touched, '_') then return '' end
+  call('RENAME', touched, batch)
+  H.account.open(shard)
+  call('HSET', batch, 'id', id)
+  return id
+end
+
+local function counters(shard, suffix, rows)
+  local text = call('GET', shard .. suffix)
+  if not text or #text == 0 then return end
+  local ttl = call('PTTL', shard .. suffix)
+  local found, numbers = H.record.parse(text)
+  for id, limit in pairs(found) do
+    if limit.kind == 'q' then
+      local start, used = numbers[limit.offset], numbers[limit.offset + 1]
+      rows[#rows + 1] = { suffix, ttl > 0 and ttl or A_DAY, id, limit.generation, start, used }
+    end
+  end
+end
+
+local function read(shard, id, cursor)
+  local batch = H.keys.touched_batch(shard)
+  if waiting(batch) ~= id or not H.whole(cursor, 0, 9007199254740991) then return { '0' } end
+  local page = call('HSCAN', batch, cursor, 'COUNT', PAGE)
+  local rows = { page[1] }
+  for i = 1, #page[2], 2 do
+    local suffix = page[2][i]
+    if sub(suffix, 1, 1) == ':' then counters(shard, suffix, rows) end
+  end
+  return rows
+end
+
+local function done(shard, id)
+  local batch = H.keys.touched_batch(shard)
+  if waiting(batch) ~= id then return 0 end
+  call('UNLINK', batch)
+  return 1
+end
+
+local function begin(shard, version)
+  call('SET', begun_key(shard, version), '1', 'PX', BEGUN_TTL)
+  return 1
+end
+
+-- A record of calendar quotas alone; what else it held starts anew. args[at] is the number of its counters.
+local function record_of(args, at, count)
+  local header, formats, numbers = string.char(count), '<', {}
+  for i = 1, count do
+    local first = at + (i - 1) * 4 + 1
+    local id, generation = H.whole(args[first], 1, 65535), H.whole(args[first + 1], 0, 16777215)
+    local start, used = H.whole(args[first + 2], 0, 1099511627775), H.whole(args[first + 3], 0, 9007199254740991)
+    if not (id and generation and start and used) then return nil end
+    header = header .. pack('>I2I3', id, generation) .. 'q'
+    formats = formats .. H.kinds.q.format
+    numbers[#numbers + 1], numbers[#numbers + 2] = start, used
+  end
+  return header .. pack(formats, unpack_(numbers))
+end
+
+local function put(shard, version, args)
+  if not calendars.is_begun(shard, version) then
+    return H.fail('HRLOST', 'the store was emptied again meanwhile: begin anew')
+  end
+  call('PEXPIRE', begun_key(shard, version), BEGUN_TTL)
+  local at, made = 3, 0
+  while at <= #args do
+    local suffix, ttl, count = args[at], H.whole(args[at + 1], 1, 9007199254740991), H.whole(args[at + 2], 1, 127)
+    local text = ttl and count and sub(suffix, 1, 1) == ':' and record_of(args, at + 2, count)
+    if not text then return H.fail('HRARGS', 'PUT takes a version, then records with their ttl and their counters') end
+    if call('SET', shard .. suffix, text, 'NX', 'PX', args[at + 1]) then
+      made = made + 1
+    end
+    at = at + 3 + count * 4
+  end
+  return made
+end
+
+local ACTIONS = { TAKE = take, READ = read, DONE = done, BEGIN = begin }
+
+H.define('calendars', { 'allow-oom' }, function(keys, args)
+  local name, id = args[1], args[2]
+  if not id or id == '' or not ACTIONS[name] and name ~= 'PUT' then
+    return H.fail('HRARGS', 'give TAKE, READ or DONE and the id of a batch, or BEGIN or PUT and a version')
+  end
+  if name == 'PUT' then return put(keys[1], id, args) end
+  return ACTIONS[name](keys[1], id, args[3])
+end)
