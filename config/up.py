@@ -147,7 +147,7 @@ def preparations() -> Mapping[str, list[str]]:
 def programs(port: int) -> Mapping[str, list[str]]:
     celery = ["-m", "celery", "--app", "config", "--quiet"]
     quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
-    web = ["-m", "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(port), "--lifespan", "off"]
+    web = ["-m", "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(port), "--lifespan", "on"]
     programs = {
         "web": [*web, "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "3"],
         "publisher": ["manage.py", "publisher"],

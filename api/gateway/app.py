@@ -14,6 +14,7 @@ from api.gateway.checks import Checks
 from api.gateway.guard import Guard, Rules, Verdict, key_text, refusal
 from api.gateway.problems import Problem
 from quotas.limiter import AsyncLimiter
+from quotas.limiter.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576
 JSON: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
@@ -52,7 +53,7 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        await self.limiter.ready()
+        await self.limiter.converse(self.guard.warm, budget_ms=READY_MS)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.limiter.close()
@@ -89,11 +90,12 @@ class Gateway:
 
 
 def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
-    """One application: the gateway for its own paths, `inner` for everything else."""
+    """One application: the gateway for its own paths and for start and end, of which `inner` (Django) knows nothing."""
     paths = gateway.paths
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] == "http" and scope["path"] in paths
+        kind = scope["type"]
+        is_ours = kind == "lifespan" or (kind == "http" and scope["path"] in paths)
         await (gateway if is_ours else inner)(scope, receive, send)
 
     return application

@@ -10,6 +10,7 @@ from typing import Any
 from api.gateway.guard import Guard, Request, Rules, Verdict
 from api.gateway.watch import Watch
 from quotas.limiter import AsyncLimiter
+from quotas.limiter.settings import READY_MS
 from quotas.policy.paths import AS_ROUTED, Reading
 
 Scope = MutableMapping[str, Any]
@@ -38,6 +39,7 @@ class QuotaMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
+            await self.limiter.converse(self.guard.warm, budget_ms=READY_MS)
             await self.app(scope, receive, send)
             return
         request = request_of(scope, scope["path"], AS_ROUTED)

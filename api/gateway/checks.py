@@ -216,7 +216,8 @@ def _field(sentence: str) -> str:
 def _released(core: Core, check: Check) -> Conversation[int]:
     command = encode_call("hr_release", check, core.shards, check.holder)
     try:
-        return int((yield from core.read(command)))
+        (reply,) = yield from core.read(command)
+        return int(reply)
     except StoreError:
         core.chores.release_later(command)
         return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,6 +100,13 @@ class Guard:
         self.directory = Directory()
         self._routes: tuple[Route, ...] = ()
         self._finder = Finder(())
+
+    def warm(self, core: Core) -> Conversation[bool]:
+        """Ahead of the first request: a connection, the library, and what is published of keys and routes."""
+        is_ready = yield from core.ready()
+        with suppress(StoreError):
+            yield from self.directory.refresh(core)
+        return is_ready
 
     def judge(self, core: Core, request: Request) -> Conversation[Verdict]:
         rules = self.rules

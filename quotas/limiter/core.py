@@ -100,18 +100,20 @@ class Core:
             self.chores.release_later(command)
             return 0
 
-    def read(self, command: bytes) -> Conversation[Reply]:
-        """Anything else the store can be asked. StoreError if it cannot."""
+    def read(self, *commands: bytes) -> Conversation[list[Reply]]:
+        """Anything else the store can be asked, in one round trip. StoreError if it cannot."""
         how = self.breaker.enter()
         if how is Pass.REFUSED:
             raise StoreRefusedError("the breaker is open")
-        (reply,) = yield from self._ask(how, [command])
-        if isinstance(reply, ReplyError):
-            raise _mistake(reply) or StoreRefusedError(str(reply))
-        return reply
+        replies = yield from self._ask(how, commands)
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise _mistake(reply) or StoreRefusedError(str(reply))
+        return replies
 
     def _call(self, command: bytes) -> Conversation[int]:
-        return int((yield from self.read(command)))
+        (reply,) = yield from self.read(command)
+        return int(reply)
 
     def _ask(self, how: Pass, commands: Commands) -> Conversation[list[Reply]]:
         answered = False

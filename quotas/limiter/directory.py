@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,8 @@ PEPPER: Final = "pepper"
 ROUTES: Final = "routes"
 MARKER: Final = "*"  # a field that every index has: one without it was lost, and says nothing about anybody
 
+_TOKEN: Final = pack(("HMGET", keys.directory(), TOKEN))
+_TABLE: Final = pack(("HMGET", keys.directory(), TOKEN, PEPPER, ROUTES))
 _TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_[0-9a-f]{64}", re.ASCII)
 
 
@@ -75,22 +78,30 @@ class Directory:
 
     def refresh(self, core: Core) -> Conversation[None]:
         """Routes and pepper, if it is time to look again. StoreError only if there is nothing to go on with."""
+        if not self._pepper:
+            yield from self._reread(core)
+        elif self._is_time():
+            with suppress(StoreError):
+                ((token,),) = yield from core.read(_TOKEN)
+                yield from self._follow(core, token)
+
+    def _is_time(self) -> bool:
+        """True once: whoever comes meanwhile goes on with what there is."""
         now = self._clock()
         if now - self._read_s < FRESH_S:
-            return
-        # Whoever comes meanwhile goes on with what there is.
-        self._read_s = now if self._pepper else self._read_s
-        try:
+            return False
+        self._read_s = now
+        return True
+
+    def _follow(self, core: Core, token: bytes | None) -> Conversation[None]:
+        if token is None or token != self._token:
             yield from self._reread(core)
-            self._read_s = now
-        except StoreError:
-            if not self._pepper:
-                raise
 
     def _reread(self, core: Core) -> Conversation[None]:
-        (token,) = yield from _read(core, keys.directory(), TOKEN)
-        if token is None or token != self._token:
-            self._take(*(yield from _read(core, keys.directory(), TOKEN, PEPPER, ROUTES)))
+        now = self._clock()
+        (found,) = yield from core.read(_TABLE)
+        self._take(*found)
+        self._read_s = now
 
     def _take(self, token: bytes | None, pepper: bytes | None, text: bytes | None) -> None:
         if token is None or pepper is None or text is None:
@@ -124,10 +135,15 @@ class Directory:
         return credential
 
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
-        yield from self.refresh(core)
-        digest = secret_hash(self._pepper, text)
-        index = keys.credentials(keys.shard_of(digest, core.shards))
-        entry, marker = yield from _read(core, index, digest, MARKER)
+        if not self._pepper:
+            yield from self._reread(core)
+        pepper = self._pepper
+        (entry, marker), *told = yield from core.read(*self._questions(core, text))
+        for (token,) in told:
+            with suppress(StoreError):
+                yield from self._follow(core, token)
+        if self._pepper != pepper:
+            ((entry, marker),) = yield from core.read(self._question(core, text))
         if marker is None:
             raise StoreRefusedError("the store has no index of credentials yet")
         try:
@@ -135,7 +151,10 @@ class Directory:
         except ValueError:
             raise StoreRefusedError("the store's index of credentials cannot be read") from None
 
+    def _questions(self, core: Core, text: str) -> list[bytes]:
+        """About the credential and, if it is time, about the routes: one round trip for both."""
+        return [self._question(core, text), *([_TOKEN] if self._is_time() else ())]
 
-def _read(core: Core, key: str, *fields: str) -> Conversation[list[bytes | None]]:
-    reply: list[bytes | None] = yield from core.read(pack(("HMGET", key, *fields)))
-    return reply
+    def _question(self, core: Core, text: str) -> bytes:
+        digest = secret_hash(self._pepper, text)
+        return pack(("HMGET", keys.credentials(keys.shard_of(digest, core.shards)), digest, MARKER))

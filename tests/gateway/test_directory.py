@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import redis
 
 from quotas.limiter import AsyncLimiter, Limiter, keys
 from quotas.limiter.core import Conversation, Core
-from quotas.limiter.directory import CREDENTIALS_KEPT, FRESH_S, Credential, Directory
+from quotas.limiter.directory import CREDENTIALS_KEPT, FRESH_S, PEPPER, TOKEN, Credential, Directory, secret_hash
 from quotas.limiter.errors import StoreError
 from quotas.policy.routes import Route
 from tests.gateway.conftest import AMPLE_MS
@@ -20,6 +20,7 @@ from tests.gateway.world import (
     CREDENTIALS,
     ROUTES_OF_RIDES,
     STRANGER,
+    ZENITH,
     digest_of,
     publish_directory,
     revoke,
@@ -42,6 +43,18 @@ class World:
         self.clock = Clock()
         self.directory = Directory(self.clock)
         self.limiter = Limiter.from_url(url, budget_ms=AMPLE_MS)
+        self._trips = 0
+        exchange = self.limiter._lanes.exchange
+
+        def counted(commands: Sequence[bytes], deadline: float) -> list[Any]:
+            self._trips += 1
+            return exchange(commands, deadline)
+
+        self.limiter._lanes.exchange = counted  # type: ignore[method-assign]
+
+    def trips(self) -> int:
+        """Round trips since the start."""
+        return self._trips
 
     def whose(self, text: str) -> Credential | None:
         return self.limiter.converse(lambda core: self.directory.credential(core, text))
@@ -74,7 +87,27 @@ def test_it_asks_once_in_a_while(world: World, store: redis.Redis) -> None:
     for _ in range(50):
         world.whose(ACME)
         world.whose(STRANGER)
-    assert store.info("commandstats")["cmdstat_hmget"]["calls"] == 4  # token, routes, and each key once
+    assert store.info("commandstats")["cmdstat_hmget"]["calls"] == 3  # routes, and each key once
+
+
+def test_whose_a_key_is_and_whether_routes_are_new_is_one_question(world: World, store: redis.Redis) -> None:
+    world.whose(ACME)
+    for _ in range(3):
+        world.clock.now_s += FRESH_S + 0.001
+        trips = world.trips()
+        world.whose(ACME)
+        assert (world.trips() - trips, world.routes()) == (1, ROUTES_OF_RIDES)
+        assert world.trips() - trips == 1
+
+
+def test_a_new_pepper_is_followed_within_the_same_question(world: World, store: redis.Redis) -> None:
+    assert world.whose(ACME) == CREDENTIALS[ACME]
+    pepper = bytes(reversed(range(32)))
+    digest = secret_hash(pepper, ZENITH)
+    store.hset(keys.credentials(keys.shard_of(digest)), digest, str(CREDENTIALS[ZENITH]))
+    store.hset(keys.directory(), mapping={TOKEN: "another", PEPPER: pepper.hex()})
+    world.clock.now_s += FRESH_S + 0.001
+    assert world.whose(ZENITH) == CREDENTIALS[ZENITH]
 
 
 def test_a_revoked_key_is_refused_within_a_second(world: World, store: redis.Redis) -> None:

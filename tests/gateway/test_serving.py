@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 import redis
 
-from api.gateway.app import Gateway
+from api.gateway.app import Gateway, mounted
 from api.gateway.asgi import QuotaMiddleware
 from api.gateway.guard import Rules
 from config.places import ROOT
 from quotas.limiter import AsyncLimiter
+from quotas.limiter.directory import Directory
 from quotas.publishing.store import connect
 from quotas.services.api_keys import api_key_issue, api_key_revoke
 from quotas.services.tokens import token_issue
+from tests.gateway.apps import fastapi_app
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.test_nginx import wait_for
 from tests.gateway.world import ACME, HOURLY, MACHINE, Client, publish_world, served
@@ -88,6 +90,32 @@ def test_beside_django_it_serves_its_own_paths_alone(
         assert (decision.status, decision.json()["endpoint"]) == (200, "rides:list")
         assert web.get("/v1/authz", x_api_key=ACME).json()["code"] == "original-request-missing"
         assert "text/html" in web.get("/admin/login/").headers["content-type"]
+
+
+def dialled(store: redis.Redis) -> int:
+    return int(store.info("stats")["total_connections_received"])
+
+
+def asked(store: redis.Redis) -> int:
+    return int(store.info("commandstats").get("cmdstat_hmget", {"calls": 0})["calls"])
+
+
+async def no_lifespan(scope: Any, receive: Any, send: Any) -> None:
+    raise ValueError("as Django says")
+
+
+@pytest.mark.parametrize("inside", ["alone", "mounted", "middleware"])
+def test_the_first_request_finds_a_connection_and_the_routes(store: redis.Redis, valkey_url: str, inside: str) -> None:
+    """Else both would have to fit into the budget of one check, which a machine under load exceeds."""
+    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS, heartbeat_s=3_600)
+    judge = QuotaMiddleware(fastapi_app(), limiter=limiter) if inside == "middleware" else Gateway(limiter)
+    judge.guard.directory = Directory(lambda: 0.0)  # in a moment that does not end nothing is looked up twice
+    app = mounted(no_lifespan, judge) if isinstance(judge, Gateway) and inside == "mounted" else judge
+    with served(app) as gateway:
+        connections, questions = dialled(store), asked(store)
+        answer = gateway.post("/v1/check", LIST, authorization=f"Bearer {ACME}")
+        assert answer.status == (404 if inside == "middleware" else 200)
+        assert (dialled(store) - connections, asked(store) - questions) == (0, 1)
 
 
 def test_limits_follow_their_failure_mode_while_the_store_is_away(spare_valkey: Callable[..., SpareValkey]) -> None:
