@@ -77,3 +77,36 @@ SHARES = (
 FACTORS = ("outlook_most", "margin", "burst_margin", "step_up", "step_down", "rollback_factor")
 
 DEFAULTS = Parameters()
+
+WORDS = {
+    "history_days": "days of usage that are looked at",
+    "half_life_days": "after so many days an observation weighs half",
+    "censored_above": "an hour with a larger share of denials tells demand only from below",
+    "retry_grace_s": "seconds after its Retry-After in which a request still counts as a retry",
+    "think_s": "seconds in which nobody learns of a denial and asks again",
+    "rate_quantile": "share of the load that comes no faster than the rate",
+    "burst_epsilon": "share of requests that may find the bucket empty",
+    "burst_seconds": "a burst of more seconds of the rate raises the rate instead",
+    "trend_days": "days that are needed to see growth or unrest",
+    "trend_tau": "how steadily daily peaks must rise to count as growth (Kendall's tau)",
+    "trend_damping": "each day ahead grows by so much of the day before",
+    "trend_horizon_days": "days ahead that growth is planned for",
+    "unrest": "standard deviations of the daily peaks that are left room for",
+    "outlook_most": "factor that neither growth nor unrest exceeds",
+    "pool_quantile": "share of a tier's tenants that its limit must suit",
+    "margin": "factor on rates",
+    "burst_margin": "factor on bursts",
+    "shrink_days": "days of evidence at which a tenant's own history weighs as much as its tier's",
+    "reach_power": "how quickly evidence binds a tenant to its own history",
+    "least_days": "days of calendar before anything is proposed",
+    "least_tenants": "tenants that are needed to speak for a tier",
+    "capacity_share": "share of a backend's capacity that tenants may be promised",
+    "small_change": "a smaller change is not proposed",
+    "down_days": "days that demand must stay low before a limit is lowered",
+    "down_below": "low: below this share of the limit",
+    "step_up": "a limit is raised by this factor at most, at a time",
+    "step_down": "a limit is lowered by this divisor at most, at a time",
+    "shadow_hours": "hours in shadow before a recommendation may be enforced",
+    "evaluate_days": "days after which an enforced recommendation is evaluated",
+    "rollback_factor": "real denials above so many times the forecast send it back to shadow",
+}

@@ -1,0 +1,74 @@
+"""What limits would have refused of recorded load: counts made into arrivals again, through the reference models.
+
+How a step's units were spread within it is not known, so they are spread evenly; and a busy step's come in a few
+grains of several units, which are let in or refused as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quotas.algorithms import Gcra, LeakyBucket, TokenBucket
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.arrival_curve import bracket
+from quotas.calibration.counts import Counts
+from quotas.policy.spec import Limit
+from quotas.policy.subject import TENANT
+from quotas.simulation.arrays import Floats, whole_numbers
+from quotas.simulation.fast import ALLOWED, Batch, FastReplay
+
+GRAINS = 10  # of one step
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """By span: units that were asked for, and refused."""
+
+    units: Floats
+    denied: Floats
+
+    @property
+    def denied_share(self) -> float:
+        return float(self.denied.sum() / max(1.0, self.units.sum()))
+
+
+def arrivals_of(counts: Counts, largest: int | None = None) -> Batch:
+    """`largest`: of one grain, so that none is refused for its size alone."""
+    units = np.maximum(1, np.rint(counts.units)).astype(np.int64)
+    grains = np.minimum(units, GRAINS)
+    if largest is not None:
+        grains = np.maximum(grains, -(-units // max(1, largest)))
+    places = np.arange(int(grains.sum())) - np.repeat(np.cumsum(grains) - grains, grains)
+    step_us = counts.step_s * SECOND_US
+    times = np.repeat(counts.starts_s * SECOND_US, grains) + places * step_us // np.repeat(grains, grains)
+    quotient, rest = np.divmod(units, grains)
+    costs = np.repeat(quotient, grains) + (places < np.repeat(rest, grains))
+    return Batch(whole_numbers(times), np.zeros(len(times), np.int64), whole_numbers(costs))
+
+
+def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float]) -> Replayed:
+    """Between each two edges, as one run: a limit remembers what came before."""
+    spans = np.searchsorted(np.asarray(edges_s), counts.starts_s, side="right") - 1
+    inside = (spans >= 0) & (spans < len(edges_s) - 1)
+    counts, spans = counts.where(inside), spans[inside]
+    units = np.bincount(spans, weights=counts.units, minlength=len(edges_s) - 1).astype(np.float64)
+    nothing = np.zeros(len(edges_s) - 1)
+    if not len(counts) or _never_denies(counts, algorithm):
+        return Replayed(units, nothing)
+    batch = arrivals_of(counts, max(1, algorithm.capacity // 4))
+    decided = FastReplay([Limit("limit", algorithm, TENANT, unit="cost")]).decide(batch)
+    refused = decided.denied_by != ALLOWED
+    places = np.searchsorted(np.asarray(edges_s) * SECOND_US, batch.times_us[refused], side="right") - 1
+    denied = np.bincount(places, weights=batch.costs[refused], minlength=len(nothing)).astype(np.float64)
+    return Replayed(units, denied)
+
+
+def _never_denies(counts: Counts, algorithm: Algorithm) -> bool:
+    """Even if each step's units came at once: most tenants stay below their limit, and need no replay."""
+    if not isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
+        return False
+    return bracket(counts, algorithm.rate * SECOND_US / algorithm.per_us).high <= algorithm.size

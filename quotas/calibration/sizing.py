@@ -1,0 +1,59 @@
+"""Between a rate with its burst and the parameters of the algorithms that can hold a tenant to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from quotas.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.sliding import LONGEST_LOG
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.counts import MINUTE_S
+from quotas.calibration.limits import bucket
+
+Sized = TokenBucket | Gcra | LeakyBucket | FixedWindow | SlidingCounter | SlidingLog
+Window = FixedWindow | SlidingCounter | SlidingLog
+BUCKETS = (TokenBucket, Gcra, LeakyBucket)
+WINDOWS = (FixedWindow, SlidingCounter, SlidingLog)
+
+
+def is_sized(algorithm: Algorithm) -> bool:
+    """Whether its parameters follow from a rate and a burst."""
+    return isinstance(algorithm, (*BUCKETS, *WINDOWS))
+
+
+def point_of(algorithm: Algorithm) -> Point:
+    """What it lets through: for ever, and at once."""
+    if isinstance(algorithm, BUCKETS):
+        return Point(algorithm.rate * SECOND_US / algorithm.per_us, algorithm.size)
+    if isinstance(algorithm, WINDOWS):
+        return Point(algorithm.limit * SECOND_US / algorithm.window_us, algorithm.limit)
+    raise ValueError(f"{algorithm.name} has no rate and burst")
+
+
+def per_minute(algorithm: Algorithm) -> float:
+    """The most units that it lets through in one minute."""
+    point = point_of(algorithm)
+    return point.rate * MINUTE_S + (0 if isinstance(algorithm, WINDOWS) else point.burst)
+
+
+def seen_by(algorithm: Algorithm, needed: Point) -> Point:
+    """What is needed, as this algorithm would have to let it through: a window holds burst and rate together."""
+    if not isinstance(algorithm, WINDOWS):
+        return needed
+    seconds = algorithm.window_us / SECOND_US
+    units = needed.burst + needed.rate * seconds
+    return Point(units / seconds, ceil(units))
+
+
+def resized(algorithm: Algorithm, point: Point) -> Algorithm:
+    """The same algorithm with room for that point, as `point_of` and `seen_by` say it."""
+    if isinstance(algorithm, BUCKETS):
+        wanted = bucket(point)
+        return replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size)
+    if isinstance(algorithm, WINDOWS):
+        most = LONGEST_LOG if isinstance(algorithm, SlidingLog) else 2**40
+        return replace(algorithm, limit=max(1, min(most, ceil(point.burst))))
+    raise ValueError(f"{algorithm.name} has no rate and burst")

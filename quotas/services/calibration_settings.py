@@ -1,0 +1,68 @@
+"""The parameters of calibration: defaults, and what an operator has set otherwise. Triggers keep their history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from django.db import transaction
+
+from quotas.algorithms.base import shown
+from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
+from quotas.models import CalibrationSetting
+from quotas.services.drafts import said
+from quotas.services.errors import refuse
+from tenants.history import acting
+
+_KINDS = {field.name: type(getattr(DEFAULTS, field.name)) for field in fields(Parameters)}
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    name: str
+    value: float
+    default: float
+    words: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.value == self.default
+
+
+def calibration_parameters() -> Parameters:
+    """What is stored was checked when it was written; a name that a newer version no longer has is passed over."""
+    stored = CalibrationSetting.objects.values_list("name", "value")
+    return Parameters(**{name: _KINDS[name](value) for name, value in stored if name in _KINDS})
+
+
+def parameter_rows() -> list[ParameterRow]:
+    held = calibration_parameters()
+    return [ParameterRow(name, getattr(held, name), getattr(DEFAULTS, name), WORDS[name]) for name in _KINDS]
+
+
+def calibration_settings_set(*, values: Mapping[str, float | None], author: str, reason: str) -> Parameters:
+    """None: back to its default. All of them, or none."""
+    author, reason = said(author, reason)
+    for name, value in values.items():
+        _check(name, value)
+    with acting(author=author, action="calibration_settings_set", reason=reason), transaction.atomic():
+        for name, value in values.items():
+            if value is None or value == getattr(DEFAULTS, name):
+                CalibrationSetting.objects.filter(name=name).delete()
+            else:
+                CalibrationSetting.objects.update_or_create(name=name, defaults={"value": value})
+        try:
+            return calibration_parameters()
+        except ValueError as error:
+            raise refuse("values", "range", str(error)) from None
+
+
+def _check(name: str, value: float | None) -> None:
+    if name not in _KINDS:
+        raise refuse("values", "unknown", f"there is no parameter {shown(name)}; correct the name")
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refuse("values", "type", f"{name} must be a number, not {shown(value)}")
+    if _KINDS[name] is int and value != int(value):
+        raise refuse("values", "whole", f"{name} must be a whole number, not {shown(value)}")
