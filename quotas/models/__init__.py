@@ -21,6 +21,7 @@ from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
+from quotas.models.tier_use import TierUse as TierUse
 from quotas.models.usage import Arrival as Arrival
 from quotas.models.usage import Denial as Denial
 from quotas.models.usage import DrainBatch as DrainBatch
