@@ -49,6 +49,11 @@ app.config_from_object(
                 "schedule": timedelta(seconds=settings.HEADROOM_DRAIN_SECONDS),
                 "options": {"expires": settings.HEADROOM_DRAIN_SECONDS},
             },
+            "fold": {
+                "task": "quotas.fold",
+                "schedule": timedelta(seconds=5),
+                "options": {"expires": 5},
+            },
             "apply-due-changes": {
                 "task": "quotas.apply_due",
                 "schedule": timedelta(seconds=1),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 
 from celery import shared_task
+from django.db import DatabaseError
+from django.utils import timezone
 
 from quotas.services.changes import changes_apply_due
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
+from quotas.usage.folding import fold_due
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,14 @@ def drain_usage() -> None:
         log.debug("drained: %s", drain_once())
     except DrainError as error:
         log.warning("%s", error)
+
+
+@shared_task(name="quotas.fold", soft_time_limit=300, time_limit=360)
+def fold_usage() -> None:
+    try:
+        log.debug("folded: %s", fold_due(timezone.now()))
+    except DatabaseError as error:
+        log.warning("Postgres did not take the fold, so it goes on next time: %s", error)
 
 
 @shared_task(name="quotas.apply_due", soft_time_limit=300, time_limit=360)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
-from django.db import transaction
 from django.db.models import Max
 
-from quotas.demo.copying import Recorder, kept_from, stepped
+from quotas.demo.copying import Recorder, kept_from
 from quotas.demo.flows import flows
 from quotas.demo.history import Numbers, Series, recorded
 from quotas.demo.past import as_of_then, moment
@@ -18,11 +17,10 @@ from quotas.demo.story import SPAN, story
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.health import Heartbeat
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord, UsageStep
+from quotas.observations.cells import Cells
 from quotas.services.drafts import take_turn
-from quotas.usage import fields
 from quotas.usage.drain import connect
-from quotas.usage.fields import Cell
-from quotas.usage.rollups import add_cells
+from quotas.usage.history import add_history
 from tenants.models import Tenant
 
 SEED: Final = 1
@@ -71,21 +69,22 @@ def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
     newest = UsageStep.objects.aggregate(newest=Max("start"))["newest"]
     if DrainBatch.objects.exists() or newest is None or now - newest > LONGEST_CATCH_UP:
         return
-    span, numbers = range(int(newest.timestamp()) + fields.STEP, int(now.timestamp())), numbers_now()
+    span, numbers = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp())), numbers_now()
     every = [
-        cell
+        cells(series, span.start)
         for flow in flows(int(began.timestamp()))
         for series in recorded(flow, numbers, int(began.timestamp()), span, draw)
-        for cell in cells(series, span.start)
     ]
-    with transaction.atomic():
-        add_cells(every, now)
+    add_history(Cells.joined(every), now)
 
 
-def cells(series: Series, first_s: int) -> Iterator[Cell]:
-    key = fields.Series(series.tenant, series.endpoint, series.outcome, series.limit)
-    for start, count in zip(*stepped(series.counts, first_s, 0, fields.STEP), strict=True):
-        yield Cell(int(start), key, int(count), int(count) * series.cost)
+def cells(series: Series, first_s: int) -> Cells:
+    seconds = np.flatnonzero(series.counts)
+    counts = series.counts[seconds]
+    whose = (series.tenant, series.endpoint, ord(series.outcome), series.limit)
+    tenant, endpoint, outcome, limit = (np.full(len(seconds), number) for number in whose)
+    once = np.ones(len(seconds), np.int64)
+    return Cells(first_s + seconds, once, tenant, endpoint, outcome, limit, counts, counts * series.cost)
 
 
 def is_published() -> bool:

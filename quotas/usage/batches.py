@@ -17,7 +17,8 @@ import redis
 
 from quotas.limiter import keys, library
 from quotas.models.usage import Outcome
-from quotas.usage.fields import BESIDE, Arrival, Cell, Denied, Quotes, Tally, parse_arrivals, parse_denials
+from quotas.observations.cells import Cells
+from quotas.usage.fields import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Batch:
     id: bytes
     shard: int
     rows: int  # counters, readable or not
-    cells: Sequence[Cell]
+    cells: Cells
     arrivals: Sequence[Arrival]
     denials: Sequence[Denied] = ()
     unreadable: Quotes = field(default_factory=Quotes)
@@ -129,11 +130,11 @@ def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list
 
 
 def _parse(batch_id: bytes, shard: int, counters: Mapping[bytes, bytes], arrivals: Sequence[bytes]) -> Batch:
-    tally = Tally()
-    tally.add(counters)
-    kept = list(parse_arrivals(arrivals, tally.unreadable))
-    rows = len(counters.keys() - BESIDE)
-    return Batch(batch_id, shard, rows, list(tally.cells()), kept, unreadable=tally.unreadable)
+    unreadable = Quotes()
+    cells = parse_counters(counters, unreadable)
+    rows = len(cells) + unreadable.count
+    kept = list(parse_arrivals(arrivals, unreadable))
+    return Batch(batch_id, shard, rows, cells, kept, unreadable=unreadable)
 
 
 def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
@@ -147,11 +148,12 @@ def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
     return [replace(batch, denials=list(_parse_lists(batch, lists))) for batch in batches]
 
 
-def _refused(cells: Iterable[Cell]) -> Counter[int]:
+def _refused(cells: Cells) -> Counter[int]:
+    """By tenant."""
     counts: Counter[int] = Counter()
-    for cell in cells:
-        if cell.series.outcome in _WITH_DENIALS:
-            counts[cell.series.tenant] += cell.requests
+    found = cells.with_outcome(_WITH_DENIALS)
+    for tenant, count in zip(found.tenant.tolist(), found.count.tolist(), strict=True):
+        counts[tenant] += count
     return counts
 
 

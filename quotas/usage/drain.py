@@ -17,11 +17,13 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
-from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord
+from quotas.models.rates import UsageLog
+from quotas.models.usage import BEGINNING, ROLLUPS, DrainBatch, DrainState, GapRecord
+from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
 from quotas.usage.calendars import drain_calendars
-from quotas.usage.fields import FUTURE, Cell
+from quotas.usage.fields import FUTURE
 
 log = logging.getLogger(__name__)
 
@@ -109,15 +111,15 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
         new = _register(taken, batches)
         on_step("registered")
         cells = _plausible(new, taken.at)
-        rollups.add_cells(cells, taken.at)
+        _add(cells, taken.at)
         summary.arrivals += rollups.add_arrivals(chain.from_iterable(batch.arrivals for batch in new), taken.at)
         summary.denials += rollups.add_denials(chain.from_iterable(batch.denials for batch in new), taken.at)
         on_step("added")
     summary.batches += len(new)
     summary.rows += sum(batch.rows for batch in new)
     summary.cells += len(cells)
-    if cells:
-        summary.first = min(summary.first, BEGINNING + min(cell.start for cell in cells) * rollups.SECOND)
+    if len(cells):
+        summary.first = min(summary.first, BEGINNING + int(cells.start.min()) * rollups.SECOND)
     summary.unreadable += sum(_report(batch) for batch in new)
 
 
@@ -138,14 +140,21 @@ def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
     return new
 
 
-def _plausible(batches: Sequence[Batch], now: datetime) -> list[Cell]:
+def _plausible(batches: Sequence[Batch], now: datetime) -> Cells:
     """Without what lies far in the future: it would have slices made for it."""
     latest = (now + FUTURE - BEGINNING) // rollups.SECOND
     for batch in batches:
-        for cell in batch.cells:
-            if cell.start > latest:
-                batch.unreadable.add(repr(cell).encode())
-    return [cell for batch in batches for cell in batch.cells if cell.start <= latest]
+        for cell in batch.cells.where(batch.cells.start > latest).rows():
+            batch.unreadable.add(repr(cell).encode())
+    cells = Cells.joined([batch.cells for batch in batches])
+    return cells.where(cells.start <= latest)
+
+
+def _add(cells: Cells, at: datetime) -> None:
+    """The finest rollup at once; what is coarser is folded in from the log later, many drains together."""
+    if len(cells):
+        UsageLog.objects.create(at=at, cells=cells.pack())
+        rollups.add_cells(cells, at, ROLLUPS[:1])
 
 
 def _report(batch: Batch) -> int:

@@ -2,59 +2,40 @@
 
 A counter's field is `s<8 hex second>` (or `m…`, a whole minute, when nobody had drained for a while),
 then the tenant's number, the endpoint's, one letter of outcome and the limit's number; its value is
-cost × 2^24 + count. What cannot be read is counted and quoted, and never stops a drain.
+cost × 2^24 + count. A field may end in `+`: it goes on where the same one without it was full. What cannot
+be read is counted and quoted, and never stops a drain.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+
+import numpy as np
+
+from quotas.observations.cells import MINUTE_S, Cells
+from quotas.simulation.arrays import Flags, Ints
 
 COUNT_BITS = 24
 COUNT_MASK = (1 << COUNT_BITS) - 1
 VALUE_MAX = 2**63
-HEAD = 9  # bytes
-MINUTE = 60
-STEP = 10  # seconds; the finest rollup
 BESIDE = frozenset({b"id", b"_"})  # no counters: the batch's own id, and padding that makes a hash a table
 FUTURE = timedelta(days=1)  # later than this is no clock's mistake but garbage
 QUOTED = 5  # how many unreadable items the log gets to see
 
-# A letter this version does not know is kept: a newer library may count more than an older worker shows.
-_SERIES = re.compile(rb"([0-9a-z]{5})([0-9a-z]{3})([a-z])([0-9a-z]{0,5})")
-_HEAD = re.compile(rb"[sm][0-9a-f]{8}")
+# Places in a field, in bytes.
+SECOND, TENANT, ENDPOINT, OUTCOME, LIMIT, END = 1, 9, 14, 17, 18, 23
+WIDEST = 32  # with every `+` that Lua may add
+_HEX, _BASE36 = (np.full(256, -1, np.int64) for _ in range(2))
+for _place, _letter in enumerate(b"0123456789abcdefghijklmnopqrstuvwxyz"):
+    _BASE36[_letter] = _place
+    _HEX[_letter] = _place if _place < 16 else -1
+
 _ARRIVAL = re.compile(rb"([0-9a-z]{5})([0-9a-z]{3}) ([0-9a-f]{16}) (\d{1,16}) (\d{1,16}) ([ad])")
 _DENIAL = re.compile(
     rb"(\d{1,16}) ([0-9a-z]{3}) (-|[0-9a-z]{1,5}) ([a-z_]{1,32}) (\d{1,16}) (-1|\d{1,16}) (\d{1,16})(?: (.*))?",
     re.DOTALL,
 )
-
-
-class UnreadableError(ValueError):
-    """Something in Redis that this version cannot read."""
-
-
-class Series(NamedTuple):
-    tenant: int  # 0: a tenant nobody registered
-    endpoint: int  # 0: not registered
-    outcome: str
-    limit: int  # 0: none
-
-
-class Cell(NamedTuple):
-    """One row of the finest rollup."""
-
-    start: int  # epoch seconds, a multiple of STEP
-    series: Series
-    requests: int
-    cost: int
-
-
-# Sums hold count + cost × 2^64 in one number: wider lanes than Redis has, so that adding never mixes them.
-LANE = 64
-LANE_MASK = (1 << LANE) - 1
-Sums = dict[int, int]  # number of the series → sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,85 +74,69 @@ class Quotes:
             self.examples.append(item[:80])
 
 
-@dataclass(slots=True)
-class Tally:
-    """The sum of any number of batches. Each head and each tail of a field is parsed once."""
-
-    unreadable: Quotes = field(default_factory=Quotes)
-    _steps: dict[int, Sums] = field(default_factory=dict)
-    _seconds: dict[bytes, Sums] = field(default_factory=dict)
-    _series: list[Series] = field(default_factory=list)
-    _numbers: dict[bytes, int] = field(default_factory=dict)  # tail → place in _series
-
-    def add(self, batch: Mapping[bytes, bytes]) -> None:
-        seconds, numbers = self._seconds, self._numbers
-        for name, text in batch.items():
-            sums, number = seconds.get(name[:HEAD]), numbers.get(name[HEAD:])
-            try:
-                if sums is None or number is None:
-                    self._add(name, parse_amount(text))
-                else:
-                    sums[number] = sums.get(number, 0) + parse_amount(text)
-            except ValueError:
-                if name not in BESIDE:
-                    self.unreadable.add(name + b"=" + text)
-
-    def cells(self) -> Iterator[Cell]:
-        for start, sums in self._steps.items():
-            for number, amount in sums.items():
-                yield Cell(start, self._series[number], amount & LANE_MASK, amount >> LANE)
-
-    def _add(self, name: bytes, amount: int) -> None:
-        head, tail = name[:HEAD], name[HEAD:]
-        start, seconds = parse_start(head)
-        number = self._number(tail)
-        for step, share in even(start, seconds, amount):
-            sums = self._steps.setdefault(step, {})
-            sums[number] = sums.get(number, 0) + share
-            if seconds == 1:
-                self._seconds[head] = sums
-
-    def _number(self, tail: bytes) -> int:
-        """A tail that ends in `+` goes on where the same one without it was full."""
-        plain = tail.rstrip(b"+")
-        if plain not in self._numbers:
-            self._series.append(parse_series(plain))
-            self._numbers[plain] = len(self._series) - 1
-        self._numbers[tail] = self._numbers[plain]
-        return self._numbers[tail]
+def parse_counters(counters: Mapping[bytes, bytes], unreadable: Quotes) -> Cells:
+    """Sorted by tenant, for what is packed to be small."""
+    names = [name for name in counters if name not in BESIDE]
+    if not names:
+        return Cells.of(())
+    texts = [counters[name] for name in names]
+    amounts = _amounts(texts)
+    cells, is_good = _fields(names, amounts)
+    for place in np.flatnonzero(~is_good).tolist():
+        unreadable.add(names[place] + b"=" + texts[place])
+    cells = cells if is_good.all() else cells.where(is_good)
+    return cells.where(np.lexsort((cells.start, cells.endpoint, cells.tenant)))
 
 
-def even(start: int, seconds: int, amount: int) -> Iterator[tuple[int, int]]:
-    """An amount laid evenly over the steps it belongs to, so that every rollup has the same sum."""
-    count, cost = amount & LANE_MASK, amount >> LANE
-    steps = range(start, start + max(seconds, STEP), STEP)
-    for i, step in enumerate(steps):
-        share = (count + i) // len(steps) + ((cost + i) // len(steps) << LANE)
-        if share:
-            yield step, share
+def _fields(names: Sequence[bytes], amounts: Ints) -> tuple[Cells, Flags]:
+    """All fields as one matrix of letters, each column of it read at once; and which rows were no nonsense."""
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    letters = np.array(names, f"S{WIDEST}").view(np.uint8).reshape(len(names), WIDEST)
+    plus = letters == ord("+")
+    ends = lengths - plus.sum(axis=1)
+    is_good = (amounts > 0) & (lengths <= WIDEST) & (ends >= LIMIT) & (ends <= END)
+    is_good &= ~(plus & (np.arange(WIDEST) < ends[:, None])).any(axis=1)
+    is_minute = letters[:, 0] == ord("m")
+    is_good &= is_minute | (letters[:, 0] == ord("s"))
+    second, tenant, endpoint = (
+        _number(letters[:, first:last], digits, is_good)
+        for first, last, digits in ((SECOND, TENANT, _HEX), (TENANT, ENDPOINT, _BASE36), (ENDPOINT, OUTCOME, _BASE36))
+    )
+    outcome = letters[:, OUTCOME].astype(np.int64)
+    is_good &= (outcome >= ord("a")) & (outcome <= ord("z"))
+    limit = np.zeros(len(names), np.int64)
+    for place in range(LIMIT, END):
+        digit, is_there = _BASE36[letters[:, place]], place < ends
+        is_good &= (digit >= 0) | ~is_there
+        limit = np.where(is_there, limit * 36 + digit, limit)
+    start = np.where(is_minute, second - second % MINUTE_S, second)
+    length = np.where(is_minute, MINUTE_S, 1)
+    cells = Cells(start, length, tenant, endpoint, outcome, limit, amounts & COUNT_MASK, amounts >> COUNT_BITS)
+    return cells, is_good
 
 
-def parse_amount(text: bytes) -> int:
-    value = int(text)
-    if not 0 < value < VALUE_MAX:
-        raise UnreadableError
-    return (value & COUNT_MASK) + (value >> COUNT_BITS << LANE)
+def _number(letters: np.ndarray, digits: Ints, is_good: Flags) -> Ints:
+    base = int(digits.max()) + 1
+    found = digits[letters]
+    is_good &= (found >= 0).all(axis=1)
+    number: Ints = found @ base ** np.arange(letters.shape[1] - 1, -1, -1, dtype=np.int64)
+    return number
 
 
-def parse_start(head: bytes) -> tuple[int, int]:
-    """The start of the step or minute, and how many seconds the field covers."""
-    if not _HEAD.fullmatch(head):
-        raise UnreadableError
-    second, seconds = int(head[1:], 16), MINUTE if head[:1] == b"m" else 1
-    return second - second % max(seconds, STEP), seconds
+def _amounts(texts: Sequence[bytes]) -> Ints:
+    """0 for what is no number, or none that Redis can have counted."""
+    try:
+        return np.fromiter(map(int, texts), np.int64, len(texts))
+    except (ValueError, OverflowError):
+        return np.fromiter(map(_amount, texts), np.int64, len(texts))
 
 
-def parse_series(tail: bytes) -> Series:
-    match = _SERIES.fullmatch(tail)
-    if match is None:
-        raise UnreadableError
-    tenant, endpoint, outcome, limit = match.groups()
-    return Series(int(tenant, 36), int(endpoint, 36), outcome.decode(), int(limit or b"0", 36))
+def _amount(text: bytes) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        return 0
+    return value if 0 < value < VALUE_MAX else 0
 
 
 def parse_arrivals(items: Iterable[bytes], unreadable: Quotes) -> Iterator[Arrival]:

@@ -5,60 +5,62 @@ Everything here runs within the caller's transaction. A table takes only what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
-from django.db import connection
+import numpy as np
 from django.utils.crypto import salted_hmac
-from psycopg.sql import SQL, Composable, Identifier, Literal
+from psycopg.sql import SQL, Identifier
 
-from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned
+from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
+from quotas.observations.cells import Cells
 from quotas.usage import fields
+from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, like, staged, timestamps
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
 
 SUBJECT_BYTES = 16
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
 
-_CELL = (
-    "start bigint, tenant_number int, endpoint_number int, outcome text, limit_number int, count bigint, cost bigint"
-)
-# Sorted, so that the rows of a page are written together; one row per key, as ON CONFLICT demands.
+# One row per key, as ON CONFLICT demands, and sorted, so that the rows of a page are written together.
 _ADD = SQL("""
     INSERT INTO {table} AS t (start, tenant_number, endpoint_number, outcome, limit_number, count, cost)
-    SELECT to_timestamp(start - start % {step}), tenant_number, endpoint_number, outcome, limit_number,
-           sum(count), sum(cost)
-    FROM staged WHERE start >= {oldest} GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+    SELECT start, tenant_number, endpoint_number, outcome, limit_number, count, cost FROM staged
     ON CONFLICT (start, tenant_number, endpoint_number, outcome, limit_number)
     DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
 """)
+_COPY = "COPY staged (start, tenant_number, endpoint_number, outcome, limit_number, count, cost) FROM STDIN BINARY"
 
 
-@contextmanager
-def staged(definition: Composable) -> Iterator[Any]:
-    """A cursor with a temporary table `staged`: COPY into it is how many rows come in fast."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL("CREATE TEMPORARY TABLE staged ({}) ON COMMIT DROP").format(definition))
-        yield cursor
-        cursor.execute("DROP TABLE staged")
+def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLLUPS) -> None:
+    """Finest first: each is summed from the one before it."""
+    for model in models:
+        cells = cells.summed(model.step // SECOND)
+        oldest = (oldest_kept(model, now) - BEGINNING) // SECOND
+        _add(model, cells.where(cells.start >= oldest))
 
 
-def add_cells(cells: Sequence[fields.Cell], now: datetime) -> None:
-    if not cells:
+def _add(model: type[Rollup], cells: Cells) -> None:
+    if not len(cells):
         return
-    lines = [f"{start}\t{s[0]}\t{s[1]}\t{s[2]}\t{s[3]}\t{count}\t{cost}\n" for start, s, count, cost in cells]
-    moments = [BEGINNING + start * SECOND for start in {cell.start for cell in cells}]
-    with staged(SQL(_CELL)) as cursor:
-        with cursor.copy("COPY staged FROM STDIN") as copy:
-            copy.write("".join(lines))
-        for model in ROLLUPS:
-            oldest = oldest_kept(model, now)
-            ensure(slice_of(model, moment) for moment in moments if moment >= oldest)
-            table, step = Identifier(model._meta.db_table), Literal(model.step // SECOND)
-            cursor.execute(_ADD.format(table=table, step=step, oldest=Literal((oldest - BEGINNING) // SECOND)))
+    ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
+    rows = binary(
+        [
+            (BIGINT, timestamps(cells.start)),
+            (INTEGER, cells.tenant),
+            (INTEGER, cells.endpoint),
+            (LETTER, cells.outcome),
+            (INTEGER, cells.limit),
+            (BIGINT, cells.count),
+            (BIGINT, cells.cost),
+        ]
+    )
+    with staged(like(model._meta.db_table)) as cursor:
+        with cursor.copy(_COPY) as copy:
+            copy.write(rows)
+        cursor.execute(_ADD.format(table=Identifier(model._meta.db_table)))
 
 
 def add_arrivals(arrivals: Iterable[fields.Arrival], now: datetime) -> int:
@@ -85,7 +87,7 @@ def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tup
         return 0
     ensure(slice_of(model, row[0]) for row in kept)
     table, names = Identifier(model._meta.db_table), SQL(", ").join(map(Identifier, columns))
-    with staged(SQL("LIKE {}").format(table)) as cursor:
+    with staged(like(model._meta.db_table)) as cursor:
         with cursor.copy(SQL("COPY staged ({}) FROM STDIN").format(names)) as copy:
             for row in kept:
                 copy.write_row(row)

@@ -17,10 +17,10 @@ from config.places import APPLICATION
 from quotas.models import Limit, Override, Policy, Revision
 from quotas.models.rates import PARTITIONED
 from quotas.models.usage import UsageMinute
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.services.api_keys import api_key_issue
 from quotas.services.overrides import override_create
 from quotas.services.policies import policy_create
-from quotas.usage.fields import Cell, Series
 from quotas.usage.partitions import slice_of
 from quotas.usage.rollups import add_cells
 from tenants.isolation import astream, narrowed, stream, unrestricted
@@ -50,7 +50,7 @@ def acme(db: None) -> Tenant:
     start = int(NOW.timestamp()) // 60 * 60
     with transaction.atomic():
         numbers = Tenant.objects.values_list("number", flat=True)
-        add_cells([Cell(start, Series(number, 1, "a", 0), 1, 1) for number in numbers], NOW)
+        add_cells(Cells.of([Cell(start, Series(number, 1, "a", 0), 1, 1) for number in numbers]), NOW)
     return Tenant.objects.get(name="acme")
 
 

@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.models.usage import DrainState, GapRecord
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.selectors.usage import SPANS
-from quotas.usage.fields import Cell, Series
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant, Tier
 
@@ -28,7 +28,7 @@ def drained(*cells: tuple[Tenant, str, int], seconds_ago: float = 1) -> None:
     now = timezone.now()
     start = int(now.timestamp()) // 10 * 10
     with transaction.atomic():
-        add_cells([Cell(start, Series(who.number, 1, outcome, 0), n, n) for who, outcome, n in cells], now)
+        add_cells(Cells.of(Cell(start, Series(who.number, 1, outcome, 0), n, n) for who, outcome, n in cells), now)
     DrainState.objects.create(drained_at=now - timedelta(seconds=seconds_ago), run_id="x")
 
 

@@ -9,8 +9,8 @@ from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.selectors.usage import SPANS, Counts, Usage, usage_read
-from quotas.usage.fields import Cell, Series
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant, Tier
 
@@ -27,7 +27,7 @@ def counted(tenant: int, outcome: str, requests: int, at: datetime = NOW) -> Cel
 
 def drained(*cells: Cell, at: datetime = NOW) -> None:
     with transaction.atomic():
-        add_cells(cells, NOW)
+        add_cells(Cells.of(cells), NOW)
     DrainState.objects.create(drained_at=at, run_id="x")
 
 

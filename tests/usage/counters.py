@@ -11,9 +11,10 @@ from django.db.models import Sum
 
 from quotas.limiter import keys
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
+from quotas.observations.cells import Series
 from quotas.policy.numbers import base36
 from quotas.usage.batches import read_counters
-from quotas.usage.fields import Series, Tally
+from quotas.usage.fields import Quotes, parse_counters
 
 SHARDS = 64
 
@@ -52,14 +53,12 @@ Totals = Counter[Series]  # how many requests
 def in_redis(server: redis.Redis) -> Totals:
     """What Postgres has not got: a batch whose id it knows only waits to be deleted."""
     known = {str(batch).encode() for batch in DrainBatch.objects.values_list("id", flat=True)}
-    tally = Tally()
+    totals: Totals = Counter()
     for spell in (keys.usage, keys.usage_batch):
         for counters in read_counters(server, spell, range(SHARDS)).values():
             if counters.get(b"id") not in known:
-                tally.add(counters)
-    totals: Totals = Counter()
-    for cell in tally.cells():
-        totals[cell.series] += cell.requests
+                for cell in parse_counters(counters, Quotes()).rows():
+                    totals[cell.series] += cell.requests
     return totals
 
 

@@ -13,6 +13,7 @@ from quotas.limiter import Decision, Limiter
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import LET_THROUGH, Denial, Outcome, UsageMinute
 from quotas.usage.drain import drain
+from quotas.usage.folding import fold_all
 from quotas.usage.rollups import subject_hash
 from tenants.models import Tenant
 
@@ -43,6 +44,7 @@ def test_every_decision_is_counted_by_tenant_endpoint_and_outcome(
     valkey: redis.Redis, decisions: list[Decision]
 ) -> None:
     drain(valkey)
+    fold_all()
     tenants = dict(Tenant.objects.values_list("name", "number"))
     endpoints = dict(Endpoint.objects.values_list("name", "number"))
     expected: Counter[tuple[int, int, str]] = Counter()
@@ -59,6 +61,7 @@ def test_every_decision_is_counted_by_tenant_endpoint_and_outcome(
 
 def test_cost_is_counted_with_the_requests(valkey: redis.Redis, decisions: list[Decision]) -> None:
     drain(valkey)
+    fold_all()
     allowed = sum(decision.check.cost or 0 for decision in decisions if decision.allowed)
     rows = UsageMinute.objects.filter(outcome__in=LET_THROUGH)
     assert rows.aggregate(total=Sum("cost"))["total"] == allowed
@@ -66,6 +69,7 @@ def test_cost_is_counted_with_the_requests(valkey: redis.Redis, decisions: list[
 
 def test_denials_say_which_limit_and_when_to_try_again(valkey: redis.Redis, decisions: list[Decision]) -> None:
     drain(valkey)
+    fold_all()
     limits = dict(LimitName.objects.values_list("name", "number"))
     denied = [decision for decision in decisions if decision.reason in {"limit", "cost_too_big"}]
     rows = list(Denial.objects.order_by("at"))

@@ -14,6 +14,7 @@ from django.db.models import Sum
 from quotas.limiter import keys
 from quotas.models.usage import ROLLUPS, Arrival, Denial, DrainBatch, DrainState, Rollup, UsageHour, UsageStep
 from quotas.usage.drain import drain
+from quotas.usage.folding import fold_all
 from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +33,7 @@ def test_every_rollup_has_the_same_exact_sum(valkey: redis.Redis, model: type[Ro
     hits = some_hits(3_000)
     count(valkey, hits)
     summary = drain(valkey)
+    fold_all()
     assert in_postgres(model) == expected(hits)
     assert not in_redis(valkey)
     assert summary.batches == len({hit.usage_key for hit in hits})
@@ -50,6 +52,7 @@ def test_batches_add_up_in_the_same_row(valkey: redis.Redis) -> None:
 def test_rows_start_where_their_step_starts(valkey: redis.Redis) -> None:
     count(valkey, some_hits(50))
     drain(valkey)
+    fold_all()
     for model in ROLLUPS:
         for row in model._default_manager.all():
             assert row.start.timestamp() % model.step.total_seconds() == 0
@@ -92,6 +95,7 @@ def test_what_a_rollup_would_no_longer_keep_stays_in_the_coarser_ones(valkey: re
     hits = [Hit(64, second=three_days_ago)]
     count(valkey, hits)
     drain(valkey)
+    fold_all()
     assert not in_postgres(UsageStep)
     assert in_postgres(UsageHour) == expected(hits)
 

@@ -9,20 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.limiter.keys import endpoint_number, tenant_number
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.policy.numbers import base36
-from quotas.usage.fields import (
-    Arrival,
-    Cell,
-    Denied,
-    Quotes,
-    Series,
-    Tally,
-    UnreadableError,
-    parse_arrivals,
-    parse_denials,
-    parse_series,
-    parse_start,
-)
+from quotas.usage.fields import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
 
 SECOND = 1_790_000_003
 
@@ -38,11 +27,10 @@ def value(requests: int, cost: int) -> bytes:
 
 
 def cells_of(*batches: dict[bytes, bytes]) -> list[Cell]:
-    tally = Tally()
-    for batch in batches:
-        tally.add(batch)
-    assert tally.unreadable.count == 0
-    return sorted(tally.cells())
+    unreadable = Quotes()
+    cells = Cells.joined([parse_counters(batch, unreadable) for batch in batches])
+    assert unreadable.count == 0
+    return list(cells.summed(10).rows())
 
 
 SERIES = st.builds(
@@ -56,7 +44,8 @@ SERIES = st.builds(
 
 @given(SERIES)
 def test_a_series_reads_as_it_was_written(series: Series) -> None:
-    assert parse_series(field(0, series)[9:]) == series
+    parsed = parse_counters({field(SECOND, series): value(1, 1)}, Quotes())
+    assert list(parsed.rows()) == [Cell(SECOND, series, 1, 1)]
 
 
 def test_seconds_fall_into_steps_of_ten() -> None:
@@ -131,6 +120,10 @@ def test_nothing_is_lost_in_the_sum(counters: dict[tuple[str, int, Series], tupl
         (b"s6ab13b8300007001a123456", b"16777217"),
         (b"s6ab13b8300007001a\xff", b"16777217"),
         (b"s-ab13b8300007001a", b"16777217"),
+        (b"s6ab13b8g00007001a", b"16777217"),
+        (b"s6ab13b8300007001a\x00", b"16777217"),
+        (b"s6ab13b8300007001a+1", b"16777217"),
+        (b"s6ab13b8300007001a" + b"+" * 40, b"16777217"),
         (b"s6ab13b8300007001a", b""),
         (b"s6ab13b8300007001a", b"-5"),
         (b"s6ab13b8300007001a", b"0"),
@@ -142,28 +135,25 @@ def test_nothing_is_lost_in_the_sum(counters: dict[tuple[str, int, Series], tupl
 )
 def test_garbage_is_counted_and_quoted_and_the_rest_is_kept(name: bytes, text: bytes) -> None:
     series = Series(1, 1, "a", 0)
-    tally = Tally()
-    tally.add({name: text, field(SECOND, series): value(2, 2)})
-    assert tally.unreadable.count == 1
-    assert tally.unreadable.examples[0].startswith(name)
-    assert list(tally.cells()) == [Cell(SECOND - 3, series, 2, 2)]
+    unreadable = Quotes()
+    cells = parse_counters({name: text, field(SECOND, series): value(2, 2)}, unreadable)
+    assert unreadable.count == 1
+    assert unreadable.examples[0].startswith(name)
+    assert list(cells.rows()) == [Cell(SECOND, series, 2, 2)]
 
 
 @given(st.dictionaries(st.binary(max_size=30), st.binary(max_size=30)))
-def test_no_bytes_stop_a_tally(batch: dict[bytes, bytes]) -> None:
-    tally = Tally()
-    tally.add(batch)
-    assert tally.unreadable.count <= len(batch)
-    assert len(tally.unreadable.examples) <= 5
+def test_no_bytes_stop_the_reading(batch: dict[bytes, bytes]) -> None:
+    unreadable = Quotes()
+    parse_counters(batch, unreadable)
+    assert unreadable.count <= len(batch)
+    assert len(unreadable.examples) <= 5
 
 
 def test_a_letter_of_a_newer_library_is_kept() -> None:
-    assert parse_series(b"00001001q") == Series(1, 1, "q", 0)
-
-
-def test_a_second_outside_hex_is_refused() -> None:
-    with pytest.raises(UnreadableError):
-        parse_start(b"s6ab13b8g")
+    assert cells_of({field(SECOND, Series(1, 1, "q", 0)): value(1, 1)}) == [
+        Cell(SECOND - 3, Series(1, 1, "q", 0), 1, 1)
+    ]
 
 
 def test_arrivals_are_read_and_garbage_among_them_counted() -> None:

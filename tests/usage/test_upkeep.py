@@ -12,9 +12,9 @@ from django.test import override_settings
 
 from quotas.models.rates import PARTITIONED
 from quotas.models.usage import DrainBatch, Partitioned, UsageDay, UsageMinute, UsageStep
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.usage import partitions
 from quotas.usage.drain import drain
-from quotas.usage.fields import Cell, Series
 from quotas.usage.partitions import Slice, drop_old, ensure, make_ahead, slice_of
 from quotas.usage.rollups import add_cells
 from quotas.usage.upkeep import forget_batches, keep_up
@@ -96,7 +96,7 @@ def test_rows_of_several_slices_find_their_place() -> None:
     start = int(NOW.timestamp()) // 86_400 * 86_400
     cells = [Cell(start + day * 86_400, Series(1, 1, "a", 0), 1, 1) for day in range(5)]
     with transaction.atomic():
-        add_cells(cells, NOW + timedelta(days=4))
+        add_cells(Cells.of(cells), NOW + timedelta(days=4))
     assert UsageMinute.objects.count() == 5
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.usage.histogram import ENDS, LARGEST, Histogram, bucket_of
+from quotas.observations.histogram import ENDS, LARGEST, Histogram, bucket_of
 
 RATES = st.one_of(st.integers(1, 100), st.integers(1, 10**6), st.integers(1, LARGEST))
 SHARES = st.fractions(0, 1, max_denominator=1_000).map(float)

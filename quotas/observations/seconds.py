@@ -1,0 +1,74 @@
+"""What was asked for in every second: the load of one tenant on one endpoint, or of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+import numpy as np
+
+from quotas.observations.packing import deltas, groups, pack, unpack
+from quotas.simulation.arrays import Flags, Ints
+
+SECOND: Final = 1
+MINUTE: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Only seconds in which something was asked for, in order of time."""
+
+    starts_s: Ints
+    lengths: Ints  # 1; 60 where only the minute is known
+    allowed: Ints  # requests
+    denied: Ints
+    allowed_cost: Ints
+    denied_cost: Ints
+
+    @classmethod
+    def joined(cls, parts: Sequence[Seconds]) -> Self:
+        """Added up; in any order, overlapping or not."""
+        if not parts:
+            return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
+        columns = [np.concatenate(found) for found in zip(*(part.columns for part in parts), strict=True)]
+        order = np.lexsort((columns[1], columns[0]))
+        starts, lengths, *sums = (column[order] for column in columns)
+        first = groups(starts, lengths)
+        if not len(first):
+            return cls(*columns)
+        return cls(starts[first], lengths[first], *(np.add.reduceat(column, first) for column in sums))
+
+    @classmethod
+    def unpack(cls, packed: bytes | memoryview) -> Self:
+        starts, lengths, allowed, denied, more, more_denied = unpack(packed)
+        # Minutes are 59 more than a second, and mostly there are none.
+        return cls(np.cumsum(starts), lengths + SECOND, allowed, denied, allowed + more, denied + more_denied)
+
+    def pack(self) -> bytes:
+        """Most requests cost 1: what they cost above that takes no room if it is nothing."""
+        above = (self.allowed_cost - self.allowed, self.denied_cost - self.denied)
+        return pack([deltas(self.starts_s), self.lengths - SECOND, self.allowed, self.denied, *above])
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def offered(self) -> Ints:
+        return self.allowed + self.denied
+
+    @property
+    def offered_cost(self) -> Ints:
+        return self.allowed_cost + self.denied_cost
+
+    def __len__(self) -> int:
+        return len(self.starts_s)
+
+    def where(self, kept: Flags | Ints | slice) -> Self:
+        return type(self)(*(column[kept] for column in self.columns))
+
+    def between(self, start_s: float, end_s: float) -> Self:
+        """Those that begin in [start, end)."""
+        first, last = np.searchsorted(self.starts_s, (start_s, end_s))
+        return self.where(slice(int(first), int(last)))

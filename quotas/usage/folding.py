@@ -1,0 +1,119 @@
+"""From the log of what drains brought into everything that is not written at each drain.
+
+Each fold remembers how far it has read, in the transaction that adds what it read: nothing is added twice or left
+out, whoever dies and however many run. A log row goes once every fold has read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connection, transaction
+
+from quotas.models.rates import FoldState, UsageLog
+from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute
+from quotas.observations.cells import Cells
+from quotas.usage.rates import add_rates
+from quotas.usage.rollups import add_cells
+
+BYTES_AT_ONCE: Final = 4_000_000  # packed; some two million counters
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    name: str
+    every: timedelta
+    add: Callable[[Cells, datetime], None]
+
+
+MINUTES: Final = "minutes"
+HOURS: Final = "hours"
+RATES: Final = "rates"
+
+FOLDS: Final[Mapping[str, Fold]] = {
+    fold.name: fold
+    for fold in (
+        Fold(MINUTES, timedelta(seconds=10), lambda cells, now: add_cells(cells, now, (UsageMinute,))),
+        Fold(HOURS, timedelta(seconds=60), lambda cells, now: add_cells(cells, now, (UsageHour, UsageDay))),
+        Fold(RATES, timedelta(seconds=60), add_rates),
+    )
+}
+Observer = Callable[[str], None]
+
+
+def fold_due(now: datetime) -> list[str]:
+    """Runs those whose time it is; gives their names."""
+    states = {state.name: state.until for state in FoldState.objects.all()}
+    due = [fold for fold in FOLDS.values() if now - states.get(fold.name, BEGINNING) >= fold.every]
+    for fold in due:
+        fold_in(fold)
+    if due:
+        forget_read()
+    return [fold.name for fold in due]
+
+
+def fold_all() -> None:
+    for fold in FOLDS.values():
+        fold_in(fold)
+    forget_read()
+
+
+def fold_in(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
+    """Everything that is in the log, in pieces of bounded size; `on_step` hears of added and folded."""
+    drained = DrainState.objects.first()
+    rows = 0
+    while found := _fold_some(fold, drained.drained_at if drained else BEGINNING, on_step):
+        rows += found
+        on_step("folded")
+    return rows
+
+
+def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
+    with transaction.atomic():
+        _lock(fold)
+        state, _ = FoldState.objects.get_or_create(name=fold.name, defaults={"until": BEGINNING})
+        chosen, is_rest = _next(state.position)
+        logged = UsageLog.objects.in_bulk(chosen)
+        if logged:
+            last = logged[chosen[-1]]
+            fold.add(Cells.joined([Cells.unpack(logged[id_].cells) for id_ in chosen]), last.at)
+            state.position, state.until = last.id, max(state.until, last.at)
+        if is_rest:
+            # Drained before the log was read, so all of it was in the log.
+            state.until = max(state.until, drained_at)
+        on_step("added")
+        state.save()
+    return len(logged)
+
+
+def _lock(fold: Fold) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"quotas.usage.fold.{fold.name}"])
+
+
+def _next(position: int) -> tuple[list[int], bool]:
+    """The log rows to read now, and whether these are all."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, octet_length(cells) FROM quotas_usagelog WHERE id > %s ORDER BY id LIMIT 1000", [position]
+        )
+        waiting = cursor.fetchall()
+    chosen: list[int] = []
+    size = 0
+    for id_, length in waiting:
+        if chosen and size + length > BYTES_AT_ONCE:
+            return chosen, False
+        chosen.append(id_)
+        size += length
+    return chosen, len(waiting) < 1000
+
+
+def forget_read() -> int:
+    """Log rows that every fold has read."""
+    positions = list(FoldState.objects.filter(name__in=FOLDS).values_list("position", flat=True))
+    if len(positions) < len(FOLDS):
+        return 0
+    return UsageLog.objects.filter(id__lte=min(positions)).delete()[0]

@@ -1,0 +1,27 @@
+"""Counts of the past, from somewhere else than Redis: a demo's, or those of a system that was in use before."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import connection, transaction
+
+from quotas.models.usage import BEGINNING, GapRecord
+from quotas.observations.cells import Cells
+from quotas.usage.rates import add_rates
+from quotas.usage.rollups import add_cells
+
+
+def add_history(cells: Cells, now: datetime) -> None:
+    """Into every rollup, the seconds and the rates at once; added again, they count again."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            # As a drain and the folds would, so that rows are locked in one order.
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
+        add_cells(cells, now)
+        add_rates(cells, now)
+
+
+def note_history(begin: datetime) -> None:
+    """From then on everything was measured, and what was not counted did not happen."""
+    GapRecord.objects.filter(start=BEGINNING, end__gt=begin).update(end=begin)

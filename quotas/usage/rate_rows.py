@@ -1,0 +1,104 @@
+"""Rows of rates: of hours from their seconds, of days from their hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from quotas.models.rates import EVERY_ENDPOINT, Rates
+from quotas.observations.packing import groups
+from quotas.observations.rates import Measured, measure, merged
+from quotas.observations.seconds import Seconds
+from quotas.simulation.arrays import Ints
+from quotas.usage.load import HOUR_S, Load
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    tenant: int
+    endpoint: int  # or EVERY_ENDPOINT
+    start_s: int
+    allowed: int
+    denied: int
+    requests: Measured
+    cost: Measured | None  # None: as requests
+
+    @staticmethod
+    def columns() -> tuple[str, ...]:
+        peaks = [f"{name}_{window}" for name in ("peak", "cost") for window in ("1s", "10s", "60s")]
+        return ("allowed", "denied", *peaks, "requests", "cost")
+
+    def values(self) -> tuple[object, ...]:
+        cost_peaks = self.cost.peaks if self.cost else (None, None, None)
+        packed = self.cost.packed if self.cost else None
+        return (self.allowed, self.denied, *self.requests.peaks, *cost_peaks, self.requests.packed, packed)
+
+
+def hour_rows(load: Load, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
+    """Of the tenants and hours that are wanted: each endpoint, and all of them together."""
+    hours = load.hours
+    pairs = np.array(sorted(wanted), np.int64).reshape(-1, 2)
+    keys = pairs[:, 0] << 34 | pairs[:, 1]  # a tenant has 26 bits, seconds have 33
+    load = load.where(np.isin(load.tenants << 34 | hours, keys))
+    if len(load):
+        yield from _measured(load.tenants, load.endpoints, load.seconds)
+        together = _over_endpoints(load)
+        yield from _measured(together.tenants, together.endpoints, together.seconds)
+
+
+def _over_endpoints(load: Load) -> Load:
+    everywhere = np.full(len(load), EVERY_ENDPOINT, np.int64)
+    return Load(load.tenants, everywhere, load.hours, load.seconds).summed()
+
+
+def _measured(tenants: Ints, endpoints: Ints, seconds: Seconds) -> Iterator[RateRow]:
+    """A row per tenant, endpoint and hour; of lines in this order, whatever row of the table they lie in."""
+    order = np.lexsort((seconds.lengths, seconds.starts_s, endpoints, tenants))
+    tenants, endpoints, seconds = tenants[order], endpoints[order], seconds.where(order)
+    hours = seconds.starts_s // HOUR_S * HOUR_S
+    first = groups(tenants, endpoints, hours)
+    series = np.repeat(np.arange(len(first)), np.diff(first, append=len(tenants)))
+    requests = measure(series, seconds, seconds.offered, len(first))
+    costs = _costs(series, first, seconds)
+    sums = (np.add.reduceat(column, first).tolist() for column in (seconds.allowed, seconds.denied))
+    keys = (column[first].tolist() for column in (tenants, endpoints, hours))
+    for tenant, endpoint, hour, allowed, denied, counted, cost in zip(*keys, *sums, requests, costs, strict=True):
+        yield RateRow(tenant, endpoint, hour, allowed, denied, counted, cost)
+
+
+def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[Measured | None]:
+    differs = np.logical_or.reduceat(seconds.offered != seconds.offered_cost, first)
+    if not differs.any():
+        return [None] * len(first)
+    found = measure(series, seconds, seconds.offered_cost, len(first))
+    return [measured if differs[place] else None for place, measured in enumerate(found)]
+
+
+def day_rows(hours: Iterable[Rates], day_s: int) -> Iterator[RateRow]:
+    """In order of tenant and endpoint."""
+    for (tenant, endpoint), found in groupby(hours, lambda row: (row.tenant_number, row.endpoint_number)):
+        rows = list(found)
+        peaks = _most((row.peak_1s, row.peak_10s, row.peak_60s) for row in rows)
+        requests = Measured(merged(row.requests for row in rows), peaks)
+        allowed, denied = sum(row.allowed for row in rows), sum(row.denied for row in rows)
+        yield RateRow(tenant, endpoint, day_s, allowed, denied, requests, _cost_of(rows))
+
+
+def _cost_of(rows: list[Rates]) -> Measured | None:
+    if all(row.cost is None for row in rows):
+        return None
+    peaks = _most(
+        (row.peak_1s, row.peak_10s, row.peak_60s)
+        if row.cost is None
+        else (row.cost_1s or 0, row.cost_10s or 0, row.cost_60s or 0)
+        for row in rows
+    )
+    return Measured(merged(row.requests if row.cost is None else row.cost for row in rows), peaks)
+
+
+def _most(peaks: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:
+    first, second, third = (max(column) for column in zip(*peaks, strict=True))
+    return first, second, third

@@ -1,0 +1,122 @@
+"""Seconds and histograms of rates, from what drains brought.
+
+A row is always computed from all that is known of its hour and replaced whole, so a piece that comes late changes it
+as if it had come in time. Everything here runs within the caller's transaction; one writes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+from django.db import connection
+from psycopg.sql import SQL, Identifier
+
+from quotas.models.rates import PackedSeconds, Rates, RatesDay, RatesHour
+from quotas.models.usage import BEGINNING, Partitioned
+from quotas.observations.cells import Cells
+from quotas.usage.copying import like, staged
+from quotas.usage.load import Load
+from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.usage.rate_rows import RateRow, day_rows, hour_rows
+
+SECOND: Final = timedelta(seconds=1)
+DAY_S: Final = 86_400
+ROWS_AT_ONCE: Final = 400  # of packed seconds; a full one has 3,600 lines
+LINES_AT_ONCE: Final = 500_000
+
+_REPLACE = SQL("""
+    INSERT INTO {table} ({columns}) SELECT {columns} FROM staged
+    ON CONFLICT (tenant_number, endpoint_number, start) DO UPDATE SET {assignments}
+""")
+_KEY = ("tenant_number", "endpoint_number", "start")
+
+
+def add_rates(cells: Cells, now: datetime) -> None:
+    oldest = int((oldest_kept(PackedSeconds, now) - BEGINNING) // SECOND)
+    load = Load.of_cells(cells.where(cells.start >= oldest)).summed()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.rates'))")
+    today_s = int((now - BEGINNING) // SECOND) // DAY_S * DAY_S
+    for part in _pieces(load):
+        _add(part, today_s)
+
+
+def _pieces(load: Load) -> Iterator[Load]:
+    """Of whole tenants, because all endpoints of one are added up; bounded by what they touch."""
+    if not len(load):
+        return
+    first = np.flatnonzero(np.diff(load.tenants, prepend=-1))
+    touched = np.zeros(len(load), np.int64)
+    touched[np.flatnonzero(np.diff(load.rows, prepend=-1) | np.diff(load.endpoints, prepend=-1))] = 1
+    ends = [*first[1:].tolist(), len(load)]
+    begin = size = 0
+    for start, end in zip(first.tolist(), ends, strict=True):
+        rows = int(touched[start:end].sum())
+        if start > begin and (size + rows > ROWS_AT_ONCE or end - begin > LINES_AT_ONCE):
+            yield load.where(slice(begin, start))
+            begin, size = start, 0
+        size += rows
+    if begin < len(load):
+        yield load.where(slice(begin, len(load)))
+
+
+def _add(new: Load, today_s: int) -> None:
+    known = Load.of_rows(_stored(new, today_s))
+    both = Load.joined([known, new]).summed()
+    touched = _rows_of(new)
+    rows = [row for row in both.by_row() if row[:3] in touched]
+    _store(PackedSeconds, ("packed",), ((*row[:3], (row[3].pack(),)) for row in rows))
+    _store_rates(RatesHour, hour_rows(both, {(tenant, start) for tenant, _, start in touched}))
+    days = {(tenant, start // DAY_S * DAY_S) for tenant, _, start in touched if start < today_s}
+    if days:
+        recompute_days(days)
+
+
+def _rows_of(load: Load) -> set[tuple[int, int, int]]:
+    return set(zip(load.tenants.tolist(), load.endpoints.tolist(), load.rows.tolist(), strict=True))
+
+
+def _stored(load: Load, today_s: int) -> Iterator[tuple[int, int, int, bytes]]:
+    """Rows of the same tenants and hours; those of past days may lie together in the day's first one."""
+    hours = set(np.unique(load.rows).tolist())
+    starts = hours | {hour // DAY_S * DAY_S for hour in hours if hour < today_s}
+    found = PackedSeconds.objects.filter(
+        tenant_number__in=np.unique(load.tenants).tolist(), start__in=[BEGINNING + s * SECOND for s in starts]
+    )
+    for tenant, endpoint, start, packed in found.values_list(*_KEY, "packed").iterator(chunk_size=2_000):
+        yield tenant, endpoint, int((start - BEGINNING) // SECOND), packed
+
+
+def recompute_days(days: set[tuple[int, int]]) -> None:
+    """Of a tenant and a day's first second: all its rows, from those of its hours."""
+    for day in sorted({day for _, day in days}):
+        begin = BEGINNING + day * SECOND
+        tenants = [tenant for tenant, of_day in days if of_day == day]
+        hours = RatesHour.objects.filter(tenant_number__in=tenants, start__gte=begin, start__lt=begin + RatesDay.step)
+        _store_rates(RatesDay, day_rows(hours.order_by("tenant_number", "endpoint_number"), day))
+
+
+def _store_rates(model: type[Rates], rows: Iterator[RateRow]) -> None:
+    names = RateRow.columns()
+    _store(model, names, ((row.tenant, row.endpoint, row.start_s, row.values()) for row in rows))
+
+
+def _store(
+    model: type[Partitioned], names: tuple[str, ...], rows: Iterator[tuple[int, int, int, tuple[object, ...]]]
+) -> None:
+    """Replaces what is there."""
+    found = list(rows)
+    if not found:
+        return
+    ensure(slice_of(model, BEGINNING + start * SECOND) for start in {row[2] for row in found})
+    columns = SQL(", ").join(map(Identifier, (*_KEY, *names)))
+    assignments = SQL(", ").join(SQL("{0} = EXCLUDED.{0}").format(Identifier(name)) for name in names)
+    with staged(like(model._meta.db_table)) as cursor:
+        with cursor.copy(SQL("COPY staged ({}) FROM STDIN").format(columns)) as copy:
+            for tenant, endpoint, start, values in found:
+                copy.write_row((tenant, endpoint, BEGINNING + start * SECOND, *values))
+        table = Identifier(model._meta.db_table)
+        cursor.execute(_REPLACE.format(table=table, columns=columns, assignments=assignments))
