@@ -15,8 +15,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.urls import Resolver404, resolve
 
-from api import roles
+from api import roles, throttle
 from api.auth import BadToken, authenticate, principal_set
+from api.gateway.django import refused as over_limit
+from api.gateway.guard import Verdict
 from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from api.request_ids import request_id_of
 from tenants.access import Principal
@@ -42,21 +44,42 @@ class Gate:
         rules = roles.rules_of(view_name)
         rule = roles.rule_of(rules or {}, request.method or "")
         if rule is not None and rule.is_open:
-            return self.get_response(request)
+            is_try = view_name == settings.LOGIN_URL and request.method == "POST"
+            return self._login(request) if is_try else self.get_response(request)
         if rules and rule is None and any(other.is_open for other in rules.values()):
             return refused(_not_allowed(rules))
         return self._guarded(request, rules, rule)
+
+    def _login(self, request: HttpRequest) -> HttpResponseBase:
+        verdict = throttle.of_login(request)
+        if verdict.problem is not None:
+            return throttle.login_refused(request, verdict)
+        response = throttle.passed(verdict, lambda: self.get_response(request))
+        if response.status_code == HTTPStatus.FOUND:
+            throttle.forgiven(verdict)
+        return response
 
     def _guarded(self, request: HttpRequest, rules: roles.Rules | None, rule: roles.Rule | None) -> HttpResponseBase:
         try:
             principal = authenticate(request)
         except BadToken:
-            return refused(unauthorised("The token is unknown or revoked; send a valid one."))
+            return _limited(
+                throttle.of_bad_token(request),
+                lambda: refused(unauthorised("The token is unknown or revoked; send a valid one.")),
+            )
         except (OperationalError, InterfaceError) as error:
             logger.warning("nobody can be let in: %s", error)
             return _without_database(request)
         if principal is None:
             return _without_login(request)
+        if not request.path.startswith(API):
+            return self._admitted(request, principal, rules, rule)
+        verdict = throttle.of_caller(request, principal)
+        return _limited(verdict, lambda: self._admitted(request, principal, rules, rule))
+
+    def _admitted(
+        self, request: HttpRequest, principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None
+    ) -> HttpResponseBase:
         problem = _objection(principal, rules, rule)
         if problem is not None:
             return refused(problem)
@@ -72,6 +95,10 @@ class Gate:
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 transaction.set_rollback(True)
         return _narrowed_body(response, tenant.number)
+
+
+def _limited(verdict: Verdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+    return over_limit(verdict) if verdict.problem is not None else throttle.passed(verdict, respond)
 
 
 def _narrowed_body(response: HttpResponseBase, number: int) -> HttpResponseBase:

@@ -141,7 +141,8 @@ def preparations() -> Mapping[str, list[str]]:
     if settings.HEADROOM_DEMO:
         steps["seed"] = ["manage.py", "seed"]
         steps["owner"] = ["manage.py", "first_owner"]
-    return steps
+    # After the demo, which only fills what is empty.
+    return steps | {"limits": ["manage.py", "own_limits"]}
 
 
 def programs(port: int) -> Mapping[str, list[str]]:

@@ -46,8 +46,13 @@ def django_db_modify_db_settings(postgres_server: Server) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Made by the owner; then every test connects as the application does, and can do no more than it."""
+def django_db_setup(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, valkey_server: SpareValkey
+) -> Iterator[None]:
+    """Made by the owner; then every test connects as the application does, and can do no more than it.
+
+    Whoever asks the API asks the store as well: one that is not there yet would open the breaker for the next test.
+    """
     with django_db_blocker.unblock():
         privileges.grant(connection, APPLICATION)
         with connection.cursor() as cursor:

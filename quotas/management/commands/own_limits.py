@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from quotas.services.own_limits import OWN_TENANT, own_limits_install
+
+AUTHOR = "headroom"
+
+
+class Command(BaseCommand):
+    help = "Give an installation that has none limits on its own API and login; otherwise do nothing."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if own_limits_install(AUTHOR):
+            self.stdout.write(f"the API and the login are limited as the tenant {OWN_TENANT}")

@@ -1,0 +1,51 @@
+"""Headroom limits itself: its API and its login are endpoints of a tenant of its own, edited like any other's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db import transaction
+
+from quotas.policy.document import read_document
+from quotas.services.documents import document_apply
+from quotas.services.errors import accepted
+from quotas.services.tenants import NewTenant, tenants_create
+from tenants.models import Tenant
+
+OWN_TENANT: Final = "headroom"
+API: Final = "headroom:api"
+LOGIN: Final = "headroom:login"
+REASON: Final = "Headroom limits its own API and login from the start; change these limits as you need."
+
+# One name tried from one address is a person who forgot; the other two bound whoever tries many names or has many
+# addresses. While the store is away the API stays open, so that it can be mended, and the login is counted here.
+_DOCUMENT: Final = f"""
+tiers: [{{name: headroom}}]
+endpoints:
+  - {{name: "{API}"}}
+  - {{name: "{LOGIN}"}}
+policies:
+  - name: headroom-api
+    tier: headroom
+    endpoint: "{API}"
+    limits:
+      - {{name: api, algorithm: token_bucket, rate: 50, per: 1s, burst: 300, subject: "key|user|ip"}}
+  - name: headroom-login
+    tier: headroom
+    endpoint: "{LOGIN}"
+    limits:
+      - {{name: tries, algorithm: token_bucket, rate: 5, per: 1m, burst: 10, subject: "user+ip", on_failure: local}}
+      - {{name: tries-from, algorithm: token_bucket, rate: 30, per: 1m, burst: 60, subject: ip, on_failure: local}}
+      - {{name: tries-of, algorithm: token_bucket, rate: 60, per: 1h, burst: 120, subject: user, on_failure: local}}
+"""
+
+
+def own_limits_install(author: str) -> bool:
+    """False: they are there already, perhaps changed since."""
+    if Tenant.objects.filter(name=OWN_TENANT).exists():
+        return False
+    with transaction.atomic():
+        # Nobody is there yet who could approve it.
+        document_apply(document=accepted(read_document(_DOCUMENT)), author=author, reason=REASON, emergency=True)
+        tenants_create(tenants=[NewTenant(OWN_TENANT, "headroom")], author=author, reason=REASON)
+    return True

@@ -1,0 +1,185 @@
+"""The API and the login are limited by Headroom itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.conf import settings as django_settings
+from django.core.management import call_command
+from django.test import Client
+from pytest_django import Settings
+
+from api import throttle
+from api.gateway.process import limiter
+from quotas.models import Revision
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from quotas.services.own_limits import own_limits_install
+from quotas.services.policies import limit_set
+from quotas.services.tenants import tenant_suspend
+from tests.access.people import machine, person, token
+from tests.faults.proxy import Proxy
+from tests.services.world import FORCED, SAID, make_world
+
+RIGHT = "correct horse battery"
+TRIES = 10
+
+
+@pytest.fixture(autouse=True)
+def installed(db: None, valkey: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(throttle, "BUDGET_MS", 5_000)
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    make_world()
+    call_command("own_limits")
+    publish()
+    limiter.cache_clear()
+    yield
+    limiter.cache_clear()
+
+
+def publish() -> None:
+    client = store.connect(django_settings.REDIS_URL)
+    store.prepare(client)
+    Publisher(client, django_settings.HEADROOM_SHARDS).publish()
+
+
+def allow(count: int, limit: str = "api", policy: str = "headroom-api", subject: str = "key|user|ip") -> None:
+    """As an operator would change it; for so long that nothing comes back during a test."""
+    fields = {"name": limit, "algorithm": "token_bucket", "rate": 1, "per": "1d", "burst": count, "subject": subject}
+    limit_set(policy=policy, limit={**fields, "on_failure": "local"}, **FORCED)
+    publish()
+
+
+def sign_in(name: str, password: str, address: str = "192.0.2.1") -> Any:
+    return Client(REMOTE_ADDR=address).post("/login", {"username": name, "password": password})
+
+
+def account(name: str) -> None:
+    user = person(name, "viewer")
+    user.set_password(RIGHT)
+    user.save()
+
+
+def test_they_are_installed_once_and_left_alone_after() -> None:
+    revisions = Revision.objects.count()
+    assert not own_limits_install("headroom")
+    call_command("own_limits")
+    assert Revision.objects.count() == revisions
+
+
+class TestApi:
+    def test_an_answer_says_what_is_left(self) -> None:
+        answer = machine(token()).get("/v1/tenants")
+        assert answer.status_code == 200
+        assert answer["RateLimit-Policy"] == '"api";q=300;w=6'
+        assert answer["RateLimit"] == '"api";r=299;t=1'
+        tries = {'"tries";q=10;w=120', '"tries-from";q=60;w=120', '"tries-of";q=120;w=7200'}
+        assert set(sign_in("alice", "x")["RateLimit-Policy"].split(", ")) == tries
+
+    def test_over_the_limit_it_is_refused_and_others_are_not(self) -> None:
+        allow(2)
+        busy, other = machine(token()), machine(token())
+        assert [busy.get("/v1/tenants").status_code for _ in range(3)] == [200, 200, 429]
+        refused = busy.get("/v1/tenants")
+        assert refused["Content-Type"] == "application/problem+json"
+        assert int(refused["Retry-After"]) > 0
+        assert (refused.json()["code"], refused.json()["limit"]) == ("quota-exceeded", "api")
+        assert other.get("/v1/tenants").status_code == 200
+
+    def test_people_are_counted_by_their_name(self) -> None:
+        allow(1)
+        client = Client()
+        client.force_login(person("alice", "viewer"))
+        assert [client.get("/v1/tiers").status_code for _ in range(2)] == [200, 429]
+        assert client.get("/").status_code == 200
+
+    def test_what_is_forbidden_counts_too(self) -> None:
+        allow(1)
+        client = machine(token("viewer"))
+        assert [client.post("/v1/tiers").status_code for _ in range(2)] == [403, 429]
+
+    def test_tokens_cannot_be_guessed_for_long(self) -> None:
+        allow(TRIES, "tries", "headroom-login", "user+ip")
+        guess = machine("hr_" + "0" * 16 + "_" + "0" * 64)
+        statuses = [guess.get("/v1/tenants").status_code for _ in range(TRIES + 1)]
+        assert statuses == [401] * TRIES + [429]
+        assert machine(token()).get("/v1/tenants").status_code == 200
+
+    def test_nobody_is_locked_out_by_a_suspension(self) -> None:
+        tenant_suspend(name="headroom", **SAID)
+        publish()
+        answer = machine(token()).get("/v1/tenants")
+        assert (answer.status_code, answer.has_header("Retry-After")) == (200, False)
+
+    def test_before_the_first_publish_everybody_passes(self, valkey: redis.Redis) -> None:
+        valkey.flushall()
+        assert machine(token()).get("/v1/tenants").status_code == 200
+
+    def test_without_the_store_it_is_open_and_says_so(self, proxy: Proxy, settings: Settings) -> None:
+        settings.HEADROOM_STORE, settings.HEADROOM_FAIL = proxy.url, "closed"
+        proxy.refuse()
+        assert machine(token()).get("/v1/tenants").status_code == 200
+        limiter.cache_clear()
+        proxy.heal()
+        assert machine(token()).get("/v1/tenants").has_header("RateLimit")
+        proxy.refuse()
+        answer = machine(token()).get("/v1/tenants")
+        assert (answer.status_code, answer["Headroom-Degraded"]) == (200, "open")
+
+
+@pytest.fixture
+def tries() -> None:
+    allow(TRIES, "tries", "headroom-login", "user+ip")
+
+
+@pytest.mark.usefixtures("tries")
+class TestLogin:
+    def test_after_some_wrong_passwords_a_page_says_when_to_try_again(self) -> None:
+        account("alice")
+        wrong = [sign_in("alice", "guess") for _ in range(TRIES)]
+        assert {answer.status_code for answer in wrong} == {200}
+        assert "9 tries left" in wrong[0].content.decode()
+        refused = sign_in("Alice ", RIGHT)
+        assert refused.status_code == 429
+        assert refused["Content-Type"].startswith("text/html")
+        assert f"Too many tries. Wait {refused['Retry-After']} s" in refused.content.decode()
+
+    def test_others_and_from_elsewhere_it_goes_on(self) -> None:
+        account("alice")
+        account("bob")
+        for _ in range(TRIES + 1):
+            sign_in("alice", "guess")
+        assert sign_in("bob", RIGHT).status_code == 302
+        assert sign_in("alice", RIGHT, address="192.0.2.2").status_code == 302
+
+    def test_a_right_password_costs_nothing(self) -> None:
+        account("alice")
+        assert {sign_in("alice", RIGHT).status_code for _ in range(TRIES + 5)} == {302}
+
+    def test_one_address_cannot_try_many_names(self) -> None:
+        allow(3, "tries-from", "headroom-login", "ip")
+        assert [sign_in(f"name{n}", "x").status_code for n in range(5)] == [200, 200, 200, 429, 429]
+
+    def test_one_name_cannot_be_tried_from_many_addresses(self) -> None:
+        allow(3, "tries-of", "headroom-login", "user")
+        assert [sign_in("alice", "x", f"192.0.2.{n}").status_code for n in range(5)] == [200, 200, 200, 429, 429]
+
+    def test_without_the_store_the_process_counts_by_itself(self, proxy: Proxy, settings: Settings) -> None:
+        settings.HEADROOM_STORE = proxy.url
+        account("alice")
+        sign_in("alice", "guess")
+        limiter()._attendant.attend()
+        proxy.refuse()
+        statuses = [sign_in("alice", "guess").status_code for _ in range(TRIES + 1)]
+        assert statuses == [200] * TRIES + [429]
+        assert sign_in("alice", RIGHT)["Headroom-Degraded"] == "local"
+
+    def test_nothing_of_what_was_typed_is_kept(self, valkey: redis.Redis) -> None:
+        for _ in range(TRIES + 2):
+            sign_in("hunter2-in-the-wrong-field", "x")
+        kept = b"".join(valkey.dump(key) or b"" for key in valkey.scan_iter())
+        assert b"hunter2" not in kept
+        assert not any(b"hunter2" in key for key in valkey.scan_iter())
