@@ -19,6 +19,7 @@ from quotas.policy.image import canonical
 from quotas.policy.numbers import base36
 from quotas.policy.resolve import Effective, Resolved, globals_at
 from quotas.policy.spec import EVERYWHERE, Endpoint, Generation, Limit, Policy
+from quotas.policy.turns import TURNS, turns
 
 LIMITS_MAX = 32  # in one plan: a check computes all of them
 LIMIT_NUMBER_MAX = 2**16 - 1  # two bytes in a record's header
@@ -119,10 +120,11 @@ class PlanWriter:
         """The limit's own row, and its candidate's."""
         limit = member.effective.limit
         number = self._number(limit.name)
-        row = self._row(limit, limit.algorithm, number)
+        turn, *past_turns = turns((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
+        row = self._row(limit, limit.algorithm, number, turn)
         row |= {"m": _MODES[limit.mode], "name": limit.name, "T": limit.since_us, "cm": limit.carry}
         if limit.past:
-            row["past"] = [self._past(generation) for generation in limit.past]
+            row["past"] = [self._past(*told) for told in zip(limit.past, past_turns, strict=True)]
         if member.is_replaced:
             row["x"] = 1
         if limit.adopts_candidate:
@@ -136,16 +138,17 @@ class PlanWriter:
             candidate["x"] = 1
         yield candidate
 
-    def _row(self, limit: Limit, algorithm: Algorithm, number: int) -> dict[str, Any]:
+    def _row(self, limit: Limit, algorithm: Algorithm, number: int, turn: int = 0) -> dict[str, Any]:
         window, rule = algorithm.window, self._rule(algorithm)
-        row = {"i": number, "k": algorithm.kind, "h": rule.fingerprint, **rule.parameters}
+        row = {"i": number, "k": algorithm.kind, "h": rule.fingerprint + turn, **rule.parameters}
         row |= {"hq": window.quota, "hw": window.seconds or 0}
         return row | {"u": 1} if limit.unit == "requests" else row
 
-    def _past(self, generation: Generation) -> list[Any]:
+    def _past(self, generation: Generation, turn: int) -> list[Any]:
         algorithm = generation.algorithm
         rule = self._rule(algorithm)
-        return [rule.fingerprint, {"k": algorithm.kind, **rule.parameters}, generation.since_us, generation.carry]
+        parameters = {"k": algorithm.kind, **rule.parameters}
+        return [rule.fingerprint + turn, parameters, generation.since_us, generation.carry]
 
     def _rule(self, algorithm: Algorithm) -> "Rule":
         # Frozen dataclasses all of them, which the protocol cannot say.
@@ -210,7 +213,9 @@ def _rule(algorithm: Algorithm, zone: str, month_us: int) -> Rule:
 
 
 def _fingerprint(identity: list[Any]) -> int:
-    return int.from_bytes(sha256(canonical(identity).encode()).digest()[:4], "big")
+    """With room for the turn."""
+    whole = int.from_bytes(sha256(canonical(identity).encode()).digest()[:4], "big")
+    return whole - whole % TURNS
 
 
 def _starts(algorithm: CalendarQuota, zone: str, month_us: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from quotas.algorithms.base import Algorithm
 from quotas.policy.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
 from quotas.policy.spec import EVERYWHERE, Generation, Limit, Policy
 from quotas.policy.subject import Subject
+from quotas.policy.turns import turns
 
 RecordKey = tuple[str | None, str, str, int, tuple[str, ...]]
 Role = Literal["enforce", "shadow", "candidate"]
@@ -41,12 +42,21 @@ class Member:
     adopts: Identity | None  # the candidate whose state it takes over
     generations: tuple[Generation, ...]  # newest first; the first one is in force
 
+    turns: tuple[int, ...] = field(init=False, compare=False)  # of the generations
     is_concurrency: bool = field(init=False, compare=False)
     is_bucket: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "turns", turns(self.generations))
         object.__setattr__(self, "is_concurrency", self.algorithm.kind == "c")
         object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
+
+    def index_of(self, written: "Member") -> int | None:
+        """Which of the generations a record was written under; parameters that came back count by their turn."""
+        same = [i for i, generation in enumerate(self.generations) if generation.algorithm == written.algorithm]
+        exact = [i for i in same if self.turns[i] == written.turns[0]]
+        earlier = [i for i in same if i > 0]  # the turn may be forgotten: then it was the newest before now
+        return next(iter(exact or earlier or same), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,20 +69,18 @@ def _adopted(member: Member, kept: dict[Identity, tuple[Member, State | None]], 
     if promoted:
         # The entries of a candidate's log stay behind; what it held counts from its newest on.
         return (state[-1],) * len(state) if member.algorithm.kind == "o" else state
-    if written.algorithm == member.algorithm:
-        return state
-    return _carried(member, written, state, now_us)
+    index = member.index_of(written)
+    return state if index == 0 else _carried(member, index, state, now_us)
 
 
-def _carried(member: Member, written: Member, state: State, now_us: int) -> State | None:
+def _carried(member: Member, written: int | None, state: State, now_us: int) -> State | None:
     """From one set of parameters to the next, up to those in force; not among the known ones: a fresh start."""
-    algorithms = [generation.algorithm for generation in member.generations]
-    if written.algorithm not in algorithms:
+    if written is None:
         return None
     current: State | None = state
-    for index in range(algorithms.index(written.algorithm), 0, -1):
-        after = member.generations[index - 1]
+    for index in range(written, 0, -1):
+        before, after = member.generations[index], member.generations[index - 1]
         at_us = min(after.since_us, now_us)
         if current is not None:
-            current = carry_over(algorithms[index], after.algorithm, current, at_us, after.carry)
+            current = carry_over(before.algorithm, after.algorithm, current, at_us, after.carry)
     return current

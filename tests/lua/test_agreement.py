@@ -97,7 +97,8 @@ def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
 
 
 def _changed(draw: st.DrawFn, limit: Limit, now_us: int) -> Limit:
-    algorithm = draw(_like(limit.algorithm))
+    earlier = [generation.algorithm for generation in limit.past]
+    algorithm = draw(st.sampled_from(earlier) | _like(limit.algorithm) if earlier else _like(limit.algorithm))
     if algorithm == limit.algorithm:
         return limit
     past = (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past)[:8]

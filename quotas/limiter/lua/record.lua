@@ -7,6 +7,7 @@ local record = {}
 H.record = record
 
 local GENERATIONS = 16777216 -- told apart in 3 bytes
+local TURNS = 8 -- of which the last 3 bits tell apart the times of the same parameters (policy/turns.py)
 local SAMPLED = 128
 
 -- A form is a kind's letter, as a capital where its smaller numbers are kept in fewer bytes.
@@ -22,13 +23,19 @@ local function format_of(form)
   return kernel and (form == kind and kernel.format or kernel.compact), kernel, kind
 end
 
+-- Whether these are the same parameters, if perhaps at another time.
+function record.is_same(one, other) return one - one % TURNS == other - other % TURNS end
+
 -- Called once per decoded plan.
 function record.prepare(group)
   local header, formats, o = '', '<', 1
   for _, limit in ipairs(group.l) do
     local form = form_of(limit)
     limit.h = limit.h % GENERATIONS
-    for _, past in ipairs(limit.generations) do past.h = past.h % GENERATIONS end
+    for _, past in ipairs(limit.generations) do
+      past.h = past.h % GENERATIONS
+      limit.returned = limit.returned or record.is_same(past.h, limit.h)
+    end
     header = header .. pack('>I2I3', limit.number, limit.h) .. form
     formats = formats .. format_of(form)
     limit.o = o
@@ -72,12 +79,24 @@ function record.parse(text)
   return found, { unpack_struct(formats, text, 2 + count * 6) }
 end
 
+-- The place of a generation in the past; of parameters whose earlier times are forgotten, the newest.
+local function generation_of(limit, generation)
+  local newest
+  for i, past in ipairs(limit.generations) do
+    if past.h == generation then return i end
+    if not newest and record.is_same(past.h, generation) then newest = i end
+  end
+  return newest
+end
+
+-- Parameters that came back count by their time; where the past does not have them, that is forgotten.
+local function is_current(limit, generation)
+  return generation == limit.h or not limit.returned and record.is_same(generation, limit.h)
+end
+
 -- Walks from the generation the record was written with to the plan's, one change after another.
 local function carry(limit, old, numbers, state, now, key)
-  local from
-  for i, past in ipairs(limit.generations) do
-    if past.h == old.generation then from = i break end
-  end
+  local from = generation_of(limit, old.generation)
   if not from then return end
   local kernel, o = limit.kernel, limit.o
   local current, offset = numbers, old.offset
@@ -115,7 +134,7 @@ function record.adopt(group, text, now, key)
     local promoted = limit.ad and not group.has[limit.ad] and found[limit.ad]
     local old = promoted or found[limit.number]
     if old and old.kind == limit.k and limit.kernel.width > 0 then
-      if promoted or old.generation == limit.h then
+      if promoted or is_current(limit, old.generation) then
         copy(limit, old, numbers, state, promoted)
       else
         carry(limit, old, numbers, state, now, limit.kernel.ring and H.keys.ring(key, limit))
