@@ -15,10 +15,12 @@ from quotas.models.policy import LIMIT_NUMBERS
 from quotas.policy import spec
 from quotas.services.drafts import Draft
 from quotas.services.finding import find_endpoint, find_tier
+from quotas.services.former import Formers, Place, former_limits
 from quotas.services.policy_rows import (
     Finders,
     check_place,
     fill_limit,
+    new_limit,
     next_number,
     place_of,
     place_taken,
@@ -77,7 +79,8 @@ class _Writer:
         self.policies.update({row.name: row for row in Policy.objects.bulk_create(new)})
         gone = [row.pk for policy in wanted for row in self._present(policy) if not policy.limit(row.name.name)]
         Limit.objects.filter(pk__in=gone).delete()
-        self._write_limits([row for policy in wanted for row in self._filled(policy)])
+        formers = self._formers(wanted)
+        self._write_limits([row for policy in wanted for row in self._filled(policy, formers)])
 
     def _new(self, wanted: spec.Policy) -> Policy:
         place = place_of(wanted, self.find)
@@ -100,14 +103,21 @@ class _Writer:
     def _present(self, wanted: spec.Policy) -> list[Limit]:
         return list(self.policies[wanted.name].limits.all())
 
-    def _filled(self, wanted: spec.Policy) -> Iterator[Limit]:
+    def _formers(self, wanted: Sequence[spec.Policy]) -> Formers:
+        added = {
+            (policy.name, limit.name)
+            for policy in wanted
+            for limit in policy.limits
+            if limit.name not in {row.name.name for row in self._present(policy)}
+        }
+        places = {Place.of(self.policies[name]) for name, _ in added}
+        return former_limits(places, {self.names[name].number for _, name in added})
+
+    def _filled(self, wanted: spec.Policy, formers: Formers) -> Iterator[Limit]:
         present = {row.name.name: row for row in self._present(wanted)}
+        policy = self.policies[wanted.name]
         for limit in wanted.limits:
-            row = present.get(limit.name) or Limit(
-                policy=self.policies[wanted.name],
-                name=self.names[limit.name],
-                changed_revision_id=self.opened.number,
-            )
+            row = present.get(limit.name) or new_limit(self.opened, policy, self.names[limit.name], formers, [])
             fill_limit(self.opened, row, limit)
             yield row
 

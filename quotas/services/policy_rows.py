@@ -17,6 +17,7 @@ from quotas.policy.resolve import PAST_GENERATIONS, Layers
 from quotas.services.drafts import Draft
 from quotas.services.errors import Refused, read, refuse
 from quotas.services.finding import find_endpoint, find_tenant, find_tier
+from quotas.services.former import Formers, Place, former_limits
 from quotas.services.handovers import generations, hand_over_limits, layers_of
 from quotas.services.snapshots import POLICY, key_of
 from tenants.models import Tenant, Tier
@@ -122,26 +123,33 @@ def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str
     present = {row.name.name: row for row in policy.limits.select_related("name")}
     added, removed = wanted.keys() - present.keys(), present.keys() - wanted.keys()
     layers = layers_of(policy.tenant)[0] if policy.tenant and (added or removed) else None
+    names = {name: limit_name(name) for name in sorted(added)}
+    formers = former_limits({Place.of(policy)}, [row.number for row in names.values()])
     for name in sorted(removed):
         present[name].delete()
     for name, limit in wanted.items():
-        row = present.get(name) or _new_limit(opened, policy, scope, name, layers)
+        row = present.get(name) or new_limit(opened, policy, names[name], formers, _taken_over(layers, scope, name))
         fill_limit(opened, row, limit)
         row.save()
     if policy.tenant and layers:
         hand_over_limits(opened, policy.tenant, layers, scope, added=added, removed=removed)
 
 
-def _new_limit(opened: Draft, policy: Policy, scope: str, name: str, layers: Layers | None) -> Limit:
+def _taken_over(layers: Layers | None, scope: str, name: str) -> list[dict[str, Any]]:
     """A limit of a tenant's own takes over what its tier's limit of that name has counted."""
-    past = generations_dump(generations(layers, scope, name)) if layers else []
-    return Limit(policy=policy, name=limit_name(name), changed_revision_id=opened.number, past=past)
+    return generations_dump(generations(layers, scope, name)) if layers else []
+
+
+def new_limit(opened: Draft, policy: Policy, name: LimitName, formers: Formers, past: list[dict[str, Any]]) -> Limit:
+    """Without another `past`, a limit that was at this place before goes on with its own."""
+    former = formers.get((Place.of(policy), name.number)) if not past else None
+    return Limit(policy=policy, name=name, **(former or {"changed_revision_id": opened.number, "past": past}))
 
 
 def fill_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
     """The caller saves."""
     stored = algorithm_dump(limit.algorithm)
-    if row._state.adding:
+    if not row.algorithm:
         row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], opened.carry
     else:
         change_parameters(opened, row, stored)

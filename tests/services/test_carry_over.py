@@ -9,9 +9,12 @@ from django.utils import timezone
 
 from quotas.models import Override, Revision
 from quotas.models.revision import revisions_stamp
+from quotas.policy.document import read_document
 from quotas.policy.resolve import PAST_GENERATIONS, Index, resolve
 from quotas.selectors.configuration import configuration_load
 from quotas.selectors.rows import to_us
+from quotas.services.documents import document_apply
+from quotas.services.errors import accepted
 from quotas.services.overrides import override_cancel, override_create
 from quotas.services.policies import (
     candidate_promote,
@@ -20,11 +23,11 @@ from quotas.services.policies import (
     limit_set,
     policy_create,
     policy_delete,
-    policy_update,
 )
-from quotas.services.tenants import tenant_move
+from quotas.services.revisions import revision_rollback
+from quotas.services.tenants import tenant_move, tier_create
 from tenants.models import Tenant
-from tests.services.world import FORCED, GET, bucket, limit_of, newest, rates
+from tests.services.world import DOCUMENT, FORCED, GET, SAID, bucket, limit_of, newest, rates
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -95,11 +98,10 @@ class TestAMove:
         assert history("bolt") == [(101, 3_000, "keep"), (100, 2_000, "keep"), (10, 1_000, "keep")]
 
     def test_between_tiers_with_the_same_limit_nothing_needs_to_be_kept(self) -> None:
-        policy_update(name="free-all", limits=[bucket(11)], **FORCED)
-        policy_delete(name="free-all", **FORCED)
-        policy_create(name="free-all", tier="free", limits=[bucket(100)], **FORCED)
-        tenant_move(name="bolt", tier="pro", **FORCED)
-        assert Tenant.objects.get(name="bolt").handovers == []
+        tier_create(name="gold", **SAID)
+        policy_create(name="gold-all", tier="gold", limits=[bucket(100)], **FORCED)
+        tenant_move(name="acme", tier="gold", **FORCED)
+        assert Tenant.objects.get(name="acme").handovers == []
 
     def test_a_policy_of_its_own_is_not_affected(self) -> None:
         policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5)], **FORCED)
@@ -153,6 +155,56 @@ class TestAPolicyOfItsOwn:
         policy_delete(name="acme-get", **FORCED)
         assert Tenant.objects.get(name="acme").handovers == []
         assert len(history("acme")) == 1
+
+
+class TestALimitThatComesBack:
+    def test_it_goes_on_with_what_it_was(self) -> None:
+        publish(1_000)
+        policy_delete(name="free-all", **FORCED)
+        publish(2_000)
+        policy_create(name="free-again", tier="free", limits=[bucket(30)], carry="proportional", **FORCED)
+        publish(3_000)
+        assert history("bolt") == [(30, 3_000, "proportional"), (10, 1_000, "keep")]
+
+    def test_with_the_same_parameters_it_is_as_if_it_had_never_gone(self) -> None:
+        publish(1_000)
+        limit_remove(policy="pro-all", limit="burst", **FORCED)
+        limit_set(policy="pro-all", limit=bucket(100), **FORCED)
+        publish(2_000)
+        assert history("acme") == [(100, 1_000, "keep")]
+
+    def test_a_rollback_over_it_brings_its_history_back(self) -> None:
+        publish(1_000)
+        before = newest().number
+        policy_delete(name="free-all", **FORCED)
+        policy_create(name="free-other", tier="free", limits=[bucket(30)], **FORCED)
+        publish(2_000)
+        revision_rollback(number=before, **FORCED)
+        publish(3_000)
+        assert history("bolt") == [(10, 3_000, "keep"), (30, 2_000, "keep"), (10, 1_000, "keep")]
+
+    def test_the_same_from_a_document(self) -> None:
+        publish(1_000)
+        policy_delete(name="free-all", **FORCED)
+        publish(2_000)
+        document_apply(document=accepted(read_document(DOCUMENT.replace("rate: 10,", "rate: 30,"))), **FORCED)
+        publish(3_000)
+        assert history("bolt") == [(30, 3_000, "keep"), (10, 1_000, "keep")]
+
+    def test_one_of_a_tenant_s_own_that_nobody_else_supplies(self) -> None:
+        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(5, "own")], **FORCED)
+        publish(1_000)
+        policy_delete(name="bolt-all", **FORCED)
+        policy_create(name="bolt-all", tenant="bolt", limits=[bucket(6, "own")], **FORCED)
+        publish(2_000)
+        assert history("bolt", "own") == [(6, 2_000, "keep"), (5, 1_000, "keep")]
+
+    def test_one_of_another_tier_or_endpoint_is_another(self) -> None:
+        publish(1_000)
+        policy_delete(name="free-all", **FORCED)
+        policy_create(name="free-get", tier="free", endpoint=GET, limits=[bucket(30)], **FORCED)
+        publish(2_000)
+        assert limit_of("free-get").past == []
 
 
 class TestAnOverride:
