@@ -29,7 +29,7 @@ from quotas.models import Revision
 from quotas.models.policy import CARRIES
 from quotas.policy import schema
 from quotas.policy.document import MOST_BYTES, Document, read_document
-from quotas.services.documents import Plan, document_apply, document_export, document_plan
+from quotas.services.documents import Plan, document_apply, document_check, document_export, document_plan
 from quotas.services.errors import accepted
 
 YAML = "application/yaml"
@@ -111,8 +111,9 @@ class DocumentSchema(APIView):
 class DocumentValidate(APIView):
     @asks(DocumentIn, ValidOut)
     def post(self, request: Request) -> Response:
-        """Everything that is wrong with the document by itself, each with its line."""
+        """Everything that is wrong with the document, each with its line; also names that are not there."""
         document = _document(body(DocumentIn, request))
+        document_check(document)
         return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
 
 

@@ -5,8 +5,8 @@ are not text, so that `mode: off` is what it says.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import yaml
@@ -29,6 +29,11 @@ class Document:
     tiers: tuple[str, ...] = ()
     endpoints: tuple[DeclaredEndpoint, ...] = ()
     policies: tuple[Policy, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # by path
+
+    def line(self, path: str) -> int | None:
+        """Of the path, or of the nearest thing around it that was written."""
+        return _line(path, self.lines)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -55,7 +60,7 @@ def read_document(text: str) -> Document | list[Problem]:
         return found or [Problem("", "empty", "the document is empty; give tiers, endpoints or policies")]
     parsed = _parse(_Loader("").construct_document(node))
     if isinstance(parsed, Document):
-        return parsed
+        return replace(parsed, lines=lines)
     return [replace(problem, line=_line(problem.path, lines)) for problem in parsed]
 
 
@@ -121,8 +126,7 @@ def _walk(node: yaml.Node | None, path: str, lines: dict[str, int]) -> list[Prob
     return found
 
 
-def _line(path: str, lines: dict[str, int]) -> int | None:
-    """The line of the path, or of the nearest thing around it that was written."""
+def _line(path: str, lines: Mapping[str, int]) -> int | None:
     while path and path not in lines:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return lines.get(path)
@@ -133,7 +137,7 @@ def _parse(raw: object) -> Document | list[Problem]:
     fields = problems.attempt(lambda: mapping(raw, "the document"))
     if fields is None:
         return problems.found
-    for unknown in (field for field in fields if field not in DOCUMENT_FIELDS):
+    for unknown in (name for name in fields if name not in DOCUMENT_FIELDS):
         problems.add(unknown_field(unknown, DOCUMENT_FIELDS, "the document"))
     tiers = _each(fields, "tiers", _parse_tier, problems)
     endpoints = _each(fields, "endpoints", parse_endpoint, problems)
@@ -163,7 +167,7 @@ def _parse_tier(raw: object, path: str) -> str | list[Problem]:
     problems = Problems(path)
     fields = problems.attempt(lambda: mapping(raw, "a tier")) or {}
     if not problems.found:
-        for unknown in (field for field in fields if field != "name"):
+        for unknown in (name for name in fields if name != "name"):
             problems.add(unknown_field(unknown, ("name",), "a tier"))
         problems.attempt(lambda: read_name(fields, "tier"))
     return problems.found or str(fields["name"])

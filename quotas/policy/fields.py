@@ -1,11 +1,11 @@
 """A limit as the fields of a policy document, and back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
 from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import Algorithm, ParameterError, shown
+from quotas.algorithms.base import Algorithm, ParameterError, duration, shown, whole
 from quotas.policy.spec import Limit, Mode, OnFailure, Unit
 from quotas.policy.subject import Subject
 
@@ -16,6 +16,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
 LIMIT_FIELDS = ("name", "algorithm", "subject", *CHOICES)
+READ_ALONE: dict[str, Callable[[dict[str, Any], str], int]] = {
+    **dict.fromkeys(("rate", "burst", "limit", "queue"), whole),
+    **dict.fromkeys(("per", "window", "hold", "max_wait"), duration),
+}
 
 
 def limit_fields(limit: Limit) -> dict[str, Any]:
@@ -51,12 +55,14 @@ def limit_read(name: str, fields: Mapping[str, Any]) -> Limit | list[ParameterEr
         chosen["subject"] = _subject(rest.pop("subject", "tenant"))
     except ParameterError as error:
         errors.append(error)
+    algorithm = _algorithm(rest)
+    if isinstance(algorithm, list):
+        return errors + algorithm
     try:
-        chosen["algorithm"] = algorithm = _algorithm(rest)
         _check_unit(algorithm, chosen.get("unit"))
     except ParameterError as error:
         errors.append(error)
-    return errors or Limit(name, **chosen)
+    return errors or Limit(name, algorithm=algorithm, **chosen)
 
 
 def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterError:
@@ -86,17 +92,33 @@ def _subject(text: Any) -> Subject:
         raise ParameterError("subject", f"subject: {error}", "subject") from None
 
 
-def _algorithm(rest: dict[str, Any]) -> Algorithm:
+def _algorithm(rest: dict[str, Any]) -> Algorithm | list[ParameterError]:
     name = rest.pop("algorithm", None)
     if not isinstance(name, str) or name not in ALGORITHMS:
         given = "is missing" if name is None else f"cannot be {shown(name)}"
         message = f"algorithm {given}; use one of {', '.join(ALGORITHMS)}"
-        raise ParameterError("algorithm", message, "unknown_algorithm")
+        return [ParameterError("algorithm", message, "unknown_algorithm")]
     kind = ALGORITHMS[name]
-    for field in rest:
-        if field not in kind.fields:
-            raise unknown_field(field, (*kind.fields, *LIMIT_FIELDS), name)
-    return kind.parse(rest)
+    known = (*kind.fields, *LIMIT_FIELDS)
+    unknown = [unknown_field(field, known, name) for field in rest if field not in kind.fields]
+    sent = set(rest)
+    try:
+        algorithm = kind.parse(rest)
+    except ParameterError as error:
+        # What is missing may be what has an unknown name.
+        told = [error] if error.field in sent or not unknown else []
+        return [*unknown, *told, *_besides(error.field, rest)]
+    return unknown or algorithm
+
+
+def _besides(field: str, parameters: dict[str, Any]) -> Iterator[ParameterError]:
+    """What is wrong with the parameters that were not read any more, each by itself."""
+    for other, read in READ_ALONE.items():
+        if other in parameters and other != field:
+            try:
+                read(parameters, other)
+            except ParameterError as error:
+                yield error
 
 
 def _check_unit(algorithm: Algorithm, unit: str | None) -> None:

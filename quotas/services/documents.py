@@ -13,6 +13,7 @@ from quotas.policy.diff import ObjectDiff, differences
 from quotas.policy.document import Document
 from quotas.policy.export import document_text
 from quotas.policy.plan_text import plan_lines
+from quotas.policy.references import Names, unresolved
 from quotas.policy.spec import Carry
 from quotas.policy.states import states_of, without_candidates
 from quotas.selectors.configuration import one_moment
@@ -20,13 +21,14 @@ from quotas.selectors.drift import Drift, drift_of
 from quotas.services.drafts import draft
 from quotas.services.effects import TouchedTenants, touched_tenants
 from quotas.services.endpoints import write_endpoint
+from quotas.services.errors import Refused
 from quotas.services.guard import Impact
 from quotas.services.permits import Permits, Waiting
 from quotas.services.policy_bulk import write_policies
 from quotas.services.snapshots import ENDPOINT, POLICY, TIER, key_of, snapshots
 from quotas.services.targets import Targets
 from quotas.services.tenants import write_tier
-from tenants.models import Tier
+from tenants.models import Tenant, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,18 @@ class Plan:
             yield f"  # {cut.owner}: {cut}; applying it takes --force"
         for key in self.others:
             yield f"  # {key} is live, but not in the document; it stays as it is"
+
+
+def document_check(document: Document) -> None:
+    """Refuses names that are neither in the document nor live; what is wrong by itself was refused when it was read."""
+    tenants = {policy.tenant for policy in document.policies if policy.tenant is not None}
+    live = Names(
+        tiers=Tier.objects.values_list("name", flat=True),
+        tenants=Tenant.objects.filter(name__in=tenants).values_list("name", flat=True),
+        endpoints=Endpoint.objects.filter(retired=False).values_list("name", flat=True),
+    )
+    if problems := unresolved(document, live):
+        raise Refused(problems)
 
 
 def document_apply(

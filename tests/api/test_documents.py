@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
 from quotas.services.policies import limit_set
-from tests.services.world import DOCUMENT, SAID, bucket, limit_of, newest
+from tests.services.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 MORE = DOCUMENT.replace("rate: 10,", "rate: 12,")
@@ -53,6 +53,25 @@ def test_everything_that_is_wrong_is_told_with_its_line(client: APIClient) -> No
             ("policies[0].limits", 2),
         ]
     assert client.post("/v1/document/validate", {"document": DOCUMENT}).json()["policies"] == 2
+
+
+def test_names_that_are_not_there_are_told_with_their_line(client: APIClient) -> None:
+    limits = "limits: [{name: b, algorithm: fixed_window, limit: 9, window: 1m}]"
+    wrong = f"""tiers: [{{name: gold}}]
+policies:
+  - {{name: a, tier: golf, endpoint: "*", {limits}}}
+  - {{name: b, tier: gold, endpoint: "rides:cancel", {limits}}}
+  - {{name: c, tenant: nobody, endpoint: "{PAY}", {limits}}}
+  - {{name: d, tenant: acme, endpoint: "{PAY}", {limits}}}
+"""
+    answer = client.post("/v1/document/validate", {"document": wrong})
+    assert answer.status_code == 422
+    assert [(error["code"], error["field"], error["line"]) for error in answer.json()["errors"]] == [
+        ("unknown-tier", "policies[0].tier", 3),
+        ("unknown-endpoint", "policies[1].endpoint", 4),
+        ("unknown-tenant", "policies[2].tenant", 5),
+    ]
+    assert "did you mean gold?" in answer.json()["errors"][0]["detail"]
 
 
 def test_its_schema_is_served(client: APIClient) -> None:

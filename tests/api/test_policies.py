@@ -65,7 +65,8 @@ def test_everything_that_is_wrong_is_told_by_its_field(client: APIClient) -> Non
     wrong = [bucket(0), {"name": "w", "algorithm": "fixed_window", "limit": 5, "window": "soon"}]
     answer = client.post("/v1/policies", {"name": "x", "tier": "free", "limits": wrong, "reason": "r"})
     assert answer.status_code == 422
-    assert [error["field"] for error in answer.json()["errors"]] == ["limits[0].rate", "limits[1].window"]
+    fields = [error["field"] for error in answer.json()["errors"]]
+    assert fields == ["limits[0].rate", "limits[0].burst", "limits[1].window"]
     assert not Policy.objects.filter(name="x").exists()
 
 

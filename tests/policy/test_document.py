@@ -74,6 +74,14 @@ def test_all_problems_of_a_document_are_told_at_once() -> None:
     ]
 
 
+def test_all_problems_of_one_limit_are_told_at_once() -> None:
+    wrong = "{name: b, algorithm: token_bucket, rate: -1, per: 3x, burst: 0, mode: maybe, subject: IP, colour: red}"
+    problems = read_document(f"policies: [{{name: x, tier: free, endpoint: '*', limits: [{wrong}]}}]")
+    assert isinstance(problems, list)
+    told = [problem.path.removeprefix("policies[0].limits[0].") for problem in problems]
+    assert told == ["mode", "subject", "colour", "rate", "burst", "per"]
+
+
 def test_a_document_past_the_size_limit_is_not_even_parsed() -> None:
     problems = read_document("#" * (MOST_BYTES + 1))
     assert isinstance(problems, list)

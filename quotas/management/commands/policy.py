@@ -4,15 +4,18 @@ import getpass
 import json
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
 
 from quotas.policy import schema
 from quotas.policy.document import Document, read_document
+from quotas.policy.problems import Problem
 from quotas.services.changes import change_file
-from quotas.services.documents import document_apply, document_export, document_plan
+from quotas.services.documents import document_apply, document_check, document_export, document_plan
 from quotas.services.errors import Refused
 from quotas.services.permits import Waiting
 
@@ -53,8 +56,16 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(schema.document(), indent=2, ensure_ascii=False))
 
     def _validate(self, options: dict[str, Any]) -> None:
-        document = _document(options["file"])
-        self.stdout.write(f"{options['file']}: {len(document.policies)} policies, nothing wrong")
+        file, document = options["file"], _document(options["file"])
+        try:
+            document_check(document)
+        except Refused as refused:
+            raise CommandError(_each(file, refused.problems), returncode=2) from None
+        except OperationalError:
+            self.stderr.write(
+                f"{file}: the database cannot be reached, so only what the document itself says is checked"
+            )
+        self.stdout.write(f"{file}: {len(document.policies)} policies, nothing wrong")
 
     def _plan(self, options: dict[str, Any]) -> None:
         plan = document_plan(document=_document(options["file"]), author=options["author"])
@@ -77,4 +88,8 @@ def _document(path: Path) -> Document:
     document = read_document(text)
     if isinstance(document, Document):
         return document
-    raise CommandError("\n".join(f"{path}: {problem}" for problem in document), returncode=2)
+    raise CommandError(_each(path, document), returncode=2)
+
+
+def _each(path: Path, problems: Iterable[Problem]) -> str:
+    return "\n".join(f"{path}: {problem}" for problem in problems)
