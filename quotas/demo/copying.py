@@ -1,122 +1,94 @@
-"""Series of seconds into the rollups, by COPY in Postgres' binary form: millions of rows in seconds."""
+"""Series of seconds into the rollups, straight by COPY: nothing is there yet that they would be added to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 from psycopg.sql import SQL, Identifier
 
-from quotas.algorithms.units import SECOND_US
 from quotas.demo.history import Series
-from quotas.models.usage import ROLLUPS, Rollup, UsageStep
+from quotas.models.usage import BEGINNING, ROLLUPS, Rollup
+from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
-from quotas.usage.partitions import Slice, ensure, slice_of
+from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, timestamps
+from quotas.usage.partitions import ensure, slice_of
+from quotas.usage.rollups import SECOND
 
-# Postgres counts from here.
-EPOCH_S: Final = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
-HEADER: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-TRAILER: Final = b"\xff\xff"
-ROWS_AT_ONCE: Final = 50_000
-FIELDS: Final = (
-    ("start", ">i8"),
-    ("tenant_number", ">i4"),
-    ("endpoint_number", ">i4"),
-    ("outcome", "S1"),
-    ("limit_number", ">i4"),
-    ("count", ">i8"),
-    ("cost", ">i8"),
-)
-# A row: how many fields, then each field's length and value.
-ROW: Final = np.dtype(
-    [("fields", ">i2"), *(part for name, kind in FIELDS for part in ((f"{name}_bytes", ">i4"), (name, kind)))]
-)
-Rows = NDArray[np.void]
+ROWS_AT_ONCE: Final = 100_000
+COLUMNS: Final = ("start", "tenant_number", "endpoint_number", "outcome", "limit_number", "count", "cost")
 Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Gathers the rows of every rollup; the finest only for as long as it is kept."""
+    """Gathers the rows of every rollup, from its own first second on."""
 
-    first_s: int
-    oldest_s: dict[type[Rollup], int]  # a rollup has nothing before
-    _rows: dict[type[Rollup], list[Rows]] = field(default_factory=dict)
+    oldest_s: Mapping[type[Rollup], int]
+    _cells: dict[type[Rollup], list[Cells]] = field(default_factory=lambda: {model: [] for model in ROLLUPS})
 
-    def add(self, series: Series) -> None:
+    def add(self, series: Series, first_s: int) -> None:
+        cells = of_seconds(series, first_s)
         for model in ROLLUPS:
-            rows = self._rows_of(model, series)
-            if len(rows):
-                self._rows.setdefault(model, []).append(rows)
+            step_s = model.step // SECOND
+            cells = coarser(cells, step_s)
+            self._cells[model].append(cells.where(cells.start > self.oldest_s[model] - step_s))
 
-    def _rows_of(self, model: type[Rollup], series: Series) -> Rows:
-        step_s = int(model.step.total_seconds())
-        begin_s = max(self.first_s, self.oldest_s[model])
-        begin_s -= begin_s % step_s
-        starts, counts = stepped(series.counts, self.first_s, begin_s, step_s)
-        rows = np.zeros(len(starts), ROW)
-        rows["fields"] = len(FIELDS)
-        for name, kind in FIELDS:
-            rows[f"{name}_bytes"] = np.dtype(kind).itemsize
-        rows["start"] = (starts - EPOCH_S) * SECOND_US
-        rows["tenant_number"], rows["endpoint_number"] = series.tenant, series.endpoint
-        rows["outcome"], rows["limit_number"] = series.outcome.encode(), series.limit
-        rows["count"], rows["cost"] = counts, counts * series.cost
-        return rows
-
-    def write(self, progress: Progress) -> int:
-        tables = {model: _sorted(parts) for model, parts in self._rows.items()}
-        total, done = sum(len(rows) for rows in tables.values()), 0
-        for model, rows in tables.items():
-            ensure(_slices(model, rows))
-            for size in _copy(model, rows):
+    def write(self, progress: Progress) -> None:
+        tables = {model: _in_order(Cells.joined(parts)) for model, parts in self._cells.items()}
+        total, done = sum(len(cells) for cells in tables.values()), 0
+        for model, cells in tables.items():
+            ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
+            for size in _copy(model, cells):
                 done += size
                 progress(done, total)
-        return total
 
 
-def stepped(counts: Ints, first_s: int, begin_s: int, step_s: int) -> tuple[Ints, Ints]:
-    """Starts and sums of the steps from `begin_s` on in which anything was counted."""
-    seconds = first_s + np.flatnonzero(counts)
-    seconds = seconds[seconds >= begin_s]
-    steps = seconds // step_s
-    amounts = counts[seconds - first_s]
-    firsts = np.flatnonzero(np.diff(steps, prepend=-1))
-    sums: Ints = np.add.reduceat(amounts, firsts) if len(firsts) else amounts
-    return steps[firsts] * step_s, sums
+def of_seconds(series: Series, first_s: int) -> Cells:
+    places = np.flatnonzero(series.counts)
+    count = series.counts[places]
+
+    def same(number: int) -> Ints:
+        return np.full(len(places), number)
+
+    return Cells(
+        start=first_s + places,
+        length=same(1),
+        tenant=same(series.tenant),
+        endpoint=same(series.endpoint),
+        outcome=same(ord(series.outcome)),
+        limit=same(series.limit),
+        count=count,
+        cost=count * series.cost,
+    )
 
 
-def _sorted(parts: Iterable[Rows]) -> Rows:
+def coarser(cells: Cells, step_s: int) -> Cells:
+    """Of one series, in order of time."""
+    start = cells.start - cells.start % step_s
+    first = np.flatnonzero(np.diff(start, prepend=-1))
+    kept = cells.where(first)
+    if not len(first):
+        return kept
+    count, cost = (np.add.reduceat(column, first) for column in (cells.count, cells.cost))
+    return replace(kept, start=start[first], length=np.full(len(first), step_s), count=count, cost=cost)
+
+
+def _in_order(cells: Cells) -> Cells:
     """By time, so that rows of a page and of a slice are written together."""
-    rows = np.concatenate(list(parts), dtype=ROW)  # else it would take the order of bytes of this machine
-    ordered: Rows = rows[np.argsort(rows["start"], kind="stable")]
-    return ordered
+    return cells.where(np.argsort(cells.start, kind="stable"))
 
 
-def _slices(model: type[Rollup], rows: Rows) -> set[Slice]:
-    days = np.unique(rows["start"] // (3_600 * SECOND_US)) * 3_600 + EPOCH_S
-    return {slice_of(model, datetime.fromtimestamp(int(second), UTC)) for second in days}
-
-
-def _copy(model: type[Rollup], rows: Rows) -> Iterator[int]:
-    names = SQL(", ").join(Identifier(name) for name, _ in FIELDS)
-    statement = SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(Identifier(model._meta.db_table), names)
-    with connection.cursor() as cursor:
-        raw: Any = cursor
-        with raw.copy(statement) as copy:
-            copy.write(HEADER)
-            for begin in range(0, len(rows), ROWS_AT_ONCE):
-                part = rows[begin : begin + ROWS_AT_ONCE]
-                copy.write(part.tobytes())
-                yield len(part)
-            copy.write(TRAILER)
-
-
-def kept_from(now_s: int, first_s: int, finest_s: int) -> dict[type[Rollup], int]:
-    """The finest rollup only for the last `finest_s` seconds."""
-    return {model: now_s - finest_s if model is UsageStep else first_s for model in ROLLUPS}
+def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
+    names = SQL(", ").join(map(Identifier, COLUMNS))
+    statement = SQL("COPY {} ({}) FROM STDIN BINARY").format(Identifier(model._meta.db_table), names)
+    kinds = (BIGINT, INTEGER, INTEGER, LETTER, INTEGER, BIGINT, BIGINT)
+    for begin in range(0, len(cells), ROWS_AT_ONCE):
+        part = cells.where(np.arange(begin, min(len(cells), begin + ROWS_AT_ONCE)))
+        values = (timestamps(part.start), *part.columns[2:])
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write(binary(list(zip(kinds, values, strict=True))))
+        yield len(part)

@@ -80,15 +80,20 @@ def _may_exceed(counts: Ints, span: Span) -> bool:
 
 
 def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int) -> None:
+    """From one second with requests to the next; what was refused comes again in the second between."""
     again = retries / (retries + 1)
-    level, comes_back = 0.0, 0
-    asked = offered[seconds.start : seconds.stop].tolist()
-    for second, count in zip(seconds, asked, strict=True):
-        if not count and not comes_back:
-            level = max(0.0, level - span.rate)
-            continue
+    level, last, comes_back = 0.0, seconds.start - 1, 0
+    places = np.flatnonzero(offered[seconds.start : seconds.stop]) + seconds.start
+    waiting = [(seconds.stop, 0), *zip(places[::-1].tolist(), offered[places[::-1]].tolist(), strict=True)]
+    while True:
+        if comes_back and last + 1 < waiting[-1][0]:
+            here, count = last + 1, 0
+        else:
+            here, count = waiting.pop()
+        if here == seconds.stop:
+            return
+        level = max(0.0, level - span.rate * (here - last - 1))
         wanted = count + comes_back
         let = min(wanted, int(span.burst + span.rate - level))
-        offered[second], refused[second] = wanted, wanted - let
-        level = max(0.0, level + let - span.rate)
-        comes_back = round((wanted - let) * again)
+        offered[here], refused[here] = wanted, wanted - let
+        level, last, comes_back = max(0.0, level + let - span.rate), here, round((wanted - let) * again)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Final
 
 import numpy as np
 from django.db.models import Max
 
-from quotas.demo.copying import Recorder, kept_from
+from quotas.demo.copying import Recorder, of_seconds
 from quotas.demo.flows import flows
 from quotas.demo.history import Numbers, Series, recorded
 from quotas.demo.past import as_of_then, moment
+from quotas.demo.rates import write_rates
 from quotas.demo.story import SPAN, story
+from quotas.demo.tenants import TENANTS
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.health import Heartbeat
-from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord, UsageStep
+from quotas.models.usage import BEGINNING, ROLLUPS, DrainBatch, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
 from quotas.services.drafts import take_turn
 from quotas.usage.drain import connect
@@ -48,15 +51,15 @@ def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = SPAN) -
 def fill(began: datetime, first: datetime, now: datetime, progress: Progress) -> None:
     """Usage from `first` on; `began` is when the story began."""
     end = now - (now - BEGINNING) % UsageStep.step
-    span, numbers = range(int(first.timestamp()), int(end.timestamp())), numbers_now()
-    recorder = Recorder(span.start, kept_from(span.stop, span.start, FINEST_S))
-    began_s = int(began.timestamp())
-    every = flows(began_s)
-    for done, flow in enumerate(every, 1):
-        draw = np.random.default_rng([SEED, done])
-        for series in recorded(flow, numbers, began_s, span, draw):
-            recorder.add(series)
-        progress("traffic", done, len(every))
+    span = range(int(first.timestamp()), int(end.timestamp()))
+    recorder = Recorder({model: span.stop - FINEST_S if model is UsageStep else span.start for model in ROLLUPS})
+    every = groupby(_recorded(began, span, np.random.default_rng(SEED)), key=lambda series: series.tenant)
+    for done, (_, found) in enumerate(every, 1):
+        of_tenant = list(found)
+        for series in of_tenant:
+            recorder.add(series, span.start)
+        write_rates(of_tenant, span.start)
+        progress("traffic", done, len(TENANTS) + 1)
     recorder.write(lambda done, total: progress("history", done, total))
     GapRecord.objects.create(start=BEGINNING, end=first, reason="Nothing was measured before.")
     with connect() as server:
@@ -69,22 +72,15 @@ def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
     newest = UsageStep.objects.aggregate(newest=Max("start"))["newest"]
     if DrainBatch.objects.exists() or newest is None or now - newest > LONGEST_CATCH_UP:
         return
-    span, numbers = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp())), numbers_now()
-    every = [
-        cells(series, span.start)
-        for flow in flows(int(began.timestamp()))
-        for series in recorded(flow, numbers, int(began.timestamp()), span, draw)
-    ]
-    add_history(Cells.joined(every), now)
+    span = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp()))
+    add_history(Cells.joined([of_seconds(series, span.start) for series in _recorded(began, span, draw)]), now)
 
 
-def cells(series: Series, first_s: int) -> Cells:
-    seconds = np.flatnonzero(series.counts)
-    counts = series.counts[seconds]
-    whose = (series.tenant, series.endpoint, ord(series.outcome), series.limit)
-    tenant, endpoint, outcome, limit = (np.full(len(seconds), number) for number in whose)
-    once = np.ones(len(seconds), np.int64)
-    return Cells(first_s + seconds, once, tenant, endpoint, outcome, limit, counts, counts * series.cost)
+def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterator[Series]:
+    """The series of one tenant follow one another."""
+    began_s, numbers = int(began.timestamp()), numbers_now()
+    for flow in flows(began_s):
+        yield from recorded(flow, numbers, began_s, span, draw)
 
 
 def is_published() -> bool:
