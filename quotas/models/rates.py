@@ -27,6 +27,13 @@ class UsageLog(models.Model):
         return f"log {self.id} of {self.at:%Y-%m-%d %H:%M:%S}"
 
 
+class FoldName(models.TextChoices):
+    MINUTES = "minutes", "UsageMinute"
+    HOURS = "hours", "UsageHour and UsageDay"
+    RATES = "rates", "PackedSeconds and RatesHour"
+    DAYS = "days", "RatesDay, of days that are over"
+
+
 class FoldState(models.Model):
     """How far one fold has read the log."""
 

@@ -19,7 +19,6 @@ from quotas.models.usage import (
     BEGINNING,
     LET_THROUGH,
     REFUSED,
-    DrainState,
     GapRecord,
     Rollup,
     UsageDay,
@@ -27,6 +26,7 @@ from quotas.models.usage import (
     UsageMinute,
     UsageStep,
 )
+from quotas.selectors.measured import Measured, drained_at, measured_read, rollup_until
 from tenants.models import Tenant
 
 UNKNOWN_TENANT = 0
@@ -113,9 +113,8 @@ def usage_read(span: Span, now: datetime, *, most_tenants: int = 50) -> Usage:
     end = now - (now - BEGINNING) % step + step
     starts = [end - i * step for i in range(span.steps, 0, -1)]
     rows = span.rollup._default_manager.filter(start__gte=starts[0], start__lt=end)
-    state = DrainState.objects.first()
-    drained_at = state.drained_at if state else None
-    gaps = list(GapRecord.objects.filter(end__gt=starts[0], start__lt=end).order_by("start"))
+    drained = drained_at()
+    measured = measured_read(starts[0], end, rollup_until(span.rollup, drained))
     by_tenant = {number: counts for (number,), counts in _sums(rows, "tenant_number")}
     order = sorted(by_tenant, key=lambda number: (-by_tenant[number].denied, -by_tenant[number].asked, number))
     return Usage(
@@ -123,15 +122,15 @@ def usage_read(span: Span, now: datetime, *, most_tenants: int = 50) -> Usage:
         begin=starts[0],
         end=end,
         total=_total(by_tenant.values()),
-        points=_points(starts, step, {start: counts for (start,), counts in _sums(rows, "start")}, gaps, drained_at),
+        points=_points(starts, step, {start: counts for (start,), counts in _sums(rows, "start")}, measured),
         tenants=_tenants(order[:most_tenants], by_tenant, rows, starts),
         others=_total(by_tenant[number] for number in order[most_tenants:]),
         other_tenants=len(order[most_tenants:]),
         active_tenants=len(by_tenant.keys() - {UNKNOWN_TENANT}),
         denied_tenants=sum(by_tenant[number].denied > 0 for number in by_tenant.keys() - {UNKNOWN_TENANT}),
         all_tenants=Tenant.objects.count(),
-        gaps=gaps,
-        drained_at=drained_at,
+        gaps=measured.all_gaps,
+        drained_at=drained,
     )
 
 
@@ -151,21 +150,12 @@ def _total(counts: Iterable[Counts]) -> Counts:
 
 
 def _points(
-    starts: Sequence[datetime],
-    step: timedelta,
-    counts: Mapping[datetime, Counts],
-    gaps: Sequence[GapRecord],
-    drained_at: datetime | None,
+    starts: Sequence[datetime], step: timedelta, counts: Mapping[datetime, Counts], measured: Measured
 ) -> list[Point]:
-    since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
-    until = drained_at or BEGINNING
     points = []
     for start in starts:
-        begin, end = max(start, since), min(start + step, until)
         found = counts.get(start, Counts())
-        # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
-        lost = not found.asked and any(gap.start <= begin and end <= gap.end for gap in gaps)
-        points.append(Point(start, found, 0.0 if lost else max((end - begin).total_seconds(), 0.0)))
+        points.append(Point(start, found, measured.seconds(start, step, is_empty=not found.asked)))
     return points
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from quotas.models.rates import FoldState, UsageLog
+from quotas.models.rates import FoldName, FoldState, UsageLog
 from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute
 from quotas.observations.cells import Cells
 from quotas.usage.rates import add_rates
@@ -29,16 +29,12 @@ class Fold:
     add: Callable[[Cells, datetime], None]
 
 
-MINUTES: Final = "minutes"
-HOURS: Final = "hours"
-RATES: Final = "rates"
-
 FOLDS: Final[Mapping[str, Fold]] = {
     fold.name: fold
     for fold in (
-        Fold(MINUTES, timedelta(seconds=10), lambda cells, now: add_cells(cells, now, (UsageMinute,))),
-        Fold(HOURS, timedelta(seconds=60), lambda cells, now: add_cells(cells, now, (UsageHour, UsageDay))),
-        Fold(RATES, timedelta(seconds=60), add_rates),
+        Fold(FoldName.MINUTES, timedelta(seconds=10), lambda cells, now: add_cells(cells, now, (UsageMinute,))),
+        Fold(FoldName.HOURS, timedelta(seconds=60), lambda cells, now: add_cells(cells, now, (UsageHour, UsageDay))),
+        Fold(FoldName.RATES, timedelta(seconds=60), add_rates),
     )
 }
 Observer = Callable[[str], None]

@@ -6,7 +6,7 @@ as if it had come in time. Everything here runs within the caller's transaction;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier
 from quotas.models.rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.models.usage import BEGINNING, Partitioned
 from quotas.observations.cells import Cells
+from quotas.observations.seconds import Seconds
 from quotas.usage.copying import like, staged
 from quotas.usage.load import Load
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
@@ -37,11 +38,15 @@ _KEY = ("tenant_number", "endpoint_number", "start")
 def add_rates(cells: Cells, now: datetime) -> None:
     oldest = int((oldest_kept(PackedSeconds, now) - BEGINNING) // SECOND)
     load = Load.of_cells(cells.where(cells.start >= oldest)).summed()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.rates'))")
+    lock()
     today_s = int((now - BEGINNING) // SECOND) // DAY_S * DAY_S
     for part in _pieces(load):
         _add(part, today_s)
+
+
+def lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.rates'))")
 
 
 def _pieces(load: Load) -> Iterator[Load]:
@@ -67,12 +72,16 @@ def _add(new: Load, today_s: int) -> None:
     known = Load.of_rows(_stored(new, today_s))
     both = Load.joined([known, new]).summed()
     touched = _rows_of(new)
-    rows = [row for row in both.by_row() if row[:3] in touched]
-    _store(PackedSeconds, ("packed",), ((*row[:3], (row[3].pack(),)) for row in rows))
+    store_seconds(row for row in both.by_row() if row[:3] in touched)
     _store_rates(RatesHour, hour_rows(both, {(tenant, start) for tenant, _, start in touched}))
     days = {(tenant, start // DAY_S * DAY_S) for tenant, _, start in touched if start < today_s}
     if days:
         recompute_days(days)
+
+
+def store_seconds(rows: Iterable[tuple[int, int, int, Seconds]]) -> None:
+    """Each of a tenant, an endpoint and a start."""
+    _store(PackedSeconds, ("packed",), ((tenant, endpoint, start, (s.pack(),)) for tenant, endpoint, start, s in rows))
 
 
 def _rows_of(load: Load) -> set[tuple[int, int, int]]:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from quotas.models.usage import GapRecord, UsageDay
 from quotas.usage import partitions
 from quotas.usage.calendars import forget_expired
+from quotas.usage.closing import close_days
 
 # A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
 REMEMBERED = timedelta(hours=2)
@@ -19,8 +20,9 @@ def keep_up(now: datetime | None = None) -> str:
     now = now or timezone.now()
     made, dropped = partitions.make_ahead(now), partitions.drop_old(now)
     forget_expired(now)
+    closed = close_days(now)
     GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
-    return f"{made} slices made, {dropped} dropped, {forget_batches()} batch ids forgotten"
+    return f"{made} slices made, {dropped} dropped, {closed} days closed, {forget_batches()} batch ids forgotten"
 
 
 def forget_batches() -> int:
