@@ -1,6 +1,6 @@
 """Who calls what, and how: the synthetic kinds, mixed as a platform of this size would see them.
 
-Rates are requests a second; together they stay near thirty, so that the demo costs a small part of one core.
+Rates are requests a second; together they stay near ten, so that the demo costs a small part of one core.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _free(began_s: int) -> list[Flow]:
         Flow("lantern-cabs", "rider:request", by_day("lantern-cabs", 0.01, 0.1, weekend=1.0)),
         Flow("maple-rides", "rider:track", growth("maple-rides", 0.03, 1.08, began_s)),
         Flow("metro-hop", "rider:track", growth("metro-hop", 0.1, 1.06, began_s)),
-        Flow("night-owl-cars", "driver:nearby", abuser("night-owl-cars", 0.02, 25, two_days_ago)),
+        Flow("night-owl-cars", "driver:nearby", abuser("night-owl-cars", 0.02, 18, two_days_ago)),
         Flow("old-town-taxi", "rider:quote", steady("old-town-taxi", 0.015)),
         Flow("pebble-shuttle", "partner:bookings", cron_burst("pebble-shuttle", 0.003, 14)),
         Flow("quay-cabs", "rider:quote", cron_burst("quay-cabs", 0.005, 22, 1_800), retries=2),
@@ -76,48 +76,48 @@ def _free(began_s: int) -> list[Flow]:
 
 def _pro(began_s: int) -> list[Flow]:
     return [
-        Flow("delta-shuttle", "rider:quote", by_day("delta-shuttle", 2.2, 2.9, weekend=1.0), retries=1),
-        Flow("delta-shuttle", "rider:track", by_day("delta-shuttle", 0.2, 0.8)),
-        Flow("fleetly", "rider:track", by_day("fleetly", 0.2, 1.6, hours=1)),
-        Flow("fleetly", "rider:request", by_day("fleetly", 0.02, 0.2, hours=1)),
-        Flow("fleetly", "rider:quote", by_day("fleetly", 0.1, 0.7, hours=1)),
-        Flow("green-go", "driver:location", cron_burst("green-go", 0.1, 30, 60)),
-        Flow("green-go", "rider:track", by_day("green-go", 0.1, 0.5, hours=-3)),
-        Flow("harbor-taxi", "rider:track", by_day("harbor-taxi", 0.2, 0.9)),
-        Flow("harbor-taxi", "rider:quote", by_day("harbor-taxi", 0.05, 0.5)),
-        Flow("inner-ring", "driver:location", cron_burst("inner-ring", 0.2, 46, 300)),
-        Flow("inner-ring", "driver:nearby", by_day("inner-ring", 0.1, 0.5, hours=9)),
-        Flow("jet-transfer", "partner:bookings", by_day("jet-transfer", 0.05, 0.4, hours=10)),
-        Flow("jet-transfer", "admin:reports", cron_burst("jet-transfer", 0.0005, 6)),
-        Flow("north-star-cars", "rider:track", by_day("north-star-cars", 0.1, 0.7, hours=1)),
-        Flow("north-star-cars", "rider:quote", by_day("north-star-cars", 0.05, 0.6, hours=1)),
-        Flow("orbit-rides", "rider:quote", by_day("orbit-rides", 0.1, 0.8, hours=1)),
-        Flow("orbit-rides", "driver:earnings", steady("orbit-rides", 0.05)),
-        Flow("polar-cabs", "rider:track", steady("polar-cabs", 0.25)),
-        Flow("ridge-runner", "driver:location", by_day("ridge-runner", 0.2, 0.9, hours=-7)),
-        Flow("swift-shift", "rider:quote", growth("swift-shift", 0.25, 1.05, began_s)),
-        Flow("terminal-two", "partner:bookings", by_day("terminal-two", 0.1, 0.4, hours=1)),
-        Flow("terminal-two", "rider:cancel", steady("terminal-two", 0.02)),
-        Flow("village-wheels", "rider:track", new("village-wheels", 0.2, began_s + 9 * DAY_S)),
+        Flow("delta-shuttle", "rider:quote", by_day("delta-shuttle", 0.7, 0.9, weekend=1.0), retries=1),
+        Flow("delta-shuttle", "rider:track", by_day("delta-shuttle", 0.06, 0.24)),
+        Flow("fleetly", "rider:track", by_day("fleetly", 0.06, 0.48, hours=1)),
+        Flow("fleetly", "rider:request", by_day("fleetly", 0.006, 0.06, hours=1)),
+        Flow("fleetly", "rider:quote", by_day("fleetly", 0.03, 0.21, hours=1)),
+        Flow("green-go", "driver:location", cron_burst("green-go", 0.03, 30, 60)),
+        Flow("green-go", "rider:track", by_day("green-go", 0.03, 0.15, hours=-3)),
+        Flow("harbor-taxi", "rider:track", by_day("harbor-taxi", 0.06, 0.27)),
+        Flow("harbor-taxi", "rider:quote", by_day("harbor-taxi", 0.015, 0.15)),
+        Flow("inner-ring", "driver:location", cron_burst("inner-ring", 0.06, 46, 300)),
+        Flow("inner-ring", "driver:nearby", by_day("inner-ring", 0.03, 0.15, hours=9)),
+        Flow("jet-transfer", "partner:bookings", by_day("jet-transfer", 0.015, 0.12, hours=10)),
+        Flow("jet-transfer", "admin:reports", cron_burst("jet-transfer", 0.0001, 6)),
+        Flow("north-star-cars", "rider:track", by_day("north-star-cars", 0.03, 0.21, hours=1)),
+        Flow("north-star-cars", "rider:quote", by_day("north-star-cars", 0.015, 0.18, hours=1)),
+        Flow("orbit-rides", "rider:quote", by_day("orbit-rides", 0.03, 0.24, hours=1)),
+        Flow("orbit-rides", "driver:earnings", steady("orbit-rides", 0.015)),
+        Flow("polar-cabs", "rider:track", steady("polar-cabs", 0.075)),
+        Flow("ridge-runner", "driver:location", by_day("ridge-runner", 0.06, 0.27, hours=-7)),
+        Flow("swift-shift", "rider:quote", growth("swift-shift", 0.075, 1.05, began_s)),
+        Flow("terminal-two", "partner:bookings", by_day("terminal-two", 0.03, 0.12, hours=1)),
+        Flow("terminal-two", "rider:cancel", steady("terminal-two", 0.006)),
+        Flow("village-wheels", "rider:track", new("village-wheels", 0.06, began_s + 9 * DAY_S)),
     ]
 
 
 def _enterprise() -> list[Flow]:
     return [
-        Flow("kite-mobility", "rider:track", by_day("kite-mobility", 0.8, 3.5, hours=8)),
-        Flow("kite-mobility", "payments:charge", by_day("kite-mobility", 0.05, 0.4, hours=8)),
-        Flow("lagoon-ferry", "driver:nearby", by_day("lagoon-ferry", 0.3, 1.6, hours=1)),
-        Flow("lagoon-ferry", "payments:charge", cron_burst("lagoon-ferry", 0.02, 18, 600)),
-        Flow("summit-fleet", "driver:location", by_day("summit-fleet", 0.8, 2.2, hours=1)),
-        Flow("summit-fleet", "partner:exports", cron_burst("summit-fleet", 0.0005, 5)),
-        Flow("transit-union", "rider:track", by_day("transit-union", 0.5, 2.4, hours=-6)),
-        Flow("transit-union", "rider:request", by_day("transit-union", 0.05, 0.5, hours=-6)),
-        Flow("transit-union", "admin:users", steady("transit-union", 0.05)),
+        Flow("kite-mobility", "rider:track", by_day("kite-mobility", 0.24, 1.05, hours=8)),
+        Flow("kite-mobility", "payments:charge", by_day("kite-mobility", 0.015, 0.12, hours=8)),
+        Flow("lagoon-ferry", "driver:nearby", by_day("lagoon-ferry", 0.09, 0.48, hours=1)),
+        Flow("lagoon-ferry", "payments:charge", cron_burst("lagoon-ferry", 0.006, 18, 600)),
+        Flow("summit-fleet", "driver:location", by_day("summit-fleet", 0.24, 0.66, hours=1)),
+        Flow("summit-fleet", "partner:exports", cron_burst("summit-fleet", 0.0001, 5)),
+        Flow("transit-union", "rider:track", by_day("transit-union", 0.15, 0.72, hours=-6)),
+        Flow("transit-union", "rider:request", by_day("transit-union", 0.015, 0.15, hours=-6)),
+        Flow("transit-union", "admin:users", steady("transit-union", 0.015)),
         Flow("world-of-wheels", "rider:track", by_day("world-of-wheels", 2.0, 6.0, weekend=0.7)),
-        Flow("world-of-wheels", "rider:quote", by_day("world-of-wheels", 0.8, 3.0, weekend=0.7)),
-        Flow("world-of-wheels", "rider:request", by_day("world-of-wheels", 0.1, 0.6, weekend=0.7)),
-        Flow("world-of-wheels", "payments:charge", by_day("world-of-wheels", 0.05, 0.4, weekend=0.7)),
-        Flow("world-of-wheels", "driver:location", by_day("world-of-wheels", 1.0, 3.0, weekend=0.8)),
+        Flow("world-of-wheels", "rider:quote", by_day("world-of-wheels", 0.24, 0.9, weekend=0.7)),
+        Flow("world-of-wheels", "rider:request", by_day("world-of-wheels", 0.03, 0.18, weekend=0.7)),
+        Flow("world-of-wheels", "payments:charge", by_day("world-of-wheels", 0.015, 0.12, weekend=0.7)),
+        Flow("world-of-wheels", "driver:location", by_day("world-of-wheels", 0.3, 0.9, weekend=0.8)),
     ]
 
 

@@ -100,7 +100,7 @@ def limits_before(flow: Flow, tier: str, began_s: int) -> Sequence[Held]:
     if tier == "free" and flow.endpoint == "rider:request":
         return [Held("requests-per-key", (Span(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]
     if tier == "pro" and flow.endpoint == "rider:quote":
-        return [Held("quotes", (Span(0, 1.5, 6), Span(at["QUOTES_RAISED"], 2, 10)))]
+        return [Held("quotes", (Span(0, 0.4, 6), Span(at["QUOTES_RAISED"], 0.6, 10)))]
     if tier == "pro" and flow.endpoint == "driver:location":
         tried = Span(began_s + _seconds(story.IN_SHADOW), 6, 20)
         return [Held("smooth", (Span(0, 10, 40),)), Held("smooth~candidate", (tried,), Outcome.CANDIDATE_DENIES)]

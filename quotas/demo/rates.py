@@ -133,21 +133,22 @@ def _seconds(tenant: int, endpoint: int, grid: Grid) -> Iterator[Row]:
 def _write_rates(tenant: int, endpoint: int, grid: Grid) -> None:
     """Of hours, and of the days that are over."""
     requests = Windows.of(grid.allowed + grid.denied)
-    costs = Windows.of(grid.allowed_cost + grid.denied_cost)
+    cost = grid.allowed_cost + grid.denied_cost
+    costs = requests if (cost == grid.allowed + grid.denied).all() else Windows.of(cost)
     hours, days = np.arange(len(grid.allowed)), grid.days
     _copy(RatesHour, RateRow.columns(), _rows(tenant, endpoint, grid, hours, requests, costs))
-    of_days = _rows(tenant, endpoint, grid, days, requests.together(days), costs.together(days))
+    of_day = requests.together(days)
+    of_days = _rows(tenant, endpoint, grid, days, of_day, of_day if costs is requests else costs.together(days))
     today_s = _begin_s(RatesDay, grid.first_s + int(hours[-1]) * HOUR_S)
     _copy(RatesDay, RateRow.columns(), (row for row in of_days if _begin_s(RatesDay, row.start_s) < today_s))
 
 
 def _rows(tenant: int, endpoint: int, grid: Grid, first: Ints, requests: Windows, costs: Windows) -> Iterator[Row]:
-    """`first`: the lines at which the rows begin."""
+    """`first`: the lines at which the rows begin; `costs` are `requests` where every request cost 1."""
     allowed, denied = (np.add.reduceat(each.sum(axis=1), first).tolist() for each in (grid.allowed, grid.denied))
-    is_plain = bool((requests.counts == costs.counts).all())
     for place, line in enumerate(first.tolist()):
         if allowed[place] or denied[place]:
-            measured = requests.measured(place), None if is_plain else costs.measured(place)
+            measured = requests.measured(place), None if costs is requests else costs.measured(place)
             start_s = grid.first_s + line * HOUR_S
             row = RateRow(tenant, endpoint, start_s, allowed[place], denied[place], *measured)
             yield Row(tenant, endpoint, start_s, row.values())
@@ -159,12 +160,12 @@ def _begin_s(model: type[Rates], second: int) -> int:
 
 def _copy(model: type[PackedSeconds] | type[Rates], names: tuple[str, ...], rows: Iterable[Row]) -> None:
     step_s = model.step // SECOND
-    starts = {row: BEGINNING + (row.start_s - row.start_s % step_s) * SECOND for row in rows}
-    if not starts:
+    found = [(BEGINNING + (row.start_s - row.start_s % step_s) * SECOND, row) for row in rows]
+    if not found:
         return
-    ensure(slice_of(model, start) for start in set(starts.values()))
+    ensure(slice_of(model, start) for start in {start for start, _ in found})
     columns = SQL(", ").join(map(Identifier, ("tenant_number", "endpoint_number", "start", *names)))
     statement = SQL("COPY {} ({}) FROM STDIN").format(Identifier(model._meta.db_table), columns)
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for row, start in starts.items():
+        for start, row in found:
             copy.write_row((row.tenant, row.endpoint, start, *row.values))

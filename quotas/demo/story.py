@@ -80,7 +80,7 @@ def _limits(began: datetime) -> Iterator[Step]:
     per_client = {"name": "quotes-per-client", "limit": 60, "window": "1m", "subject": "key|ip"} | fixed
     reason = "support: quotes failed on the first screen"
     yield _set(began + timedelta(days=2, hours=9, minutes=20), "operator", reason, "free-quotes", per_client)
-    quotes = {"name": "quotes", "algorithm": "token_bucket", "rate": 2, "per": "1s", "burst": 10}
+    quotes = {"name": "quotes", "algorithm": "token_bucket", "rate": 6, "per": "10s", "burst": 10}
     yield _set(began + QUOTES_RAISED, "operator", "delta-shuttle was denied half of the day", "pro-quotes", quotes)
     hourly = {"name": "hourly", "limit": 120, "window": "1h"} | fixed
     reason = "reports by region: twice as many"
