@@ -8,7 +8,9 @@ from django.test import Client
 from django.urls import include, path
 
 from config.urls import urlpatterns as real_patterns
+from dashboards.middleware import POLICY
 from tests.access.people import STAFF, machine, person, signed_in, token
+from tests.access.routes import routes
 
 pytestmark = pytest.mark.django_db
 
@@ -106,3 +108,12 @@ def test_the_admin_is_for_owners_and_has_no_login_of_its_own() -> None:
     assert Client().get("/admin/").headers["Location"] == "/login?next=/admin/"
     assert Client().post("/admin/login/", {"username": "alice", "password": "x"}).status_code == 302
     assert signed_in("alice", "owner").post("/admin/login/").status_code == 405
+
+
+def test_no_answer_lets_a_browser_run_anything_but_our_own_files() -> None:
+    clients = (signed_in("alice", "owner"), machine(token("viewer")), Client())
+    for route in routes():
+        for client in clients:
+            response = client.get(route.address())
+            assert response.headers["Content-Security-Policy"] == POLICY, route
+    assert not {"unsafe-inline", "unsafe-eval", "data:", "*"} & set(POLICY.replace("'", "").split())
