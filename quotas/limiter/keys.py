@@ -65,6 +65,10 @@ def usage_batch(shard: int) -> str:
     return f"{shard_prefix(shard)}:ub"
 
 
+def usage_ends(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ue"
+
+
 def arrivals_batch(shard: int) -> str:
     return f"{shard_prefix(shard)}:ab"
 

@@ -43,6 +43,7 @@ class Book:
     globals: Mapping[str, Policy] = field(default_factory=dict)
     subject_cap: int = 0
     sample_per_1024: int = 0
+    usage_room: int = 0
     unknown_tenant: str | None = None
     zoned_tiers: set[str] = field(default_factory=set)  # those with calendars on the tenant's own time zone
     _tier_policies: dict[str, Mapping[str, Policy]] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class Book:
         self.globals = index.globals
         self.subject_cap = parts.subject_cap
         self.sample_per_1024 = parts.sample_per_1024
+        self.usage_room = parts.usage_room
         self.unknown_tenant = parts.unknown_tenant
 
     def _absorb_tenant(self, name: str, tenant: Tenant | None, index: Index) -> None:

@@ -133,6 +133,7 @@ class Compiler:
             "tiers": {ref: piece.ref for pieces in self._tiers.values() for ref, piece in pieces.items()},
             "cap": self._book.subject_cap,
             "sample": self._book.sample_per_1024,
+            "room": self._book.usage_room,
             "shards": self._target.shards,
         }
         stand_in = self._book.unknown_tenant

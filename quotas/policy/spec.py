@@ -161,5 +161,6 @@ class Configuration:
     limit_numbers: Mapping[str, int]  # limit name → number, stable for ever
     subject_cap: int = 10_000  # new subjects per tenant and hour
     sample_per_1024: int = 16  # share of subjects whose arrivals are kept
+    usage_room: int = 20_000  # counters in one hash of a shard while nobody drains
     unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny
     canaries: tuple[Canary, ...] = ()  # at most one for each tier

@@ -23,6 +23,7 @@ from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
 from quotas.usage.calendars import drain_calendars
+from quotas.usage.dropped import note_dropped
 from quotas.usage.fields import FUTURE
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summ
         forget(server, batches)
         on_step("done")
     drain_calendars(server)
+    note_dropped(server)
     _note_drained(taken, summary.first)
     return summary
 

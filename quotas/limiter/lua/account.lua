@@ -1,5 +1,5 @@
 -- Accounting inside the check: one field per tenant × endpoint × second × outcome (docs/redis.md).
--- Count and cost travel in one number, cost × 2^24 + 1. Writes S:u, S:a and S:d:<tenant>.
+-- Count and cost travel in one number, cost × 2^24 + 1. Writes S:u, S:a and S:d:<tenant>; when nobody drains, S:uo.
 local drained = {}
 local account = { drained = drained }
 H.account = account
@@ -18,8 +18,37 @@ local DENIALS_KEPT, DENIALS_TTL = 100, 7 * 86400000
 local ARRIVALS_KEPT = 100000
 
 local second, fine, coarse = -1, nil, nil
+local looked = {} -- shard → the second in which the room was last looked at
 
--- Seconds while the drain keeps up; minutes once it is over 60 s late, so that memory stays bounded.
+-- Memory is bounded while nobody drains: a shard's counters are at most three hashes of `room` fields, the batch that
+-- waits (S:ub), the older ones (S:uo) and those of the moment (S:u). When the last is full, the oldest hash is dropped
+-- and the others move up. S:ue has the end of the time that each of them counted, and of what was dropped (`lost`).
+local function drop_batch(shard)
+  local keys = H.keys
+  local ends, batch, older = keys.usage_ends(shard), keys.usage_batch(shard), keys.usage_older(shard)
+  if call('EXISTS', batch) == 1 then
+    call('UNLINK', batch, keys.arrivals_batch(shard))
+    call('HSET', ends, 'lost', call('HGET', ends, 'batch') or call('HGET', ends, 'older'))
+  end
+  local last = call('HGET', ends, 'older')
+  call('RENAME', older, batch)
+  call('HSET', batch, 'id', sub(sha1hex(shard .. last), 1, 32))
+  call('HSET', ends, 'batch', last)
+end
+
+local function make_room(shard, now)
+  if looked[shard] == second then return end
+  looked[shard] = second
+  local header, keys = H.plans.shards[shard], H.keys
+  local usage = keys.usage(shard)
+  if not header or not header.room or call('HLEN', usage) <= header.room then return end
+  if call('EXISTS', keys.usage_older(shard)) == 1 then drop_batch(shard) end
+  call('RENAME', usage, keys.usage_older(shard))
+  call('HSET', keys.usage_ends(shard), 'older', format('%.0f', now))
+  account.open(shard)
+end
+
+-- Seconds while the drain keeps up; minutes once it is over 60 s late.
 local function stamp(shard, now)
   local this = (now - now % 1000000) / 1000000
   if this ~= second then
@@ -29,6 +58,7 @@ local function stamp(shard, now)
   if not since then
     drained[shard] = now
   elseif now - since > COARSE_AFTER then
+    make_room(shard, now)
     return coarse
   end
   return fine

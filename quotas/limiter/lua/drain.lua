@@ -3,7 +3,8 @@
 -- ARGV     TAKE id    sets the counters of the moment aside as batch `id`, unless one is still waiting
 --          DONE id    that batch is safe in Postgres: forget it
 -- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
--- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u begins anew
+-- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u begins anew.
+--          If older counters wait (S:uo: there was no room for more, account.lua), they are handed over first
 local function waiting(batch) return call('HGET', batch, 'id') or '' end
 
 H.define('drain', { 'allow-oom' }, function(keys, args, now)
@@ -21,10 +22,18 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
   if before ~= '' then return before end
   -- Not while a batch waits: a drain that cannot reach Postgres asks every few seconds, and counts must turn coarse.
   H.account.drained[shard] = now
-  if call('HLEN', usage) <= call('HEXISTS', usage, '_') then return '' end
-  call('RENAME', usage, batch)
-  H.account.open(shard)
+  local older, ends, last = H.keys.usage_older(shard), H.keys.usage_ends(shard), format('%.0f', now)
+  if call('EXISTS', older) == 1 then
+    call('RENAME', older, batch)
+    last = call('HGET', ends, 'older') or last
+  elseif call('HLEN', usage) <= call('HEXISTS', usage, '_') then
+    return ''
+  else
+    call('RENAME', usage, batch)
+    H.account.open(shard)
+  end
   call('HSET', batch, 'id', id)
+  call('HSET', ends, 'batch', last)
   if call('EXISTS', H.keys.arrivals(shard)) == 1 then
     call('RENAME', H.keys.arrivals(shard), H.keys.arrivals_batch(shard))
   end

@@ -13,6 +13,8 @@ function keys.bypass(shard) return shard .. ':b' end
 function keys.registered(shard) return shard .. ':k' end
 function keys.usage(shard) return shard .. ':u' end
 function keys.usage_batch(shard) return shard .. ':ub' end
+function keys.usage_older(shard) return shard .. ':uo' end
+function keys.usage_ends(shard) return shard .. ':ue' end
 function keys.arrivals(shard) return shard .. ':a' end
 function keys.arrivals_batch(shard) return shard .. ':ab' end
 function keys.touched(shard) return shard .. ':q' end
