@@ -59,6 +59,11 @@ app.config_from_object(
                 "schedule": timedelta(seconds=1),
                 "options": {"expires": 5},
             },
+            "measure-tiers": {
+                "task": "quotas.measure_tiers",
+                "schedule": timedelta(seconds=60),
+                "options": {"expires": 60},
+            },
             "keep-usage-up": {
                 "task": "quotas.keep_up",
                 "schedule": timedelta(hours=1),

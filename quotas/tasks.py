@@ -12,6 +12,7 @@ from quotas.services.changes import changes_apply_due
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.folding import fold_due
+from quotas.usage.tier_use import tier_use_measure
 
 log = logging.getLogger(__name__)
 
@@ -41,3 +42,8 @@ def apply_due_changes() -> None:
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
 def keep_usage_up() -> None:
     log.info("usage tables: %s", upkeep.keep_up())
+
+
+@shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
+def measure_tiers() -> None:
+    log.debug("pairs of tier and endpoint: %s", tier_use_measure(timezone.now()))

@@ -35,15 +35,21 @@ def override_words(override: Override) -> str:
 def limit_short(algorithm: Algorithm) -> Short:
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():
-            rate = f"{compact(algorithm.rate)}/{per_text(algorithm.per_us)}"
+            rate = f"{compact(algorithm.rate)}/{_per(algorithm.per_us)}"
             return Short(rate, f"{algorithm.size_field} {compact(algorithm.size)}")
         case FixedWindow() | SlidingCounter() | SlidingLog():
-            return Short(f"{compact(algorithm.limit)}/{per_text(algorithm.window_us)}")
+            return Short(f"{compact(algorithm.limit)}/{_per(algorithm.window_us)}")
         case CalendarQuota():
             return Short(f"{compact(algorithm.limit)}/{algorithm.period}")
         case Concurrency():
             return Short(f"{compact(algorithm.limit)} at once", f"hold {format_duration(algorithm.hold_us)}")
     return Short(algorithm.name)
+
+
+def _per(us: int) -> str:
+    """A minute is written out: m could be a month."""
+    text = per_text(us)
+    return f"{text}in" if text.endswith("m") else text
 
 
 def algorithm_words(name: str) -> str:

@@ -111,6 +111,10 @@ def denials_explained(rows: Sequence[Denial]) -> list[Denied]:
 
 
 def seconds(us: int) -> str:
+    """A wait as people say it: 40 ms, 1.5 s, 20 min, 14 d."""
+    for length_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if us >= 2 * length_s * SECOND_US:
+            return f"{us / SECOND_US / length_s:,.0f} {unit}"
     return f"{us / 1_000:,.0f} ms" if us < SECOND_US else f"{us / SECOND_US:,.1f} s"
 
 

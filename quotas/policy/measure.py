@@ -1,0 +1,50 @@
+"""What a limit allows, in the terms in which demand is measured."""
+
+from dataclasses import dataclass
+
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from quotas.algorithms.periods import LONGEST_DAYS
+from quotas.algorithms.sliding import SlidingCounter, SlidingLog
+from quotas.algorithms.units import DAY_US, SECOND_US, per_text
+from quotas.algorithms.windows import CalendarQuota, FixedWindow
+
+MINUTE_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """So many units in each window, in the long run; `burst` more may come at once after a quiet time."""
+
+    units: float
+    window_s: float
+    window_words: str  # s, min, 5 min
+    burst: int = 0
+
+    @property
+    def per_second(self) -> float:
+        return self.units / self.window_s
+
+    @property
+    def most_in_a_minute(self) -> float:
+        """What a minute may hold where the window is not longer; that is what peaks are compared with."""
+        return self.per_second * max(self.window_s, MINUTE_S)
+
+    def most_in(self, seconds: float) -> float:
+        """The most units that can pass in so long a time, with all of the burst."""
+        return self.per_second * seconds + self.burst
+
+
+def allowance_of(algorithm: Algorithm) -> Allowance | None:
+    """None: it limits something else than a rate."""
+    match algorithm:
+        case TokenBucket() | Gcra() | LeakyBucket():
+            return Allowance(
+                algorithm.rate, algorithm.per_us / SECOND_US, per_text(algorithm.per_us), algorithm.capacity
+            )
+        case FixedWindow() | SlidingCounter() | SlidingLog():
+            return Allowance(algorithm.limit, algorithm.window_us / SECOND_US, per_text(algorithm.window_us))
+        case CalendarQuota():
+            days = LONGEST_DAYS[algorithm.period]
+            return Allowance(algorithm.limit, days * DAY_US / SECOND_US, algorithm.period)
+    return None

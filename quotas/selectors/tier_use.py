@@ -1,0 +1,86 @@
+"""How near the tenants of each tier came to the limits of the matrix, as a job has measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from quotas.algorithms.windows import CalendarQuota
+from quotas.models import Endpoint, LimitName
+from quotas.models.rates import EVERY_ENDPOINT
+from quotas.models.tier_use import TierUse
+from quotas.policy.measure import allowance_of
+from quotas.policy.spec import EVERYWHERE, Limit
+from quotas.policy.subject import Subject
+from quotas.selectors.utilisation import Demand, rated
+from tenants.models import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """1 is the whole limit, above it more was asked for; `tenant`: whoever had the highest minute."""
+
+    share: float
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    asked: int
+    denied: int
+
+    @property
+    def share(self) -> float:
+        return self.denied / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    rows: Mapping[tuple[int, int], TierUse]  # by tier and endpoint
+    endpoints: Mapping[str, int]
+    limits: Mapping[str, int]
+    tenants: Mapping[int, str]  # the busiest ones
+
+    @property
+    def is_measured(self) -> bool:
+        return bool(self.rows)
+
+    @property
+    def at(self) -> datetime | None:
+        return max((row.measured_at for row in self.rows.values()), default=None)
+
+    def active(self, tier: int) -> int:
+        """Tenants that asked for something in the last day."""
+        row = self.rows.get((tier, EVERY_ENDPOINT))
+        return row.tenants if row else 0
+
+    def asked(self, tier: int, scope: str) -> Asked | None:
+        row = self._row(tier, scope)
+        return Asked(row.asked, row.denied) if row else None
+
+    def nearest(self, tier: int, scope: str, limit: Limit) -> Nearest | None:
+        """None: nobody asked, or what the limit counts is not measured."""
+        row = self._row(tier, scope)
+        if row is None or limit.subject != Subject() or limit.mode == "off":
+            return None
+        name = self.tenants.get(row.busiest, "")
+        if isinstance(limit.algorithm, CalendarQuota):
+            used = row.calendar.get(str(self.limits.get(limit.name)))
+            return None if used is None else Nearest(used / limit.algorithm.limit, name)
+        allowance = allowance_of(limit.algorithm)
+        share = rated(Demand(**row.peaks), allowance, limit.unit).share if allowance else None
+        return None if share is None else Nearest(share, name)
+
+    def _row(self, tier: int, scope: str) -> TierUse | None:
+        return self.rows.get((tier, EVERY_ENDPOINT if scope == EVERYWHERE else self.endpoints.get(scope, 0)))
+
+
+def measured_read() -> Measured:
+    rows = {(row.tier_number, row.endpoint_number): row for row in TierUse.objects.defer("leaders")}
+    return Measured(
+        rows,
+        dict(Endpoint.objects.filter(retired=False).values_list("name", "number")),
+        dict(LimitName.objects.values_list("name", "number")),
+        dict(Tenant.objects.filter(number__in={row.busiest for row in rows.values()}).values_list("number", "name")),
+    )

@@ -1,0 +1,145 @@
+"""How much of its limits a tenant asks for: peaks of demand against what each limit allows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import F, Max, Sum
+from django.db.models.functions import Coalesce
+
+from quotas.algorithms.units import DAY_US, SECOND_US
+from quotas.algorithms.windows import CalendarQuota
+from quotas.models.calendar import CalendarCounter
+from quotas.models.rates import EVERY_ENDPOINT, RatesHour
+from quotas.policy.measure import Allowance, allowance_of
+from quotas.policy.resolve import Effective
+from quotas.policy.spec import EVERYWHERE, Unit
+from quotas.policy.subject import Subject
+from quotas.selectors.rows import EPOCH, MICROSECOND
+
+HOUR_S: Final = 3600
+DAY_S: Final = DAY_US // SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Of one tenant on one endpoint: the most that was asked for in a window of each length, and in all."""
+
+    in_1s: int  # requests
+    in_10s: int
+    in_60s: int
+    in_hour: int
+    in_all: int
+    denied: int
+    cost_1s: int = 0
+    cost_10s: int = 0
+    cost_60s: int = 0
+
+    @property
+    def denied_share(self) -> float:
+        return self.denied / self.in_all if self.in_all else 0.0
+
+    def peak(self, window_s: float, unit: Unit = "requests") -> float:
+        """The most in a window of about that length, scaled to it."""
+        seconds = (self.in_1s, self.in_10s, self.in_60s) if unit == "requests" else self._costs
+        if window_s < 10:
+            return seconds[0] * max(window_s, 1)
+        if window_s < 60:
+            return seconds[1] * window_s / 10
+        if window_s < HOUR_S:
+            return seconds[2] * window_s / 60
+        # The cost of an hour is not kept; it is that of its requests, by the mean of the busiest minute.
+        ratio = 1.0 if unit == "requests" else self.cost_60s / max(self.in_60s, 1)
+        return ratio * (self.in_hour * window_s / HOUR_S if window_s < DAY_S else self.in_all)
+
+    @property
+    def _costs(self) -> tuple[int, int, int]:
+        return (self.cost_1s, self.cost_10s, self.cost_60s)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Demand against a limit. `share` above 1: more was asked for than the limit gives."""
+
+    share: float | None  # None: not measured
+    peak: float | None = None  # units in the limit's window
+    denied_share: float | None = None
+    why_not: str = ""  # measured
+
+
+def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, Demand]:
+    """By endpoint's number; EVERY_ENDPOINT is all of them together."""
+    rows = RatesHour.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end).order_by()
+    found = rows.values_list("endpoint_number").annotate(
+        Max("peak_1s"),
+        Max("peak_10s"),
+        Max("peak_60s"),
+        busiest_hour=Max(F("allowed") + F("denied")),
+        asked=Sum(F("allowed") + F("denied")),
+        refused=Sum("denied"),
+        **{f"most_{window}": Max(Coalesce(f"cost_{window}", f"peak_{window}")) for window in ("1s", "10s", "60s")},
+    )
+    return {number: Demand(*(int(value or 0) for value in values)) for number, *values in found}
+
+
+def use_of(
+    effective: Effective,
+    demands: Mapping[int, Demand],
+    numbers: Mapping[str, int],
+    counters: Mapping[tuple[str, str], int],
+) -> Use:
+    """`numbers`: of endpoints by name; `counters`: used of calendar quotas, by scope and limit."""
+    limit, allowance = effective.limit, allowance_of(effective.limit.algorithm)
+    if effective.is_global:
+        return Use(None, why_not="counted over all tenants")
+    demand = demands.get(EVERY_ENDPOINT if effective.scope == EVERYWHERE else numbers.get(effective.scope, 0))
+    denied = demand.denied_share if demand else None
+    if isinstance(limit.algorithm, CalendarQuota):
+        used = counters.get((effective.scope, limit.name))
+        return Use(None if used is None else used / limit.algorithm.limit, used, denied, "nothing was used yet")
+    if allowance is None:
+        return Use(None, None, denied, "how many run at once is not measured")
+    if limit.subject != Subject():
+        return Use(None, None, denied, f"counted per {limit.subject}")
+    if demand is None:
+        return Use(None, why_not="no requests in this time")
+    return rated(demand, allowance, limit.unit)
+
+
+def rated(demand: Demand, allowance: Allowance, unit: Unit) -> Use:
+    # A burst is there to be used: what counts is a minute, or the limit's window if that is longer.
+    window_s = max(allowance.window_s, 60.0) if allowance.burst else allowance.window_s
+    peak = demand.peak(window_s, unit)
+    share = peak / (allowance.per_second * window_s)
+    return Use(share, peak * allowance.window_s / window_s, demand.denied_share)
+
+
+def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[tuple[str, str], int]:
+    """Used of the tenant's calendar quotas in the periods that are running, by scope and limit."""
+    rows = CalendarCounter.objects.filter(tenant_number=tenant, subject=b"", expires_at__gt=now)
+    return {
+        (scope or EVERYWHERE, names[number]): used
+        for scope, number, used in rows.values_list("scope", "limit_number", "used")
+        if number in names
+    }
+
+
+def period_of(quota: CalendarQuota, zone: str, now: datetime) -> tuple[datetime, datetime]:
+    """The one that holds now."""
+    now_s = (now - EPOCH) // (SECOND_US * MICROSECOND)
+    start, end, *_ = quota.boundaries(zone, now_s, now_s)
+    return EPOCH + timedelta(seconds=start), EPOCH + timedelta(seconds=end)
+
+
+def hours_read(
+    tenant: int, begin: datetime, end: datetime, endpoints: Collection[int] = (EVERY_ENDPOINT,)
+) -> dict[datetime, int]:
+    """What was asked for in each hour that is known."""
+    rows = RatesHour.objects.filter(
+        tenant_number=tenant, endpoint_number__in=endpoints, start__gte=begin, start__lt=end
+    ).order_by()
+    found = rows.values_list("start").annotate(asked=Sum(F("allowed") + F("denied")))
+    return {start: int(asked) for start, asked in found}
