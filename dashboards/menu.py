@@ -27,8 +27,25 @@ class Item:
 
 
 MENU: tuple[Item, ...] = (
-    Item("Observe", "Overview", "pulse", "dashboards:overview"),
+    Item("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",)),
+    Item(
+        "Observe",
+        "Tenants",
+        "tenants",
+        "dashboards:tenants",
+        below=("dashboards:tenant",),
+        count=lambda pulse: pulse.tenants,
+        counted="tenants",
+    ),
     Item("Observe", "Decision log", "log", "dashboards:decisions"),
+    Item(
+        "Control",
+        "Changes",
+        "history",
+        "dashboards:changes",
+        count=lambda pulse: pulse.open_changes,
+        counted="changes that are not written yet",
+    ),
     Item("Control", "Request tester", "send", "dashboards:tester"),
 )
 

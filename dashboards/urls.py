@@ -2,11 +2,17 @@ from __future__ import annotations
 
 from django.urls import path
 
+from dashboards.pages import change_edits, tenant_edits
+from dashboards.pages.changes import changes
 from dashboards.pages.decisions import decisions, decisions_new
+from dashboards.pages.first_run import first_run
 from dashboards.pages.live import live
 from dashboards.pages.login import SignIn, SignOut
+from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
 from dashboards.pages.overview import overview
 from dashboards.pages.palette import palette
+from dashboards.pages.tenant import tenant
+from dashboards.pages.tenants import tenants
 from dashboards.pages.tester import tester
 
 app_name = "dashboards"
@@ -15,6 +21,25 @@ urlpatterns = [
     path("decisions", decisions, name="decisions"),
     path("decisions/new", decisions_new, name="decisions-new"),
     path("tester", tester, name="tester"),
+    path("tenants", tenants, name="tenants"),
+    path("tenants/<slug:name>", tenant, name="tenant"),
+    path("tenants/<slug:name>/override", override_new, name="override-new"),
+    path("tenants/<slug:name>/override/preview", override_preview, name="override-preview"),
+    path("tenants/<slug:name>/override/give", override_give, name="override-give"),
+    path("tenants/<slug:name>/overrides/<int:number>/end", override_end, name="override-end"),
+    path("tenants/<slug:name>/suspend", tenant_edits.suspend, name="tenant-suspend"),
+    path("tenants/<slug:name>/resume", tenant_edits.resume, name="tenant-resume"),
+    path("tenants/<slug:name>/keys", tenant_edits.key_issue, name="key-issue"),
+    path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_edits.key_revoke, name="key-revoke"),
+    path("changes", changes, name="changes"),
+    path("changes/<int:number>/undo/<slug:way>", change_edits.undo, name="undo"),
+    path("changes/open/<int:number>/approve", change_edits.approve, name="change-approve"),
+    path("changes/open/<int:number>/start", change_edits.start, name="change-start"),
+    path("changes/open/<int:number>/promote", change_edits.promote, name="change-promote"),
+    path("changes/open/<int:number>/drop", change_edits.drop, name="change-drop"),
+    path("bypass", change_edits.bypass, name="bypass"),
+    path("bypass/end", change_edits.bypass_end, name="bypass-end"),
+    path("first-run", first_run, name="first-run"),
     path("palette", palette, name="palette"),
     path("live", live, name="live"),
     path("login", SignIn.as_view(), name="login"),

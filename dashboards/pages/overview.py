@@ -1,4 +1,4 @@
-"""The first page: what was asked, what was allowed, and who was denied."""
+"""The first page: what was asked, what was allowed, who was denied, and what waits for a person."""
 
 from __future__ import annotations
 
@@ -8,103 +8,195 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import OperationalError
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.figure import Column, Figure, Panel, Row, gap
-from quotas.selectors.usage import SPANS, Point, TenantUsage, Usage, usage_read
+from dashboards.asking import PeriodError, bad_request, period_of
+from dashboards.figure import Column, Figure, Mark, Panel, Row, flag, gap
+from dashboards.pages.todo import todo_of
+from dashboards.revisions import Summary, summary_of
+from quotas.models import Revision
+from quotas.selectors.aftermath import Aftermath, aftermaths_read
+from quotas.selectors.decisions import decisions_read
+from quotas.selectors.periods import SPANS, Period
+from quotas.selectors.pulse import Pulse, pulse_read
+from quotas.selectors.throttling import (
+    causes_read,
+    denied_tenants_count,
+    published_at,
+    reigns,
+    revisions_within,
+    throttled_read,
+)
+from quotas.selectors.traffic import Moment, Traffic, traffic_read
+from quotas.services.enforcement import enforcement_read
 
 log = logging.getLogger(__name__)
 
 LATE = timedelta(seconds=30)  # a drain runs every few seconds
-SHORTEST_S = 1.0  # less of a step says nothing of its rate
-
-
-STEPS = {"15m": "10 s", "1h": "1 min", "24h": "1 h", "14d": "1 day"}
+LATEST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class TenantRow:
-    usage: TenantUsage
-    spark: Sequence[float | None]
+class Delta:
+    """Against the same time a week ago."""
 
-    @property
-    def classes(self) -> str:
-        return "spark-cell s-denied" if self.usage.counts.denied else "spark-cell s-allowed"
+    asked: float  # relative
+    share: float  # percentage points
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    revision: Revision
+    summary: Summary
+    aftermath: Aftermath | None
 
 
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    span = SPANS.get(request.GET.get("span", "15m"))
-    if span is None:
-        return HttpResponseBadRequest(f"span must be one of {', '.join(SPANS)}.", content_type="text/plain")
     now = timezone.now()
     try:
-        usage = usage_read(span, now)
+        period = period_of(request, now)
+        return _page(request, period, now)
+    except PeriodError as error:
+        return bad_request(error)
     except OperationalError as error:
         log.warning("the overview cannot be read: %s", error)
         return render(request, "dashboards/unavailable.html", status=503)
+
+
+def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
+    pulse = pulse_read()
+    if not pulse.tenants or not pulse.endpoints:
+        return redirect("dashboards:first-run")
+    traffic = traffic_read(period)
+    compares = request.GET.get("compare", "1") != "0"
+    week = traffic_read(period.a_week_earlier(now)) if compares else None
+    revisions = revisions_within(period)
+    enforcement = enforcement_read()
+    throttled = throttled_read(period)
+    decisions = decisions_read(now)
     return render(
-        request, "dashboards/overview.html", {"usage": usage, "spans": SPANS.values(), **_figures(usage, now)}
+        request,
+        "dashboards/overview.html",
+        {
+            "traffic": traffic,
+            "figure": traffic_figure(traffic, week, revisions),
+            "delta": _delta(traffic, week) if week else None,
+            "compares": compares,
+            "spans": SPANS,
+            "span": period.span,
+            "period": period,
+            "causes": causes_read(period),
+            "reigns": reigns(traffic, revisions, _held_before(revisions, pulse))[::-1],
+            "throttled": throttled,
+            "enforcement": enforcement,
+            "denied_tenants": denied_tenants_count(period),
+            "all_tenants": pulse.tenants,
+            "decisions": decisions,
+            "todo": todo_of(decisions, throttled, enforcement, now),
+            "latest": _latest(),
+            "asked_spark": [moment.rate(moment.asked) for moment in traffic.moments],
+            "denied_spark": [_share(moment) for moment in traffic.moments],
+            **_freshness(traffic, now),
+        },
     )
 
 
-def _figures(usage: Usage, now: datetime) -> dict[str, object]:
-    points = usage.points
-    age = now - usage.drained_at if usage.drained_at else None
-    return {
-        "traffic": _traffic(usage),
-        "asked_spark": [_rate(point.counts.asked, point) for point in points],
-        "denied_spark": [_rate(point.counts.denied, point) for point in points],
-        "tenants": [TenantRow(tenant, _spark(tenant, points)) for tenant in usage.tenants],
-        "mean_rate": usage.total.asked / max(usage.measured_seconds, 1),
-        "age": age,
-        "late": age is not None and age > LATE,
-    }
+def _freshness(traffic: Traffic, now: datetime) -> dict[str, object]:
+    age = now - traffic.drained_at if traffic.drained_at else None
+    return {"age": age, "late": age is not None and age > LATE}
 
 
-def _traffic(usage: Usage) -> Figure:
+def _share(moment: Moment) -> float | None:
+    return moment.denied / moment.asked if moment.asked else 0.0 if moment.is_known else None
+
+
+def _delta(traffic: Traffic, week: Traffic) -> Delta | None:
+    if not week.asked or not week.seconds or not traffic.seconds:
+        return None
+    then, now = week.asked / week.seconds, traffic.asked / traffic.seconds
+    return Delta(now / then - 1, 100 * (traffic.denied_share - week.denied_share))
+
+
+def _held_before(revisions: Sequence[Revision], pulse: Pulse) -> int:
+    return revisions[0].number - 1 if revisions else pulse.revision
+
+
+def _latest() -> list[Latest]:
+    rows = list(Revision.objects.order_by("-number")[:LATEST])
+    found = aftermaths_read(rows)
+    return [Latest(row, summary_of(row), found.get(row.number)) for row in rows]
+
+
+def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[Revision]) -> Figure:
+    earlier = _aligned(traffic, week) if week else []
+    columns = [
+        Column("Allowed", "req/s", "area", "allowed"),
+        *([Column("Last week", "req/s", "dash", "ref")] if week else []),
+        Column("Denied", "req/s", "area", "denied", panel=1),
+        Column("Shadow-denied", "req/s", "dash", "shadow", panel=1),
+    ]
     rows = [
-        Row(point.start, [_rate(point.counts.allowed, point), _rate(point.counts.denied, point)])
-        for point in reversed(usage.points)
+        Row(
+            moment.start,
+            [
+                moment.rate(moment.allowed),
+                *([earlier[i]] if week else []),
+                moment.rate(moment.denied),
+                moment.rate(moment.shadow),
+            ],
+        )
+        for i, moment in enumerate(traffic.moments)
     ]
     return Figure(
         id="traffic",
         title="Requests by outcome",
-        note=f"averages over {STEPS[usage.span.key]}",
-        columns=(
-            Column("Let through", "req/s", "area", "allowed"),
-            Column("Denied", "req/s", "area", "denied", panel=1),
-        ),
-        rows=rows,
-        panels=(Panel("req/s", 200), Panel("denied, req/s", 72)),
-        marks=[gap(each.start, each.end, each.reason) for each in usage.gaps],
-        caption=_known(usage),
-        start=usage.begin.timestamp(),
-        end=usage.end.timestamp(),
+        note=f"{traffic.period.step_words} averages",
+        columns=columns,
+        rows=rows[::-1],
+        panels=(Panel("req/s", 200), Panel("denied, req/s", 96)),
+        marks=[*_gaps(traffic), *_flags(revisions)],
+        legend=[Mark("mark", "Revision")] if revisions else (),
+        caption=known_words(traffic),
+        zooms=True,
+        start=traffic.period.begin.timestamp(),
+        end=traffic.period.end.timestamp(),
     )
 
 
-def _known(usage: Usage) -> str:
-    if not usage.gaps:
-        return f"No gap in the last {usage.span.words}: every decision of Redis is in these figures."
+def _gaps(traffic: Traffic) -> list[Mark]:
+    return [gap(each.start, each.end, each.reason) for each in traffic.gaps]
+
+
+def _flags(revisions: Sequence[Revision]) -> list[Mark]:
+    where = reverse("dashboards:changes")
+    return [flag(published_at(row), f"r{row.number}", f"{where}?revision={row.number}") for row in revisions]
+
+
+def _aligned(traffic: Traffic, week: Traffic) -> list[float | None]:
+    """Last week's rate at each point of this week's; its points may be longer."""
+    step = week.period.step
+    rates = {moment.start: moment.rate(moment.allowed) for moment in week.moments}
+    shift = traffic.period.begin - week.period.begin
+    return [
+        rates.get(week.period.begin + (moment.start - shift - week.period.begin) // step * step)
+        for moment in traffic.moments
+    ]
+
+
+def known_words(traffic: Traffic) -> str:
+    """What is missing in the figure, or that nothing is."""
+    if not traffic.gaps:
+        return "No gap: every decision of Redis in this time is in the figure."
     said = [
         f"No data before {each.end:%-d %b %H:%M:%S} UTC."
         if each.before_all
         else f"Counts may be missing from {each.start:%-d %b %H:%M:%S} to {each.end:%H:%M:%S} UTC: {each.reason}"
-        for each in usage.gaps[:3]
+        for each in traffic.gaps[:3]
     ]
-    more = len(usage.gaps) - len(said)
+    more = len(traffic.gaps) - len(said)
     return " ".join([*said, *([f"And {more} more."] if more > 0 else [])])
-
-
-def _rate(requests: int, point: Point) -> float | None:
-    return requests / point.seconds if point.seconds >= SHORTEST_S else None
-
-
-def _spark(tenant: TenantUsage, points: Sequence[Point]) -> list[float | None]:
-    """What is worth a look: the denials if there are any, otherwise what was asked."""
-    counts = [each.denied if tenant.counts.denied else each.asked for each in tenant.series]
-    return [_rate(count, point) for count, point in zip(counts, points, strict=True)]

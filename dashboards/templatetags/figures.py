@@ -43,3 +43,31 @@ def ago(age: timedelta) -> str:
 def unlocalized(value: float | None) -> str:
     """A number for a machine: no separators, no more digits than a float has."""
     return "" if value is None else f"{value:.12g}"
+
+
+@register.filter
+def share_change(value: float) -> str:
+    """A relative change, without its sign: an arrow has that."""
+    percent = abs(100 * value)
+    return f"{percent:,.0f}{NARROW_SPACE}%" if percent >= 10 else f"{percent:.1f}{NARROW_SPACE}%"
+
+
+@register.filter
+def points(value: float) -> str:
+    """A change of a share, in percentage points, without its sign."""
+    size = abs(value)
+    return f"{size:.{0 if size >= 10 else 1 if size >= 1 else 2}f} points"
+
+
+@register.filter
+def value(found: object) -> str:
+    """A value of a difference, as a policy document would have it."""
+    if isinstance(found, bool) or not isinstance(found, int):
+        return str(found)
+    return f"{found:,}"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """0.824 is 82; of the sign, the template takes care."""
+    return "" if share is None else f"{100 * share:,.0f}" if share >= 0.095 or not share else f"{100 * share:.1f}"

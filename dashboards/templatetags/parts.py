@@ -48,6 +48,11 @@ def menu(context: Context, found: Pulse) -> list[Group]:
 
 
 @register.filter
+def dialog_name(number: int, prefix: str) -> str:
+    return f"{prefix}-{number}"
+
+
+@register.filter
 def first_letters(name: str) -> str:
     return initials(name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Literal, cast
 
 import redis
@@ -21,6 +22,10 @@ class Switch:
     name: str  # empty for `all`
     until_us: int
     reason: str
+
+    @property
+    def until(self) -> datetime:
+        return datetime.fromtimestamp(self.until_us / store.SECOND_US, UTC)
 
     @property
     def about(self) -> tuple[Scope, str]:

@@ -23,14 +23,14 @@ class UnfitServerError(RuntimeError):
     """A server on which limits could not be trusted; the message says what to change."""
 
 
-def connect(url: str) -> redis.Redis:
+def connect(url: str, *, patience_seconds: float = TIMEOUT_SECONDS) -> redis.Redis:
     # Whatever bytes somebody planted in a key must come back as text that can be compared.
     return redis.Redis.from_url(
         url,
         decode_responses=True,
         encoding_errors="surrogateescape",
-        socket_timeout=TIMEOUT_SECONDS,
-        socket_connect_timeout=TIMEOUT_SECONDS,
+        socket_timeout=patience_seconds,
+        socket_connect_timeout=patience_seconds,
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.05), 2),
     )
 

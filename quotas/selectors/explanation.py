@@ -110,3 +110,10 @@ def _explained(effective: Effective, layers: Layers, endpoint: str) -> Explained
     lost = tuple(Lost(rung.policy.source, rung.limit) for rung in rungs[1:])
     overrides = tuple(o for o in layers.overrides if o.id in effective.overrides)
     return ExplainedLimit(effective, overrides, lost)
+
+
+def standing_of_tier(tier: str, at: datetime | None = None) -> tuple[Effective, ...]:
+    """What a tenant of this tier has that has nothing of its own."""
+    index = Index.of_configuration(configuration_part(tiers=[tier]))
+    resolved = resolve(index.of_tier(tier), to_us(at or timezone.now()))
+    return (*resolved.everywhere, *(effective for limits in resolved.own.values() for effective in limits))

@@ -1,4 +1,4 @@
-"""The first page says what happened, what is not known, and what to do next."""
+"""The first page says what happened, what is not known, and what waits for a person."""
 
 from __future__ import annotations
 
@@ -6,82 +6,128 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from quotas.models.usage import DrainState, GapRecord
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.selectors.usage import SPANS
-from quotas.usage.rollups import add_cells
-from tenants.models import Tenant, Tier
+from quotas.models.usage import GapRecord
+from quotas.selectors.periods import SPANS
+from quotas.services.changes import change_propose
+from quotas.services.overrides import override_create
+from quotas.services.policies import limit_set
+from tests.dashboards.world import counted, drained, make_world, page, published
+from tests.services.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def acme() -> Tenant:
-    return Tenant.objects.create(name="acme", tier=Tier.objects.create(name="pro"))
-
-
-def drained(*cells: tuple[Tenant, str, int], seconds_ago: float = 1) -> None:
-    now = timezone.now()
-    start = int(now.timestamp()) // 10 * 10
-    with transaction.atomic():
-        add_cells(Cells.of(Cell(start, Series(who.number, 1, outcome, 0), n, n) for who, outcome, n in cells), now)
-    DrainState.objects.create(drained_at=now - timedelta(seconds=seconds_ago), run_id="x")
-
-
-def page(client: Client, query: str = "") -> str:
-    response = client.get(f"/{query}")
-    assert response.status_code == 200
-    return re.sub(r"\s+", " ", response.content.decode())
+def world(valkey: object) -> None:
+    make_world()
 
 
 @pytest.mark.parametrize("span", SPANS)
-def test_it_shows_allowed_and_denied_of_each_tenant_and_of_all(client: Client, acme: Tenant, span: str) -> None:
-    drained((acme, "a", 1_234), (acme, "d", 66))
-    text = page(client, f"?span={span}")
-    assert "1 of 1 tenant had requests denied" in text
-    assert "1,234 of 1,300 requests were let through" in text
-    row = re.search(r'<th scope="row">acme</th>(.*?)</tr>', text)
-    assert row is not None
-    assert all(figure in row[1] for figure in ("pro", "1,300", "1,234", "66", "5.1"))
+def test_it_shows_what_was_asked_and_denied_over_every_span(client: Client, world: None, span: str) -> None:
+    counted("acme", "a", 1_234)
+    counted("acme", "d", 66, limit="burst")
+    drained()
+    text = page(client, f"/?span={span}")
+    assert "of 1,300 requests in the last" in text
+    assert re.search(r'href="/tenants/acme"[^>]*>acme</a>', text)
+    assert "payments:charge" in text
+    assert "5.1" in text
 
 
-def test_it_says_how_fresh_it_is(client: Client, acme: Tenant) -> None:
-    drained((acme, "a", 1), seconds_ago=3)
-    assert re.search(r"Figures<b>[34] s ago", page(client))
+def test_429s_are_told_by_reason_limit_and_revision(client: Client, world: None) -> None:
+    counted("acme", "a", 90)
+    counted("acme", "d", 6, limit="burst")
+    counted("acme", "p", 4)
+    drained()
+    published(timezone.now() - timedelta(minutes=30))
+    text = page(client, "/")
+    assert re.search(r"A limit</th><td>burst</td><td class=\"num\">6</td>", text)
+    assert re.search(r"Tenant suspended</th><td>\N{EN DASH}</td><td class=\"num\">4</td>", text)
+    assert re.search(r'revision=2">r2</a></th>.*?<td class="num">10</td>', text)
 
 
-def test_it_warns_when_nothing_is_drained(client: Client, acme: Tenant) -> None:
-    drained((acme, "a", 1), seconds_ago=300)
-    assert "Nothing was drained for 5 min." in page(client)
+def test_it_says_how_fresh_it_is(client: Client, world: None) -> None:
+    drained(seconds_ago=3)
+    assert re.search(r"Figures<b>[34] s ago", page(client, "/"))
 
 
-def test_a_gap_is_hatched_and_explained(client: Client, acme: Tenant) -> None:
-    drained((acme, "a", 1))
+def test_it_warns_when_nothing_is_drained(client: Client, world: None) -> None:
+    counted("acme", "a", 1)
+    drained(seconds_ago=300)
+    assert "Nothing was drained for 5 min." in page(client, "/")
+
+
+def test_a_gap_is_told_to_the_chart_and_explained(client: Client, world: None) -> None:
+    counted("acme", "a", 1)
+    drained()
     now = timezone.now()
     GapRecord.objects.create(start=now - timedelta(minutes=9), end=now - timedelta(minutes=5), reason="Redis was gone.")
-    text = page(client)
+    text = page(client, "/")
     assert re.search(r'<li data-kind="gap"[^>]+>Redis was gone.', text)
     assert "no data</td>" in text
     assert "UTC: Redis was gone." in text
 
 
-def test_without_tenants_it_says_how_to_get_some(client: Client) -> None:
-    assert "manage.py seed" in page(client)
-
-
-def test_without_a_drain_it_says_how_to_start_one(client: Client, acme: Tenant) -> None:
-    assert "manage.py drain" in page(client)
-
-
-def test_without_requests_it_shows_how_to_send_one(client: Client, acme: Tenant) -> None:
+def test_last_week_stands_beside_this_one_unless_it_is_not_wanted(client: Client, world: None) -> None:
+    counted("acme", "a", 600)
+    counted("acme", "a", 300, ago=timedelta(days=7))
     drained()
-    text = page(client)
-    assert "No requests in the last 15 minutes" in text
-    assert "Limiter.from_url" in text
+    assert "vs last week" in page(client, "/")
+    assert "vs last week" not in page(client, "/?compare=0")
+
+
+def test_a_revision_stands_on_the_chart_and_leads_to_itself(client: Client, world: None) -> None:
+    counted("acme", "a", 1)
+    drained()
+    published()
+    assert re.search(r'<li data-kind="mark"[^>]+data-href="/changes\?revision=2">r2</li>', page(client, "/"))
+
+
+def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:
+    counted("acme", "a", 90)
+    counted("acme", "d", 10, limit="burst")
+    drained()
+    end = timezone.now() + timedelta(hours=3)
+    override_create(tenant="bolt", limits={"burst": {"rate": 20}}, end=end, **SAID)
+    change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
+    text = page(client, "/")
+    assert 'acme is throttled on <span class="ep">payments:charge</span>' in text
+    assert "The override of bolt ends soon on" in text
+    assert re.search(r"Change \d+ waits to be approved or started", text)
+
+
+def test_a_range_that_was_dragged_is_in_the_address(client: Client, world: None) -> None:
+    counted("acme", "a", 5, ago=timedelta(minutes=20))
+    drained()
+    now = timezone.now().timestamp()
+    text = page(client, f"/?from={now - 1800}&to={now - 600}")
+    assert "of 5 requests in the chosen time" in text or "Every one of 5 requests in the chosen time" in text
+    assert "zoomed" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("span=1y", "span must be one of 15m, 1h, 6h, 24h, 7d, 14d."),
+        ("from=5", "from and to are times in seconds since 1970; give both."),
+        ("from=1700000000&to=1600000000", "to must be later than from."),
+        ("from=1&to=nan", "from and to are times in seconds since 1970; give both."),
+    ],
+)
+def test_a_time_that_cannot_be_is_refused_in_one_sentence(
+    client: Client, world: None, query: str, sentence: str
+) -> None:
+    response = client.get(f"/?{query}")
+    assert response.status_code == 400
+    assert response.content.decode() == sentence
+
+
+def test_before_anything_is_set_up_it_leads_to_the_first_steps(client: Client) -> None:
+    assert client.get("/").headers["Location"] == "/first-run"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -96,25 +142,21 @@ def test_without_postgres_it_says_so_and_what_still_works(client: Client) -> Non
     assert b"Limits are enforced all the same" in response.content
 
 
-def test_an_unknown_span_is_refused_in_one_sentence(client: Client) -> None:
-    response = client.get("/?span=1y")
-    assert response.status_code == 400
-    assert response.content == b"span must be one of 15m, 1h, 24h, 14d."
-
-
 def test_it_is_for_reading_only(client: Client) -> None:
     assert client.post("/").status_code == 405
 
 
-def test_a_name_cannot_bring_markup(client: Client, acme: Tenant) -> None:
-    drained((acme, "a", 1))
+def test_a_name_cannot_bring_markup(client: Client, world: None) -> None:
+    counted("acme", "a", 1)
+    drained()
     now = timezone.now()
     GapRecord.objects.create(start=now, end=now, reason="<script>alert(1)</script>")
-    assert "<script>alert" not in page(client)
+    assert "<script>alert" not in page(client, "/")
 
 
-def test_the_policy_allows_nothing_inline_and_the_page_needs_nothing_inline(client: Client, acme: Tenant) -> None:
-    drained((acme, "d", 5))
+def test_the_policy_allows_nothing_inline_and_the_page_needs_nothing_inline(client: Client, world: None) -> None:
+    counted("acme", "d", 5, limit="burst")
+    drained()
     response = client.get("/")
     policy = response.headers["Content-Security-Policy"]
     assert "script-src 'self'" in policy

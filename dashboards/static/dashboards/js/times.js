@@ -33,6 +33,7 @@ function localise(time) {
 
 onFresh((root) => {
   $$("time[data-as]", root).forEach(localise);
+  $$("input[data-zone-name]", root).forEach((field) => { field.value = Intl.DateTimeFormat().resolvedOptions().timeZone; });
   $$("[data-zone]", root).forEach((place) => { place.textContent = zone; });
 });
 setInterval(() => $$("time[data-as=ago]").forEach(localise), 5000);

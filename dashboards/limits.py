@@ -1,0 +1,152 @@
+"""The limits of a tenant as pages show them: in words, against what is asked for, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from quotas.policy.measure import Allowance, allowance_of
+from quotas.policy.resolve import Effective
+from quotas.policy.spec import EVERYWHERE, Limit
+from quotas.policy.words import Short, algorithm_words, limit_short
+from quotas.selectors.explanation import ExplainedLimit
+from quotas.selectors.utilisation import Use
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One limit of a tenant."""
+
+    explained: ExplainedLimit
+    use: Use
+    other: Short | None = None  # the same limit of whom it is compared with
+    other_use: Use | None = None
+
+    @property
+    def effective(self) -> Effective:
+        return self.explained.effective
+
+    @property
+    def limit(self) -> Limit:
+        return self.effective.limit
+
+    @property
+    def scope(self) -> str:
+        return self.effective.scope
+
+    @property
+    def short(self) -> Short:
+        return limit_short(self.limit.algorithm)
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_words(self.limit.algorithm.name)
+
+    @property
+    def allowance(self) -> Allowance | None:
+        return allowance_of(self.limit.algorithm)
+
+    @property
+    def key(self) -> str:
+        return f"{self.scope}|{self.limit.name}"
+
+    @property
+    def source(self) -> str:
+        return self.effective.source.removeprefix("tier ").removeprefix("tenant ")
+
+    @property
+    def is_overridden(self) -> bool:
+        return bool(self.explained.overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of “why this value”."""
+
+    kind: str  # wins, and (also counted), none, lost
+    title: str
+    note: str = ""
+    value: str = ""
+    href: str = ""
+    link: str = ""
+
+
+def sorted_lines(lines: Iterable[Line]) -> list[Line]:
+    """The tightest first; what is not measured last."""
+    return sorted(lines, key=lambda line: (line.use.share is None, -(line.use.share or 0), line.scope, line.limit.name))
+
+
+def chosen_of(lines: Sequence[Line], scope: str, name: str) -> Line | None:
+    """The limit that an address asks for, or the tightest that can be drawn."""
+    fitting = [line for line in lines if scope in ("", line.scope) and name in ("", line.limit.name)]
+    drawable = [line for line in fitting if line.allowance and not line.effective.is_global]
+    return next(iter(drawable or fitting or lines), None)
+
+
+def ladder_of(line: Line, lines: Sequence[Line]) -> list[Rung]:
+    """From most to least specific, then what is counted as well."""
+    places = _places(line)
+    held = {lost.source: limit_short(lost.limit.algorithm) for lost in line.explained.lost}
+    rungs = [_override(line)]
+    for source, title in places:
+        if source == line.effective.source:
+            changed = line.is_overridden
+            rungs.append(
+                Rung("and" if changed else "wins", title, _plain(source), "changed" if changed else str(line.short))
+            )
+        elif source in held:
+            rungs.append(Rung("lost", title, _plain(source), str(held[source])))
+        else:
+            rungs.append(Rung("none", title, "none"))
+    return [*rungs, *(_beside(other) for other in lines if _counts_too(other, line))]
+
+
+def _override(line: Line) -> Rung:
+    if not line.is_overridden:
+        return Rung("none", "Override of this tenant", "none that holds now")
+    ids = ", ".join(str(override.id) for override in line.explained.overrides)
+    return Rung("wins", "Override of this tenant", f"override {ids}", str(line.short), "#overrides", "see it")
+
+
+def _places(line: Line) -> list[tuple[str, str]]:
+    """The rungs of the ladder (quotas.policy.resolve), as policies name themselves."""
+    if line.effective.is_global:
+        return [(line.effective.source, "Global: counted over all tenants")]
+    owners = _owners(line)
+    scopes = (
+        [(line.scope, "endpoint"), (EVERYWHERE, "every endpoint")]
+        if line.scope != EVERYWHERE
+        else [(EVERYWHERE, "every endpoint")]
+    )
+    return [(f"{owner} × {scope}", f"{word} × {what}") for owner, word in owners for scope, what in scopes]
+
+
+def _owners(line: Line) -> list[tuple[str, str]]:
+    sources = [line.effective.source, *(lost.source for lost in line.explained.lost)]
+    tier = next((source.partition(" × ")[0] for source in sources if source.startswith("tier ")), "tier")
+    tenant = next((source.partition(" × ")[0] for source in sources if source.startswith("tenant ")), "tenant")
+    return [(tenant, "Tenant"), (tier, "Tier")]
+
+
+def _counts_too(other: Line, line: Line) -> bool:
+    """Whether a request that meets `line` meets the other one as well."""
+    if other is line or other.limit.mode == "off":
+        return False
+    if other.effective.is_global:
+        service = line.scope.partition(":")[0]
+        return other.scope in (line.scope, f"{service}:*", EVERYWHERE)
+    return other.scope == line.scope or (other.scope == EVERYWHERE and other.limit.name != line.limit.name)
+
+
+def _beside(other: Line) -> Rung:
+    where = "over all tenants" if other.effective.is_global else _plain(other.effective.source)
+    use = f", {100 * other.use.share:.0f} % used at its peak" if other.use.share is not None else ""
+    return Rung("and", f"{other.limit.name}, also counts", f"{where}{use}", str(other.short))
+
+
+def _plain(source: str) -> str:
+    return source.removeprefix("tier ").removeprefix("tenant ").removeprefix("global × ")
+
+
+def by_place(lines: Iterable[ExplainedLimit]) -> Mapping[tuple[str, str], Effective]:
+    return {(each.effective.scope, each.effective.limit.name): each.effective for each in lines}

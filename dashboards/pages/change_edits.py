@@ -1,0 +1,151 @@
+"""What can be done on the page of changes: go back, approve, start, promote, drop, and the bypass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboards.edits import carry_out, rehearse
+from dashboards.forms import ReasonedForm
+from dashboards.pages.change_forms import BypassForm, ForcedForm, StartForm
+from dashboards.viewer import principal_of
+from quotas.models import Change
+from quotas.services.approvals import change_approve
+from quotas.services.bypasses import bypass_clear, bypass_set
+from quotas.services.changes import change_drop, change_promote, change_start
+from quotas.services.errors import Refused
+from quotas.services.revisions import revision_revert, revision_rollback
+
+UNDOING: dict[str, Callable[..., object]] = {"rollback": revision_rollback, "revert": revision_revert}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
+    """Asked, it says what would change; told, it does it."""
+    act = UNDOING.get(way)
+    if act is None:
+        raise Http404
+    form = ForcedForm(request.POST if request.method == "POST" else None, auto_id="undo_%s")
+    again = partial(act, number=number, author=principal_of(request).actor)
+    context: dict[str, Any] = {"form": form, "number": number, "way": way}
+    try:
+        if request.method == "POST" and form.is_valid():
+            messages.success(request, carry_out(partial(again, **form.cleaned_data)).words)
+            return _to(reverse("dashboards:changes"))
+        context["found"] = rehearse(partial(again, reason="to see what it changes", force=True))
+    except Refused as refused:
+        if request.method == "POST":
+            form.refused(refused)
+        else:
+            context["problems"] = [problem.message for problem in refused.problems]
+    status = 422 if request.method == "POST" else 200
+    return render(request, "dashboards/parts/undo.html", context, status=status)
+
+
+@require_POST
+def approve(request: HttpRequest, number: int) -> HttpResponse:
+    def act(who: str, why: str) -> object:
+        return change_approve(change=number, approver=who, reason=why)
+
+    return _done(request, number, ReasonedForm(request.POST), "approve", act)
+
+
+@require_POST
+def start(request: HttpRequest, number: int) -> HttpResponse:
+    form = StartForm(request.POST)
+
+    def act(who: str, why: str) -> object:
+        data = form.cleaned_data
+        return change_start(
+            change=number,
+            mode=data["mode"],
+            author=who,
+            reason=why,
+            force=data["force"],
+            emergency=data["emergency"],
+            **form.asked(),
+        )
+
+    return _done(request, number, form, "start", act)
+
+
+@require_POST
+def promote(request: HttpRequest, number: int) -> HttpResponse:
+    form = ForcedForm(request.POST)
+
+    def act(who: str, why: str) -> object:
+        permits = {"force": form.cleaned_data["force"], "emergency": form.cleaned_data["emergency"]}
+        return change_promote(change=number, author=who, reason=why, **permits)
+
+    return _done(request, number, form, "promote", act)
+
+
+@require_POST
+def drop(request: HttpRequest, number: int) -> HttpResponse:
+    form = ReasonedForm(request.POST)
+    return _done(request, number, form, "drop", lambda who, why: change_drop(change=number, author=who, reason=why))
+
+
+def _done(
+    request: HttpRequest, number: int, form: ReasonedForm, what: str, act: Callable[[str, str], object]
+) -> HttpResponse:
+    row = get_object_or_404(Change, pk=number)
+    if form.is_valid():
+        try:
+            act(principal_of(request).actor, form.cleaned_data["reason"])
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            messages.success(request, f"Change {number}: {what} is done|The history has who and why")
+            return _to(f"{reverse('dashboards:changes')}?change={number}")
+    context = {"change": row, "form": form, "what": what}
+    return render(request, "dashboards/parts/change_form.html", context, status=422)
+
+
+@require_POST
+def bypass(request: HttpRequest) -> HttpResponse:
+    form = BypassForm(request.POST, auto_id="bypass_%s")
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            switch = bypass_set(
+                scope=data["scope"],
+                name=data["name"].strip(),
+                duration=data["duration"],
+                author=principal_of(request).actor,
+                reason=data["reason"],
+            )
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            messages.success(request, f"Bypass on: {switch}|Its limits deny nobody until it ends")
+            return _to(f"{reverse('dashboards:changes')}#bypass")
+    return render(request, "dashboards/parts/bypass_form.html", {"bypass_form": form}, status=422)
+
+
+@require_POST
+def bypass_end(request: HttpRequest) -> HttpResponse:
+    scope, name = request.POST.get("scope", ""), request.POST.get("name", "")
+    form = ReasonedForm(request.POST)
+    if form.is_valid():
+        author, reason = principal_of(request).actor, form.cleaned_data["reason"]
+        try:
+            bypass_clear(scope=scope, name=name, author=author, reason=reason)  # type: ignore[arg-type]  # else Refused
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            messages.success(request, "The bypass is over|Its limits are enforced again")
+            return _to(f"{reverse('dashboards:changes')}#bypass")
+    context = {"form": form, "scope": scope, "name": name}
+    return render(request, "dashboards/parts/bypass_end.html", context, status=422)
+
+
+def _to(place: str) -> HttpResponse:
+    return HttpResponse(headers={"HX-Redirect": place})

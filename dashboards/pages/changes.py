@@ -1,0 +1,165 @@
+"""What was changed, by whom and why, and what it did; what waits to be changed; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboards.figure import Column, Figure, Panel, Row, flag, gap
+from dashboards.pages.change_forms import BypassForm, StartForm, forms_of
+from dashboards.revisions import Summary, summary_of
+from quotas.models import Change, Revision
+from quotas.models.change import ENDED
+from quotas.policy.diff import differences
+from quotas.selectors.aftermath import Aftermath, aftermaths_read, scope_of
+from quotas.selectors.periods import period_between
+from quotas.selectors.pulse import pulse_read
+from quotas.selectors.throttling import published_at
+from quotas.selectors.traffic import traffic_read
+from quotas.services.effects import touched_tenants
+from quotas.services.enforcement import enforcement_read
+from quotas.services.targets import Targets
+
+PAGE = 25
+AROUND = timedelta(hours=1)
+KINDS = ("policy", "tenant", "endpoint", "override", "tier", "change")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    revision: Revision
+    summary: Summary
+    aftermath: Aftermath | None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    day: datetime
+    rows: Sequence[Listed]
+
+
+@require_safe
+def changes(request: HttpRequest) -> HttpResponse:
+    rows = list(_wanted(request)[: PAGE + 1])
+    page = rows[:PAGE]
+    opened = _opened(request)
+    found = aftermaths_read(page)
+    context: dict[str, Any] = {
+        "days": _days(page, found),
+        "before": page[-1].number if len(rows) > PAGE else None,
+        "query": request.GET.get("q", ""),
+        "touched": request.GET.get("touched", ""),
+        "open": [(row, summary_of(row)) for row in Change.objects.exclude(state__in=ENDED).order_by("-id")[:50]],
+        "enforcement": enforcement_read(),
+        "bypass_form": BypassForm(auto_id="bypass_%s"),
+    }
+    if opened is not None:
+        context |= _change_detail(opened)
+    else:
+        context |= _revision_detail(_chosen(request, page), found)
+    return render(request, "dashboards/changes.html", context)
+
+
+def _wanted(request: HttpRequest) -> QuerySet[Revision]:
+    asked = request.GET
+    rows = Revision.objects.order_by("-number")
+    if before := asked.get("before", ""):
+        rows = rows.filter(number__lt=int(before)) if before.isdigit() else rows
+    if touched := asked.get("touched", ""):
+        rows = rows.filter(touched__contains=[touched])
+    if text := asked.get("q", "").strip():
+        # Names are looked up in the index, not searched for in every revision.
+        rows = rows.filter(Q(author=text) | Q(touched__overlap=[text, *(f"{kind}:{text}" for kind in KINDS)]))
+    return rows
+
+
+def _days(rows: Sequence[Revision], found: Mapping[int, Aftermath]) -> list[Day]:
+    listed = [Listed(row, summary_of(row), found.get(row.number)) for row in rows]
+    days = groupby(listed, key=lambda each: each.revision.created.date())
+    return [Day(own[0].revision.created, own) for own in (list(group) for _, group in days)]
+
+
+def _chosen(request: HttpRequest, page: Sequence[Revision]) -> Revision | None:
+    number = request.GET.get("revision", "")
+    if not number:
+        return page[0] if page else None
+    row = Revision.objects.filter(number=int(number)).first() if number.isdigit() else None
+    if row is None:
+        raise Http404
+    return row
+
+
+def _opened(request: HttpRequest) -> Change | None:
+    number = request.GET.get("change", "")
+    if not number:
+        return None
+    row = Change.objects.filter(pk=int(number)).first() if number.isdigit() else None
+    if row is None:
+        raise Http404
+    return row
+
+
+def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath]) -> dict[str, Any]:
+    if row is None:
+        return {"revision": None}
+    pulse = pulse_read()
+    targets = Targets.of(row.touched, row.before, row.after)
+    took = published_at(row) - row.created if row.published_us else None
+    return {
+        "revision": row,
+        "summary": summary_of(row),
+        "aftermath": found.get(row.number) or aftermaths_read([row]).get(row.number),
+        "differences": differences(row.before, row.after),
+        "tenants": touched_tenants(targets),
+        "is_published": pulse.published is not None and pulse.published >= row.number,
+        "is_newest": pulse.revision == row.number,
+        "took_ms": None if took is None or took > timedelta(minutes=5) else max(took / timedelta(milliseconds=1), 0),
+        "figure": effect_figure(row),
+    }
+
+
+def _change_detail(row: Change) -> dict[str, Any]:
+    return {
+        "change": row,
+        "summary": summary_of(row),
+        "differences": differences(row.before, row.after),
+        "approvals": row.approvals.all(),
+        "share_percent": None if row.share is None else row.share / 10,
+        "forms": forms_of(row),
+        "start_form": StartForm(auto_id="start_%s"),
+    }
+
+
+def effect_figure(row: Revision) -> Figure | None:
+    """The share of 429s around the time it was published, where it can have changed something."""
+    if not row.published_us:
+        return None
+    at, now = published_at(row), timezone.now()
+    period = period_between(at - AROUND, at + AROUND, now)
+    scope = scope_of(row)
+    single = scope.tenants[0] if len(scope.tenants) == 1 else None
+    traffic = traffic_read(period, tenant=single, endpoints=scope.endpoints)
+    rows = [
+        Row(each.start, [100 * each.denied / each.asked if each.asked else 0.0 if each.is_known else None])
+        for each in reversed(traffic.moments)
+    ]
+    return Figure(
+        id="effect",
+        title="What it did",
+        note=f"429 share where it could change something, {period.step_words} steps",
+        columns=(Column("Denied", "%", "area", "denied"),),
+        rows=rows,
+        panels=(Panel("% denied", 140),),
+        marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), flag(at, f"r{row.number}")],
+        start=period.begin.timestamp(),
+        end=period.end.timestamp(),
+    )

@@ -1,0 +1,139 @@
+"""From nothing to the first enforced limit, in five steps that check themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django import forms
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboards.forms import PageForm
+from dashboards.viewer import principal_of, viewer_of
+from quotas.limiter.keys import shard_of
+from quotas.policy.endpoints import METHODS
+from quotas.selectors.first_steps import FirstSteps, first_steps_read
+from quotas.services.endpoints import endpoint_create
+from quotas.services.enforcement import enforcement_read
+from quotas.services.errors import Refused
+from quotas.services.policies import policy_create
+from quotas.services.tenants import tenant_create, tier_create
+from tenants.models import Tier
+
+REASON = "the first steps"
+
+
+class EndpointForm(PageForm):
+    name = forms.CharField(label="Name", initial="orders:create", max_length=128, help_text="service:operation")
+    method = forms.ChoiceField(label="Method", choices=[(each, each) for each in METHODS], initial="POST")
+    path = forms.CharField(label="Path", initial="/v1/orders", max_length=512, help_text="a template: /v1/orders/{id}")
+
+
+class TenantForm(PageForm):
+    name = forms.CharField(label="Tenant", initial="first-tenant", max_length=63, help_text="a customer of yours")
+    tier = forms.CharField(label="Tier", initial="free", max_length=63, help_text="the plan it is on")
+
+
+class LimitForm(PageForm):
+    rate = forms.IntegerField(label="Rate", initial=2, min_value=1)
+    burst = forms.IntegerField(label="At once", initial=5, min_value=1)
+
+    fields_of: ClassVar[dict[str, str]] = {"limits[0].rate": "rate", "limits[0].burst": "burst"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    number: int
+    title: str
+    is_done: bool
+    form: PageForm | None = None
+
+
+FORMS: dict[str, type[PageForm]] = {"endpoint": EndpointForm, "tenant": TenantForm, "limit": LimitForm}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def first_run(request: HttpRequest) -> HttpResponse:
+    found = first_steps_read()
+    refused = _carry_out(request, found) if request.method == "POST" else None
+    if request.method == "POST" and refused is None:
+        return redirect("dashboards:first-run")
+    steps = _steps(found, refused or {}, is_connected=enforcement_read() is not None)
+    now = next((step for step in steps if not step.is_done), None)
+    context = {
+        "found": found,
+        "steps": steps,
+        "current": now.number if now else 0,
+        "done": sum(step.is_done for step in steps),
+        "redis_url": settings.REDIS_URL,
+        "shard": shard_of(found.tenant.name, settings.HEADROOM_SHARDS) if found.tenant else 0,
+        "may_act": viewer_of(request).operates,
+    }
+    return render(request, "dashboards/first_run.html", context, status=422 if refused else 200)
+
+
+def _steps(found: FirstSteps, refused: dict[str, PageForm], *, is_connected: bool) -> list[Step]:
+    def form(kind: str) -> PageForm:
+        return refused.get(kind) or FORMS[kind](auto_id=f"{kind}_%s")
+
+    return [
+        Step(1, "Redis is connected", is_connected),
+        Step(2, "Name an endpoint", found.endpoint is not None, form("endpoint")),
+        Step(3, "Put a tenant on a tier", found.tenant is not None, form("tenant")),
+        Step(4, "Set a limit", found.is_enforced, form("limit") if found.limit is None else None),
+        Step(5, "Watch it deny", found.is_denied),
+    ]
+
+
+def _carry_out(request: HttpRequest, found: FirstSteps) -> dict[str, PageForm] | None:
+    """None: it is done; else the form, with what is wrong."""
+    kind = request.POST.get("step", "")
+    if kind not in FORMS:
+        return None
+    form = FORMS[kind](request.POST, auto_id=f"{kind}_%s")
+    if form.is_valid():
+        try:
+            with transaction.atomic():
+                ACTS[kind](found, form.cleaned_data, principal_of(request).actor)
+        except Refused as refused:
+            form.refused(refused)
+    return {kind: form} if form.errors else None
+
+
+def _endpoint(found: FirstSteps, data: dict[str, Any], author: str) -> None:
+    endpoint_create(**data, author=author, reason=REASON)
+
+
+def _tenant(found: FirstSteps, data: dict[str, Any], author: str) -> None:
+    if not Tier.objects.filter(name=data["tier"]).exists():
+        tier_create(name=data["tier"], author=author, reason=REASON)
+    tenant_create(name=data["name"], tier=data["tier"], author=author, reason=REASON)
+
+
+def _limit(found: FirstSteps, data: dict[str, Any], author: str) -> None:
+    if found.tenant is None or found.endpoint is None:
+        return
+    fields = {"name": "burst", "algorithm": "token_bucket", "rate": data["rate"], "burst": data["burst"]}
+    tier = found.tenant.tier.name
+    policy_create(
+        name=f"{tier}-first",
+        tier=tier,
+        endpoint=found.endpoint.name,
+        limits=[fields],
+        author=author,
+        reason=REASON,
+        emergency=True,
+        force=True,
+    )
+
+
+ACTS: dict[str, Callable[[FirstSteps, dict[str, Any], str], None]] = {
+    "endpoint": _endpoint,
+    "tenant": _tenant,
+    "limit": _limit,
+}

@@ -1,0 +1,223 @@
+"""Giving a tenant other limits for a while: what it would change is shown before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from math import ceil
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.edits import Rehearsal, carry_out, rehearse
+from dashboards.forms import ReasonedForm
+from dashboards.limits import Line, chosen_of
+from dashboards.tenant_facts import facts_of
+from dashboards.viewer import principal_of
+from quotas.algorithms.base import Algorithm
+from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from quotas.algorithms.periods import known_zones
+from quotas.services.errors import Refused
+from quotas.services.overrides import override_cancel, override_create
+from tenants.access import tenant_get
+from tenants.models import Tenant
+
+MARGIN = 1.15  # above the peak, as recommendations have it
+STEP_UP = 1.5  # where no peak is known
+
+
+class OverrideForm(ReasonedForm):
+    place = forms.CharField(label="Limit", widget=forms.Select)
+    main = forms.IntegerField(label="Limit", min_value=1, error_messages={"required": "Give a whole number."})
+    size = forms.IntegerField(label="Burst", min_value=1, required=False)
+    starts = forms.DateTimeField(label="Starts", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    ends = forms.DateTimeField(label="Ends", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
+    force = forms.BooleanField(label="I know that this takes something away", required=False)
+
+    fields_of: ClassVar[dict[str, str]] = {
+        "rate": "main",
+        "limit": "main",
+        "burst": "size",
+        "queue": "size",
+        "start": "starts",
+        "end": "ends",
+        "endpoint": "place",
+    }
+
+    def __init__(self, lines: Sequence[Line], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, auto_id="o_%s", **kwargs)
+        own = [line for line in lines if not line.effective.is_global]
+        self.lines = {line.key: line for line in own}
+        self.fields["place"].widget.choices = [(line.key, f"{_where(line)}: {line.limit.name}") for line in own]
+
+    @property
+    def line(self) -> Line | None:
+        return self.lines.get(str(self["place"].value()))
+
+    def moment(self, name: str) -> datetime | None:
+        """What was typed has no zone; it is the viewer's."""
+        typed: datetime | None = self.cleaned_data.get(name)
+        if typed is None:
+            return None
+        zone = self.cleaned_data.get("zone") or "UTC"
+        return typed.replace(tzinfo=ZoneInfo(zone if zone in known_zones() else "UTC"))
+
+    def changed_fields(self) -> dict[str, int]:
+        line = self.line
+        if line is None:
+            return {}
+        main, size = names_of(line.limit.algorithm)
+        wanted = {main: self.cleaned_data["main"]}
+        if size and self.cleaned_data.get("size"):
+            wanted[size] = self.cleaned_data["size"]
+        return wanted
+
+
+def names_of(algorithm: Algorithm) -> tuple[str, str]:
+    """The parameters that an override changes: how much, and (where there is one) how much at once."""
+    match algorithm:
+        case TokenBucket() | Gcra() | LeakyBucket():
+            return "rate", algorithm.size_field
+    return "limit", ""
+
+
+def override_form(lines: Sequence[Line], chosen: Line | None) -> dict[str, Any]:
+    """For a dialog that has just been opened."""
+    own = [line for line in lines if not line.effective.is_global]
+    line = chosen if chosen in own else next(iter(own), None)
+    form = OverrideForm(lines, initial=_suggested(line) if line else {})
+    return {"form": form, "line": line, **_words(line)}
+
+
+def _words(line: Line | None) -> dict[str, Any]:
+    if line is None:
+        return {}
+    main, size = names_of(line.limit.algorithm)
+    held = line.limit.algorithm.describe()
+    found = {
+        "held_main": held[main],
+        "held_size": held.get(size),
+        "size_label": size.capitalize(),
+        "has_size": bool(size),
+    }
+    return {**found, "unit": line.short.main.partition("/")[2] or "at once", "suggestion": _suggested(line)}
+
+
+def _suggested(line: Line) -> dict[str, Any]:
+    """Enough for the peak that was measured, and never less than what holds."""
+    main, size = names_of(line.limit.algorithm)
+    held = line.limit.algorithm.describe()
+    wanted = (
+        MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else STEP_UP * held[main]
+    )
+    most = max(_round(wanted), held[main])
+    found = {"place": line.key, "main": most}
+    if size:
+        found["size"] = max(_round(held[size] * most / held[main]), held[size])
+    return found
+
+
+def _round(value: float) -> int:
+    """Two digits are enough for a suggestion."""
+    digits = max(len(str(int(value))) - 2, 0)
+    unit = int(10**digits)
+    return max(1, ceil(value / unit) * unit)
+
+
+def _where(line: Line) -> str:
+    return "every endpoint" if line.scope == "*" else line.scope
+
+
+@require_safe
+def override_new(request: HttpRequest, name: str) -> HttpResponse:
+    """The form for another limit."""
+    row = tenant_get(principal_of(request), name)
+    facts = facts_of(row, timezone.now())
+    scope, _, limit = request.GET.get("place", "").partition("|")
+    chosen = chosen_of(facts.lines, scope, limit)
+    return _shown(request, row, override_form(facts.lines, chosen))
+
+
+@require_POST
+def override_preview(request: HttpRequest, name: str) -> HttpResponse:
+    """What it would change; nothing is written, and what is missing is not yet an error."""
+    row, form = _posted(request, name)
+    found: Rehearsal | None = None
+    problems: list[str] = []
+    if form.is_valid() or set(form.errors) <= {"reason"}:
+        try:
+            found = rehearse(partial(_create, request, row, form, "to see what it changes", force=True))
+        except Refused as refused:
+            problems = [problem.message for problem in refused.problems]
+    context = {"found": found, "problems": problems, "line": form.line, "wanted": form.cleaned_data.get("main")}
+    return render(request, "dashboards/parts/rehearsal.html", context)
+
+
+@require_POST
+def override_give(request: HttpRequest, name: str) -> HttpResponse:
+    row, form = _posted(request, name)
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            outcome = carry_out(partial(_create, request, row, form, data["reason"], force=data["force"]))
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            messages.success(request, outcome.words)
+            return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[name])})
+    return _shown(request, row, {"form": form, "line": form.line, **_words(form.line)}, status=422)
+
+
+@require_POST
+def override_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """At once; what holds without it holds again."""
+    row = tenant_get(principal_of(request), name)
+    form = ReasonedForm(request.POST)
+    force = request.POST.get("force") == "on"
+    if form.is_valid():
+        act = partial(
+            override_cancel,
+            override=number,
+            author=principal_of(request).actor,
+            reason=form.cleaned_data["reason"],
+            force=force,
+        )
+        try:
+            messages.success(request, carry_out(act).words)
+            return HttpResponse(headers={"HX-Redirect": f"{reverse('dashboards:tenant', args=[name])}#overrides"})
+        except Refused as refused:
+            form.refused(refused)
+    context = {"tenant": row, "number": number, "end_form": form}
+    return render(request, "dashboards/parts/override_end.html", context, status=422)
+
+
+def _posted(request: HttpRequest, name: str) -> tuple[Tenant, OverrideForm]:
+    row = tenant_get(principal_of(request), name)
+    return row, OverrideForm(facts_of(row, timezone.now()).lines, request.POST)
+
+
+def _create(request: HttpRequest, row: Tenant, form: OverrideForm, reason: str, *, force: bool) -> object:
+    line = form.line
+    return override_create(
+        tenant=row.name,
+        author=principal_of(request).actor,
+        reason=reason,
+        endpoint=line.scope if line else "*",
+        start=form.moment("starts"),
+        end=form.moment("ends"),
+        limits={line.limit.name: form.changed_fields()} if line else {},
+        force=force,
+    )
+
+
+def _shown(request: HttpRequest, row: Tenant, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    return render(request, "dashboards/parts/override_form.html", {"tenant": row, **context}, status=status)

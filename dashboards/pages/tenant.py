@@ -1,0 +1,125 @@
+"""One tenant: why it is throttled, why its limits are what they are, and what to do about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboards.asking import PeriodError, bad_request, period_of
+from dashboards.forms import ReasonedForm
+from dashboards.heat import heat_of
+from dashboards.limits import Line, chosen_of, ladder_of
+from dashboards.pages.overrides import override_form
+from dashboards.pages.tenant_compare import comparison_of
+from dashboards.pages.tenant_edits import KeyForm
+from dashboards.pages.tenant_figures import burn_figure, usage_figure
+from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
+from dashboards.viewer import principal_of
+from quotas.algorithms.windows import CalendarQuota
+from quotas.selectors import denials
+from quotas.selectors.burn_down import BurnDown, burn_down_read
+from quotas.selectors.overrides import override_state
+from quotas.selectors.periods import SPANS
+from quotas.selectors.tenant_list import overrides_of
+from quotas.selectors.throttling import throttled_read
+from quotas.selectors.traffic import Traffic, traffic_read
+from quotas.selectors.utilisation import hours_read
+from tenants.access import tenant_get
+from tenants.models import ApiKey, Tenant
+
+DAY = timedelta(days=1)
+MOST_DENIALS = 12
+MOST_KEYS = 20
+
+
+@require_safe
+def tenant(request: HttpRequest, name: str) -> HttpResponse:
+    now = timezone.now()
+    try:
+        period = period_of(request, now, default="6h")
+    except PeriodError as error:
+        return bad_request(error)
+    facts = facts_of(tenant_get(principal_of(request), name), now)
+    compared = comparison_of(facts.tenant, request.GET.get("with", ""), now)
+    lines = compared.beside(facts.lines)
+    chosen = chosen_of(lines, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
+    traffic = traffic_read(period, tenant=facts.tenant.number)
+    own = traffic_read(period, tenant=facts.tenant.number, **_counted(chosen, facts)) if chosen else traffic
+    context = {
+        "tenant": facts.tenant,
+        "standing": facts.standing,
+        "lines": lines,
+        "chosen": chosen,
+        "compared": compared,
+        "traffic": traffic,
+        "period": period,
+        "spans": SPANS,
+        "span": period.span,
+        "figure": usage_figure(chosen, own) if chosen else None,
+        "ladder": ladder_of(chosen, lines) if chosen else (),
+        "throttled": throttled_read(period, tenant=facts.tenant.number, most=3),
+        **_below(facts),
+        **_sparks(traffic),
+        **override_form(lines, chosen),
+        **_blank_forms(facts.tenant),
+    }
+    return render(request, "dashboards/tenant.html", context)
+
+
+def _counted(chosen: Line | None, facts: Facts) -> dict[str, Any]:
+    if chosen is None or chosen.effective.is_global:
+        return {}
+    return {"endpoints": counted_endpoints(chosen, facts), "unit": chosen.limit.unit}
+
+
+def _below(facts: Facts) -> dict[str, Any]:
+    row, now = facts.tenant, facts.now
+    burn = _burn_down(facts)
+    keys = ApiKey.objects.filter(tenant=row).order_by("-created")[:MOST_KEYS]
+    found = denials.denials_read(denials.Wanted(tenant=row.name), most=MOST_DENIALS)
+    rows = overrides_of(row.number, now)
+    return {
+        "heat": heat_of(hours_read(row.number, now - 28 * DAY, now), row.timezone, now),
+        "quota": burn,
+        "burn": burn_figure(*burn) if burn else None,
+        "keys": [(key, ReasonedForm(auto_id=f"revoke-{key.key_id}-%s")) for key in keys],
+        "denials": found,
+        "overrides": [(each, override_state(each, now), ReasonedForm(auto_id=f"end-{each.pk}-%s")) for each in rows],
+        "active": sum(override_state(each, now) == "active" for each in rows),
+    }
+
+
+def _burn_down(facts: Facts) -> tuple[Line, BurnDown] | None:
+    quotas = [line for line in facts.lines if isinstance(line.limit.algorithm, CalendarQuota)]
+    line = next((each for each in quotas if not each.effective.is_global and str(each.limit.subject) == "tenant"), None)
+    if line is None or not isinstance(line.limit.algorithm, CalendarQuota):
+        return None
+    return line, burn_down_read(
+        line.limit.algorithm,
+        tenant=facts.tenant.number,
+        endpoints=counted_endpoints(line, facts),
+        zone=facts.tenant.timezone,
+        unit=line.limit.unit,
+        used=facts.counters.get((line.scope, line.limit.name)),
+        now=facts.now,
+    )
+
+
+def _blank_forms(row: Tenant) -> dict[str, Any]:
+    return {
+        "override_title": f"Give {row.name} an override",
+        "switch_form": ReasonedForm(auto_id="switch_%s"),
+        "key_form": KeyForm(auto_id="key_%s"),
+    }
+
+
+def _sparks(traffic: Traffic) -> dict[str, Any]:
+    return {
+        "asked_spark": [moment.rate(moment.asked) for moment in traffic.moments],
+        "denied_spark": [moment.rate(moment.denied) for moment in traffic.moments],
+    }

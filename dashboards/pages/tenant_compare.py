@@ -1,0 +1,54 @@
+"""A tenant beside another one, or beside its tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from dashboards.limits import Line
+from quotas.models import Endpoint
+from quotas.policy.resolve import Effective
+from quotas.policy.words import limit_short
+from quotas.selectors.explanation import standing, standing_of_tier
+from quotas.selectors.utilisation import Use, demands_read, use_of
+from tenants.models import Tenant, Tier
+
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    name: str = ""  # empty: with nobody
+    problem: str = ""
+    limits: Mapping[Place, Effective] = field(default_factory=dict)
+    uses: Mapping[Place, Use] = field(default_factory=dict)
+
+    def beside(self, lines: Sequence[Line]) -> list[Line]:
+        return [self._beside(line) for line in lines] if self.name else list(lines)
+
+    def _beside(self, line: Line) -> Line:
+        place = (line.scope, line.limit.name)
+        effective = self.limits.get(place)
+        short = limit_short(effective.limit.algorithm) if effective else None
+        return replace(line, other=short, other_use=self.uses.get(place))
+
+
+def comparison_of(tenant: Tenant, name: str, now: datetime) -> Comparison:
+    """With a tier, or with another tenant."""
+    name = name.strip().lower()
+    if not name:
+        return Comparison()
+    if Tier.objects.filter(name=name).exists():
+        return Comparison(name, limits=_by_place(standing_of_tier(name)))
+    other = Tenant.objects.filter(name=name).exclude(pk=tenant.pk).first()
+    if other is None:
+        return Comparison(problem=f"No other tenant and no tier is called {name}.")
+    limits = _by_place(each.effective for each in standing(tenant=name).limits)
+    numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
+    demands = demands_read(other.number, now - timedelta(days=1), now)
+    return Comparison(name, "", limits, {at: use_of(each, demands, numbers, {}) for at, each in limits.items()})
+
+
+def _by_place(found: Iterable[Effective]) -> dict[Place, Effective]:
+    return {(each.scope, each.limit.name): each for each in found}

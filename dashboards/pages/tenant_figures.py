@@ -1,0 +1,111 @@
+"""Pictures of one tenant: usage against a limit, and a quota that runs down."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dashboards.figure import Column, Figure, Mark, Panel, Row, band, gap, limit_line
+from dashboards.limits import Line
+from quotas.policy.measure import Allowance
+from quotas.policy.words import compact
+from quotas.selectors.burn_down import BurnDown
+from quotas.selectors.traffic import Moment, Traffic
+
+
+def usage_figure(line: Line, traffic: Traffic) -> Figure:
+    """Asked and allowed in the limit's own unit, so that its line is where it is enforced."""
+    allowance = line.allowance
+    scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
+    noun = "req" if line.limit.unit == "requests" else "units"
+    unit = f"{noun}/{per}"
+    rows = [Row(moment.start, _values(moment, scale)) for moment in reversed(traffic.moments)]
+    return Figure(
+        id="usage",
+        title=f"{_where(line)}: usage against {line.limit.name}",
+        note=f"{traffic.period.step_words} averages",
+        columns=(Column("Asked", unit, "line", "denied"), Column("Allowed", unit, "area", "allowed")),
+        rows=rows,
+        panels=(Panel(unit, 260),),
+        marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), *_limits(line, allowance, traffic)],
+        legend=_legend(line, allowance),
+        caption="What lies between asked and allowed was denied.",
+        classes="c-8",
+        zooms=True,
+        start=traffic.period.begin.timestamp(),
+        end=traffic.period.end.timestamp(),
+    )
+
+
+def _where(line: Line) -> str:
+    return "All endpoints" if line.scope == "*" else line.scope
+
+
+def _values(moment: Moment, scale: float) -> list[float | None]:
+    asked, allowed = moment.rate(moment.asked), moment.rate(moment.allowed)
+    return [None if rate is None else rate * scale for rate in (asked, allowed)]
+
+
+def _is_drawn(line: Line, allowance: Allowance | None) -> bool:
+    return allowance is not None and str(line.limit.subject) == "tenant" and not line.effective.is_global
+
+
+def _limits(line: Line, allowance: Allowance | None, traffic: Traffic) -> list[Mark]:
+    if allowance is None or not _is_drawn(line, allowance):
+        return []
+    marks = [limit_line(allowance.units, f"limit {line.short.main}")]
+    if allowance.burst:
+        step_s = traffic.period.step.total_seconds()
+        top = allowance.most_in(step_s) / step_s * allowance.window_s
+        # Over a long point, what a burst adds is thinner than the line.
+        if top > 1.02 * allowance.units:
+            marks.insert(0, band(allowance.units, top, f"with all of {line.short.rest}"))
+    return marks
+
+
+def _legend(line: Line, allowance: Allowance | None) -> list[Mark]:
+    if allowance is None or not _is_drawn(line, allowance):
+        return []
+    found = [Mark("limit", f"Limit {line.short.main}")]
+    if allowance.burst:
+        found.append(Mark("band", "Burst band: only while saved burst lasts"))
+    return found
+
+
+def burn_figure(line: Line, burn: BurnDown) -> Figure:
+    unit = "req" if line.limit.unit == "requests" else "units"
+    last, left = burn.left[-1]
+    known = dict(burn.left)
+    ahead = {last: left, burn.runs_out: 0.0} if burn.runs_out else {}
+    moments = {burn.start, burn.end, *known, *ahead}
+    rows = [Row(at, [known.get(at), ahead.get(at), _pace(burn, at)]) for at in sorted(moments, reverse=True)]
+    return Figure(
+        id="burn",
+        title="Quota burn-down",
+        note=f"{_where(line)}: {compact(burn.limit)} {unit} a {line.short.main.rpartition('/')[2]}",
+        columns=(
+            Column("Left", unit, "area", "brand"),
+            Column("Forecast", unit, "dots", "degraded"),
+            Column("Even pace", unit, "dash", "ref"),
+        ),
+        rows=rows,
+        panels=(Panel(f"{unit} left", 200),),
+        caption=_outlook(burn),
+        classes="c-5",
+        start=burn.start.timestamp(),
+        end=burn.end.timestamp(),
+        x_name="At",
+    )
+
+
+def _pace(burn: BurnDown, at: datetime) -> float:
+    return burn.limit * ((burn.end - at) / (burn.end - burn.start))
+
+
+def _outlook(burn: BurnDown) -> str:
+    used = f"{compact(burn.used)} of {compact(burn.limit)} used."
+    if burn.left_now == 0:
+        return f"{used} The quota is used up until {burn.end:%-d %B %H:%M} UTC."
+    if burn.runs_out is None:
+        return f"{used} At the pace of the last weeks it lasts until it is renewed on {burn.end:%-d %B %H:%M} UTC."
+    early = f", {burn.days_early} days early" if burn.days_early else ""
+    return f"{used} At the pace of the last weeks it runs out on {burn.runs_out:%-d %B}{early}."

@@ -1,0 +1,48 @@
+"""Every tenant, a page at a time."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboards.viewer import principal_of
+from quotas.selectors.periods import period_read
+from quotas.selectors.tenant_list import Wanted, tenants_listed
+from tenants.access import tenants_of
+from tenants.models import Tier
+
+VIEWS = {
+    "": ("All", "by name"),
+    "denied": ("Denied", "in the last 24 hours, most denied first"),
+    "override": ("With an override", "that holds now"),
+    "suspended": ("Suspended", "nothing of theirs passes"),
+}
+
+
+@require_safe
+def tenants(request: HttpRequest) -> HttpResponse:
+    asked = request.GET
+    only = asked.get("only", "")
+    wanted = Wanted(
+        beginning=asked.get("q", "").strip().lower()[:63],
+        tier=asked.get("tier", ""),
+        only=only if only in VIEWS else "",
+        after=asked.get("after", "")[:63],
+    )
+    now = timezone.now()
+    period = period_read("24h", "", "", now)
+    page = tenants_listed(tenants_of(principal_of(request)), wanted, period, now)
+    return render(
+        request,
+        "dashboards/tenants.html",
+        {
+            "page": page,
+            "wanted": wanted,
+            "views": VIEWS,
+            "note": VIEWS[wanted.only][1],
+            "tiers": Tier.objects.values_list("name", flat=True),
+            "is_filtered": bool(wanted.beginning or wanted.tier or wanted.only),
+        },
+    )

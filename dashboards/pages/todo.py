@@ -1,0 +1,87 @@
+"""“Needs a decision”: what waits for a person, the most pressing first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.urls import reverse
+
+from dashboards.pages.palette import address
+from quotas.models import Change, Override
+from quotas.models.change import State
+from quotas.models.recommendation import Recommendation
+from quotas.selectors.decisions import Decisions
+from quotas.selectors.throttling import Throttled
+from quotas.services.enforcement import Enforcement
+
+# Below this share of a tenant's requests on an endpoint, limits do what they are for.
+WORTH_A_LOOK: Final = 0.01
+MOST_THROTTLED: Final = 2
+
+_CHANGES: Final = {
+    State.PENDING: ("waits to be approved or started", "history", "brand"),
+    State.BLOCKED: ("could not be written when it was due", "alert", "denied"),
+    State.SHADOW: ("is tried out in shadow", "eye", "shadow"),
+    State.CANARY: ("is tried out as a canary", "eye", "shadow"),
+    State.SCHEDULED: ("is scheduled", "clock", "info"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    icon: str
+    meaning: str
+    title: str
+    code: str  # set in the endpoint's type, after the title
+    text: str
+    href: str
+    at: datetime | None = None
+
+
+def todo_of(
+    decisions: Decisions, throttled: Sequence[Throttled], enforcement: Enforcement | None, now: datetime
+) -> list[Task]:
+    return [
+        *_switches(enforcement),
+        *_throttled(throttled),
+        *map(_change, decisions.changes),
+        *_recommended(decisions.recommendations),
+        *map(_ending, decisions.ending),
+    ]
+
+
+def _switches(enforcement: Enforcement | None) -> Iterator[Task]:
+    for switch in enforcement.switches if enforcement else ():
+        text = f"It lets everything through until it ends. {switch.reason}"
+        href = f"{reverse('dashboards:changes')}#bypass"
+        yield Task("alert", "degraded", f"A bypass is on: {switch}", "", text, href, switch.until)
+
+
+def _throttled(rows: Sequence[Throttled]) -> Iterator[Task]:
+    worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK]
+    for row in worth[:MOST_THROTTLED]:
+        text = f"{100 * row.share:.1f} % of its requests there were denied by {row.limit}."
+        href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"
+        yield Task("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
+
+
+def _change(row: Change) -> Task:
+    words, icon, meaning = _CHANGES[State(row.state)]
+    href = f"{reverse('dashboards:changes')}?change={row.pk}"
+    return Task(icon, meaning, f"Change {row.pk} {words}", "", row.problem or row.reason, href, row.at or row.created)
+
+
+def _recommended(rows: Sequence[Recommendation]) -> Iterator[Task]:
+    for row in rows:
+        href = address("dashboards:recommendation", str(row.pk))
+        if href:
+            yield Task("rec", "brand", f"{row.tenant or row.tier} ×", row.endpoint, row.summary, href, row.created)
+
+
+def _ending(row: Override) -> Task:
+    href = f"{reverse('dashboards:tenant', args=[row.tenant.name])}#overrides"
+    title = f"The override of {row.tenant.name} ends soon on"
+    return Task("clock", "degraded", title, row.scope, row.reason, href, row.end)

@@ -1,0 +1,108 @@
+"""A calendar quota through its period: what was left when, and the day on which it runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Final
+
+from django.db.models import Sum
+
+from quotas.algorithms.windows import CalendarQuota
+from quotas.calibration.run_out import RunOut, run_out
+from quotas.models.usage import LET_THROUGH, UsageHour
+from quotas.selectors.utilisation import period_of
+
+DAY: Final = timedelta(days=1)
+DAYS_BACK: Final = 28
+
+
+@dataclass(frozen=True, slots=True)
+class BurnDown:
+    start: datetime
+    end: datetime
+    limit: int
+    used: int
+    left: Sequence[tuple[datetime, float]]  # at the end of each step of the period, up to now
+    outlook: RunOut
+
+    @property
+    def left_now(self) -> int:
+        return max(self.limit - self.used, 0)
+
+    @property
+    def used_share(self) -> float:
+        return self.used / self.limit
+
+    @property
+    def runs_out(self) -> datetime | None:
+        return _moment(self.outlook.expected_s)
+
+    @property
+    def earliest(self) -> datetime | None:
+        return _moment(self.outlook.earliest_s)
+
+    @property
+    def days_early(self) -> int:
+        return (self.end - self.runs_out).days if self.runs_out else 0
+
+
+def burn_down_read(
+    quota: CalendarQuota,
+    *,
+    tenant: int,
+    endpoints: Sequence[int],
+    zone: str,
+    unit: str,
+    used: int | None,
+    now: datetime,
+) -> BurnDown:
+    """`endpoints`: those that the quota counts, none: all; `used`: what Redis says, None: what was drained."""
+    start, end = period_of(quota, zone, now)
+    hours = _hours(tenant, endpoints, unit, min(start, now - DAYS_BACK * DAY), now)
+    own = sorted((at, n) for at, n in hours.items() if at >= start)
+    drained = sum(n for _, n in own)
+    total = drained if used is None else used
+    # What was used before anything was measured is spread over nothing: the line starts below the top.
+    missing = max(total - drained, 0)
+    sums = accumulate((n for _, n in own), initial=missing)
+    moments = [start, *(at + timedelta(hours=1) for at, _ in own)]
+    left = [(min(at, now), max(quota.limit - n, 0)) for at, n in zip(moments, sums, strict=True)]
+    outlook = run_out(_days(hours, now), total, quota.limit, now.timestamp(), end.timestamp())
+    return BurnDown(start, end, quota.limit, total, _thinned(left), outlook)
+
+
+def _hours(tenant: int, endpoints: Sequence[int], unit: str, begin: datetime, now: datetime) -> dict[datetime, int]:
+    """What was let through in each hour: only that is charged."""
+    first = begin.replace(minute=0, second=0, microsecond=0)
+    starts = [first + timedelta(hours=i) for i in range((now - first) // timedelta(hours=1) + 1)]
+    rows = UsageHour.objects.filter(start__in=starts, tenant_number=tenant, outcome__in=LET_THROUGH).order_by()
+    if endpoints:
+        rows = rows.filter(endpoint_number__in=endpoints)
+    sums = rows.values_list("start").annotate(n=Sum("count" if unit == "requests" else "cost"))
+    return {start: int(n) for start, n in sums}
+
+
+def _days(hours: Mapping[datetime, int], now: datetime) -> list[float]:
+    """Whole days back from now, oldest first, as far back as anything is known."""
+    if not hours:
+        return []
+    known = min((now - min(hours)) // DAY, DAYS_BACK)
+    days = [0.0] * known
+    for at, n in hours.items():
+        age = (now - at) // DAY
+        if age < known:
+            days[known - 1 - age] += n
+    return days
+
+
+def _thinned(left: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, float]]:
+    """About as many points as a picture has room for; the last is always there."""
+    every = max(1, len(left) // 90)
+    return [*left[::every]] + ([left[-1]] if (len(left) - 1) % every else [])
+
+
+def _moment(at_s: float | None) -> datetime | None:
+    return None if at_s is None else datetime.fromtimestamp(at_s, UTC)

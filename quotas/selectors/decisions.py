@@ -1,0 +1,42 @@
+"""What waits for a person: overrides about to end, changes to approve or mend, requests for more, recommendations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from quotas.models import Change, Override
+from quotas.models.change import State
+from quotas.models.recommendation import Recommendation, Stage, Trust
+from quotas.selectors.overrides import ACTIVE, overrides_in
+
+SOON: Final = timedelta(hours=24)
+MOST: Final = 5
+WAITING: Final = (State.PENDING, State.BLOCKED, State.SHADOW, State.CANARY, State.SCHEDULED)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Of each kind the most pressing; at most MOST."""
+
+    ending: Sequence[Override]
+    changes: Sequence[Change]
+    recommendations: Sequence[Recommendation]
+
+    @property
+    def sure(self) -> int:
+        return sum(row.trust == Trust.HIGH for row in self.recommendations)
+
+
+def decisions_read(now: datetime) -> Decisions:
+    ending = Override.objects.filter(overrides_in(ACTIVE, now), end__lt=now + SOON)
+    columns = ("id", "state", "author", "reason", "at", "created", "problem")
+    changes = Change.objects.filter(state__in=WAITING).only(*columns)
+    waiting = Recommendation.objects.filter(stage=Stage.SIMULATED)
+    return Decisions(
+        list(ending.select_related("tenant", "endpoint").order_by("end")[:MOST]),
+        list(changes.order_by("-id")[:MOST]),
+        list(waiting.order_by("-created")[:MOST]),
+    )

@@ -1,0 +1,145 @@
+"""A stretch of time as a page shows it: how long a point is, and which rollup answers.
+
+Whatever the length, there are at most MOST_POINTS points, so a reading costs about the same for an hour as for a month.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+
+from quotas.models.usage import BEGINNING, ROLLUPS, Rollup, UsageMinute, UsageStep
+
+MOST_POINTS: Final = 130
+SHORTEST: Final = timedelta(minutes=1)
+LONGEST: Final = timedelta(days=400)
+WEEK: Final = timedelta(days=7)
+
+_SECONDS: Final = (
+    10,
+    20,
+    30,
+    60,
+    120,
+    180,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+    172800,
+    345600,
+)
+STEPS: Final = tuple(timedelta(seconds=seconds) for seconds in _SECONDS)
+
+SPANS: Final[dict[str, tuple[str, timedelta]]] = {
+    "15m": ("15 minutes", timedelta(minutes=15)),
+    "1h": ("hour", timedelta(hours=1)),
+    "6h": ("6 hours", timedelta(hours=6)),
+    "24h": ("24 hours", timedelta(hours=24)),
+    "7d": ("7 days", timedelta(days=7)),
+    "14d": ("14 days", timedelta(days=14)),
+}
+DEFAULT_SPAN: Final = "1h"
+
+
+class PeriodError(ValueError):
+    """One sentence that says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    begin: datetime
+    end: datetime  # the last point is not over yet where this is later than now
+    step: timedelta
+    rollup: type[Rollup]
+    span: str = ""  # its key; empty: two given times
+
+    @property
+    def starts(self) -> list[datetime]:
+        """Of its points."""
+        return [self.begin + i * self.step for i in range((self.end - self.begin) // self.step)]
+
+    @property
+    def keys(self) -> list[datetime]:
+        """Of the rows of its rollup: with these, the rows of one tenant are found one by one."""
+        unit = self.rollup.step
+        first = self.begin - (self.begin - BEGINNING) % unit
+        return [first + i * unit for i in range(-(-(self.end - first) // unit))]
+
+    @property
+    def words(self) -> str:
+        return f"the last {SPANS[self.span][0]}" if self.span else "the chosen time"
+
+    @property
+    def step_words(self) -> str:
+        seconds = int(self.step.total_seconds())
+        for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+            if seconds >= length:
+                return f"{seconds // length} {unit}"
+        return f"{seconds} s"
+
+    def a_week_earlier(self, now: datetime) -> Period:
+        """As fine as what is still kept of that time allows."""
+        step = max(self.step, UsageMinute.step)
+        rollup = _rollup(step, self.begin - WEEK, now)
+        step = max(step, rollup.step)
+        begin = _floor(self.begin - WEEK, step)
+        end = begin + -(-(self.end - WEEK - begin) // step) * step
+        return replace(self, begin=begin, end=end, step=step, rollup=rollup)
+
+
+def period_read(span: str, begin: str, end: str, now: datetime) -> Period:
+    """From an address: a span, or two times in seconds since 1970."""
+    if begin or end:
+        return period_between(_moment(begin), _moment(end), now)
+    if span and span not in SPANS:
+        raise PeriodError(f"span must be one of {', '.join(SPANS)}.")
+    key = span or DEFAULT_SPAN
+    length = SPANS[key][1]
+    return replace(_fitted(now - length, now, now), span=key)
+
+
+def period_between(begin: datetime, end: datetime, now: datetime) -> Period:
+    if end <= begin:
+        raise PeriodError("to must be later than from.")
+    if not (BEGINNING < begin < now and end - begin <= LONGEST):
+        raise PeriodError(f"from must be in the past, and to at most {LONGEST.days} days later.")
+    return _fitted(begin, max(min(end, now), begin + SHORTEST), now)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(float(text), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise PeriodError("from and to are times in seconds since 1970; give both.") from None
+
+
+def _fitted(begin: datetime, end: datetime, now: datetime) -> Period:
+    step = next((step for step in STEPS if (end - begin) / step <= MOST_POINTS), STEPS[-1])
+    rollup = _rollup(step, begin, now)
+    step = max(step, rollup.step)
+    last = _floor(end, step) + step
+    return Period(max(_floor(begin, step), last - MOST_POINTS * step), last, step, rollup)
+
+
+def _floor(moment: datetime, step: timedelta) -> datetime:
+    return moment - (moment - BEGINNING) % step
+
+
+def _rollup(step: timedelta, begin: datetime, now: datetime) -> type[Rollup]:
+    """The coarsest that divides the step, of those that still have that time; the coarsest of all if none has."""
+    kept = [rollup for rollup in ROLLUPS if begin >= now - timedelta(days=settings.HEADROOM_KEEP_DAYS[rollup.keep])]
+    fitting = [rollup for rollup in kept if rollup.step <= step and not step % rollup.step]
+    # The newest minute is in the finest rollup first.
+    if UsageStep in fitting and step < timedelta(minutes=2):
+        return UsageStep
+    return (fitting or kept or [ROLLUPS[-1]])[-1 if fitting else 0]

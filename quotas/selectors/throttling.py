@@ -1,0 +1,163 @@
+"""Who was denied, by what, and since which revision."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Sum
+
+from quotas.models import Endpoint, LimitName, Revision
+from quotas.models.usage import REFUSED, Outcome
+from quotas.selectors.periods import Period
+from quotas.selectors.rows import EPOCH, MICROSECOND
+from quotas.selectors.traffic import Traffic, binned, rows_of
+from tenants.models import Tenant
+
+MOST: Final = 8
+MOST_REVISIONS: Final = 40
+REASONS: Final[Mapping[str, str]] = {
+    Outcome.DENIED: "a limit",
+    Outcome.TOO_BIG: "cost above what a limit can give",
+    Outcome.SUSPENDED: "tenant suspended",
+    Outcome.OVERFLOW: "too many new subjects",
+    Outcome.UNKNOWN: "unknown tenant",
+    Outcome.DEGRADED_CLOSED: "refused without Redis",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    reason: str
+    limit: str  # empty: no limit had a part in it
+    denied: int
+    of_all: float  # share of what was denied
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    tenant: str  # empty: unknown
+    tier: str
+    endpoint: str  # empty: none that is registered
+    limit: str
+    denied: int
+    asked: int
+    series: Sequence[int]  # denied, point by point
+
+    @property
+    def share(self) -> float:
+        return self.denied / self.asked if self.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """The time in which a revision was the newest, as far as it lies in the period."""
+
+    revision: int
+    action: str
+    since: datetime
+    denied: int
+    asked: int
+
+    @property
+    def share(self) -> float:
+        return self.denied / self.asked if self.asked else 0.0
+
+
+def causes_read(period: Period) -> list[Cause]:
+    """Most denied first."""
+    rows = rows_of(period).filter(outcome__in=REFUSED).values("outcome", "limit_number")
+    found = list(rows.annotate(denied=Sum("count")).order_by("-denied")[:MOST])
+    names = dict(LimitName.objects.filter(number__in={row["limit_number"] for row in found}).values_list())
+    every = sum(int(row["denied"]) for row in found)
+    return [
+        Cause(
+            reason=REASONS.get(row["outcome"], row["outcome"]),
+            limit=names.get(row["limit_number"], ""),
+            denied=int(row["denied"]),
+            of_all=int(row["denied"]) / every,
+        )
+        for row in found
+    ]
+
+
+def denied_tenants_count(period: Period) -> int:
+    """Registered ones that were denied at least once."""
+    rows = rows_of(period).filter(outcome__in=REFUSED, tenant_number__gt=0)
+    return rows.values("tenant_number").distinct().count()
+
+
+def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[Throttled]:
+    """Tenant × endpoint × limit, most denied first."""
+    rows = rows_of(period, tenant).filter(outcome__in=REFUSED)
+    places = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
+    top = list(places.order_by("-denied")[:most])
+    if not top:
+        return []
+    tenants = Tenant.objects.select_related("tier").in_bulk({row["tenant_number"] for row in top})
+    endpoints = Endpoint.objects.in_bulk({row["endpoint_number"] for row in top})
+    limits = LimitName.objects.in_bulk({row["limit_number"] for row in top})
+    asked, series = _details(period, top)
+    return [
+        Throttled(
+            tenant=known.name if (known := tenants.get(row["tenant_number"])) else "",
+            tier=known.tier.name if known else "",
+            endpoint=endpoint.name if (endpoint := endpoints.get(row["endpoint_number"])) else "",
+            limit=limit.name if (limit := limits.get(row["limit_number"])) else "",
+            denied=int(row["denied"]),
+            asked=asked[row["tenant_number"], row["endpoint_number"]],
+            series=[series[_place(row)].get(start, 0) for start in period.starts],
+        )
+        for row in top
+    ]
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:
+    return (row["tenant_number"], row["endpoint_number"], row["limit_number"])
+
+
+def _details(
+    period: Period, top: Sequence[Mapping[str, Any]]
+) -> tuple[dict[tuple[int, int], int], dict[tuple[int, int, int], dict[datetime, int]]]:
+    """What these tenants asked of these endpoints, and when they were denied."""
+    rows = period.rollup._default_manager.order_by().filter(
+        start__in=period.keys,
+        tenant_number__in={row["tenant_number"] for row in top},
+        endpoint_number__in={row["endpoint_number"] for row in top},
+    )
+    asked: dict[tuple[int, int], int] = defaultdict(int)
+    series: dict[tuple[int, int, int], dict[datetime, int]] = defaultdict(dict)
+    counted = (*REFUSED, Outcome.ALLOWED, Outcome.BYPASSED, Outcome.DEGRADED_OPEN)
+    columns = ("tenant_number", "endpoint_number", "limit_number", "bin", "outcome")
+    for row in binned(rows.filter(outcome__in=counted), period).values(*columns).annotate(n=Sum("count")):
+        asked[row["tenant_number"], row["endpoint_number"]] += int(row["n"])
+        if row["outcome"] in REFUSED:
+            held = series[_place(row)]
+            held[row["bin"]] = held.get(row["bin"], 0) + int(row["n"])
+    return asked, series
+
+
+def revisions_within(period: Period) -> list[Revision]:
+    """Those that were first published in this time, oldest first; of very many, the newest."""
+    begin_us, end_us = ((moment - EPOCH) // MICROSECOND for moment in (period.begin, period.end))
+    rows = Revision.objects.filter(published_us__gte=begin_us, published_us__lt=end_us)
+    newest = rows.order_by("-number").only("number", "author", "reason", "action", "published_us")[:MOST_REVISIONS]
+    return sorted(newest, key=lambda row: row.number)
+
+
+def published_at(revision: Revision) -> datetime:
+    return EPOCH + (revision.published_us or 0) * MICROSECOND
+
+
+def reigns(traffic: Traffic, revisions: Sequence[Revision], before: int) -> list[Reign]:
+    """What was denied while each was the newest, to the point; `before`: the one that held at the beginning."""
+    turns = [(before, "", traffic.period.begin), *((r.number, r.action, published_at(r)) for r in revisions)]
+    ends = [since for _, _, since in turns[1:]] + [traffic.period.end]
+    found = []
+    for (number, action, since), until in zip(turns, ends, strict=True):
+        own = [moment for moment in traffic.moments if since <= moment.start + traffic.period.step / 2 < until]
+        found.append(Reign(number, action, since, sum(m.denied for m in own), sum(m.asked for m in own)))
+    return [reign for reign in found if reign.asked]

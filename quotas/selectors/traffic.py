@@ -1,0 +1,139 @@
+"""What was asked, allowed, denied and would have been denied, point by point; of everyone or of one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
+
+from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, DrainState, GapRecord, Outcome, Rollup
+from quotas.policy.spec import Unit
+from quotas.selectors.periods import Period
+
+SHORTEST_S: Final = 1.0  # less of a point says nothing of its rate
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point. `seconds` is how much of it was measured; 0: nothing is known of it."""
+
+    start: datetime
+    allowed: int
+    denied: int
+    shadow: int  # let through, and a limit in shadow or a candidate would have denied it
+    seconds: float
+
+    @property
+    def is_known(self) -> bool:
+        return self.seconds >= SHORTEST_S
+
+    def rate(self, count: int) -> float | None:
+        return count / self.seconds if self.is_known else None
+
+    @property
+    def asked(self) -> int:
+        return self.allowed + self.denied
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    period: Period
+    moments: Sequence[Moment]
+    gaps: Sequence[GapRecord]
+    drained_at: datetime | None  # None: nothing was ever drained
+
+    @property
+    def allowed(self) -> int:
+        return sum(moment.allowed for moment in self.moments)
+
+    @property
+    def denied(self) -> int:
+        return sum(moment.denied for moment in self.moments)
+
+    @property
+    def asked(self) -> int:
+        return self.allowed + self.denied
+
+    @property
+    def seconds(self) -> float:
+        return sum(moment.seconds for moment in self.moments)
+
+    @property
+    def rate(self) -> float | None:
+        """Of the newest point that is whole, or nearly."""
+        known = [moment for moment in self.moments if moment.seconds >= self.period.step.total_seconds() / 2]
+        return known[-1].rate(known[-1].asked) if known else None
+
+    @property
+    def denied_share(self) -> float:
+        return self.denied / self.asked if self.asked else 0.0
+
+
+def traffic_read(
+    period: Period, *, tenant: int | None = None, endpoints: Collection[int] = (), unit: Unit = "requests"
+) -> Traffic:
+    """In requests, or in what they cost."""
+    state = DrainState.objects.first()
+    drained_at = state.drained_at if state else None
+    gaps = gaps_within(period)
+    counts = {row["bin"]: row for row in _by_bin(rows_of(period, tenant, endpoints), period, unit)}
+    since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
+    until = drained_at or BEGINNING
+    moments = [_moment(start, period.step, counts.get(start, {}), gaps, since, until) for start in period.starts]
+    return Traffic(period, moments, gaps, drained_at)
+
+
+def gaps_within(period: Period) -> list[GapRecord]:
+    return list(GapRecord.objects.filter(end__gt=period.begin, start__lt=period.end).order_by("start")[:200])
+
+
+def rows_of(period: Period, tenant: int | None = None, endpoints: Collection[int] = ()) -> QuerySet[Rollup]:
+    rows = period.rollup._default_manager.order_by()
+    if tenant is None:
+        rows = rows.filter(start__gte=period.begin, start__lt=period.end)
+    else:
+        # One look-up in the index for each start, instead of all tenants' rows of that time.
+        rows = rows.filter(start__in=period.keys, tenant_number=tenant)
+    return rows.filter(endpoint_number__in=endpoints) if endpoints else rows
+
+
+def binned(rows: QuerySet[Rollup], period: Period) -> QuerySet[Any, Any]:
+    into = Func(Value(period.step), F("start"), Value(period.begin), function="date_bin", output_field=DateTimeField())
+    found: QuerySet[Any, Any] = rows.annotate(bin=into)
+    return found
+
+
+def total(*outcomes: str, unit: Unit = "requests") -> Coalesce:
+    column = "count" if unit == "requests" else "cost"
+    return Coalesce(Sum(column, filter=Q(outcome__in=outcomes)), 0)
+
+
+def _by_bin(rows: QuerySet[Rollup], period: Period, unit: Unit) -> QuerySet[Any, Any]:
+    bins: QuerySet[Any, Any] = binned(rows, period).values("bin")
+    counted: QuerySet[Any, Any] = bins.annotate(
+        let=total(*LET_THROUGH, unit=unit),
+        refused=total(*REFUSED, unit=unit),
+        shadowed=total(Outcome.SHADOW_DENIES, Outcome.CANDIDATE_DENIES, unit=unit),
+    )
+    return counted
+
+
+def _moment(
+    start: datetime,
+    step: timedelta,
+    counted: dict[str, Any],
+    gaps: Sequence[GapRecord],
+    since: datetime,
+    until: datetime,
+) -> Moment:
+    begin, end = max(start, since), min(start + step, until)
+    seconds = max((end - begin).total_seconds(), 0.0)
+    allowed, denied = int(counted.get("let", 0)), int(counted.get("refused", 0))
+    # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
+    if not allowed + denied and any(gap.start <= begin and end <= gap.end for gap in gaps):
+        seconds = 0.0
+    return Moment(start, allowed, denied, int(counted.get("shadowed", 0)), seconds)
