@@ -116,6 +116,8 @@ TABLE: Final[Mapping[str, Rules]] = {
     "v1:change-promote": {"POST": writes(OPERATORS)},
     "v1:change-drop": {"POST": writes(OPERATORS)},
     "v1:change-approve": {"POST": approves(APPROVERS)},
+    "v1:usage": {"GET": reads(EVERYBODY)},
+    "v1:denials": {"GET": reads(EVERYBODY)},
     "v1:audit": {"GET": reads(STAFF)},
     "v1:document": {"GET": reads(STAFF)},
     "v1:document-schema": {"GET": reads(EVERYBODY)},

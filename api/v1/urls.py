@@ -19,6 +19,7 @@ from api.v1 import (
     standings,
     tenants,
     tiers,
+    usage,
 )
 
 converters.register()
@@ -66,5 +67,7 @@ urlpatterns = [
     path("document/validate", documents.DocumentValidate.as_view(), name="document-validate"),
     path("document/plan", documents.DocumentPlan.as_view(), name="document-plan"),
     path("document/apply", documents.DocumentApply.as_view(), name="document-apply"),
+    path("usage", usage.Usage.as_view(), name="usage"),
+    path("denials", usage.Denials.as_view(), name="denials"),
     path("audit", audit.AuditList.as_view(), name="audit"),
 ]

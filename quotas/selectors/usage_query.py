@@ -187,7 +187,8 @@ def _select(query: Query, part: _Part) -> list[tuple[Any, ...]]:
         conditions=SQL(" AND ").join(_conditions(query, part, values)),
     )
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+        # As text: the history of changes looks at every statement of a request.
+        cursor.execute(statement.as_string(None), values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 

@@ -88,6 +88,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "revision": f"revisions/{world.revision}",
         "revision-diff": f"revisions/{world.revision - 1}/diff",
         "change": f"changes/{world.change}",
+        "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
+        "denials": "denials?tenant=t000000",
         **{name: name for name in ("bypasses", "document", "schema", "docs")},
         "document-schema": "document/schema",
     }

@@ -1,0 +1,101 @@
+"""/v1/usage and /v1/denials: any span and grouping, to a tenant's user the own tenant's only."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from quotas.models.usage import DrainState, GapRecord
+from quotas.observations.cells import Cell, Cells, Series
+from quotas.usage.fields import Denied
+from quotas.usage.rollups import add_cells, add_denials
+from tenants.models import Tenant
+from tests.access.people import token
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+@pytest.fixture
+def now() -> datetime:
+    """acme asked 5 times, of which 2 were denied; bolt once."""
+    now = timezone.now()
+    second = int(now.timestamp()) - 60
+    acme, bolt = (Tenant.objects.get(name=name).number for name in ("acme", "bolt"))
+    counted = [(acme, "a", 3), (acme, "d", 2), (bolt, "a", 1)]
+    with transaction.atomic():
+        add_cells(Cells.of(Cell(second, Series(who, 1, outcome, 0), n, 2 * n) for who, outcome, n in counted), now)
+        denied = [
+            Denied(who, 1, second * 10**6 + i, 0, "limit", 1, 250_000, 7, b"") for i, who in enumerate((acme, bolt))
+        ]
+        add_denials(denied, now)
+    DrainState.objects.create(drained_at=now, run_id="x")
+    return now
+
+
+def rows(client: APIClient, **asked: Any) -> list[dict[str, Any]]:
+    answer = client.get("/v1/usage", asked)
+    assert answer.status_code == 200, answer.content
+    found: list[dict[str, Any]] = answer.json()["rows"]
+    return found
+
+
+def test_the_whole_is_one_row(client: APIClient, now: datetime) -> None:
+    (row,) = rows(client)
+    assert (row["allowed"], row["denied"], row["allowed_cost"], row["start"]) == (4, 2, 8, None)
+
+
+def test_groups_and_steps(client: APIClient, now: datetime) -> None:
+    found = rows(client, group="tenant,outcome", step="1h")
+    assert {(row["tenant"], row["outcome"], row["count"]) for row in found} == {
+        ("acme", "allowed", 3),
+        ("acme", "denied", 2),
+        ("bolt", "allowed", 1),
+    }
+    assert rows(client, tenant="acme", outcome="denied", group="tier")[0]["denied"] == 2
+
+
+def test_gaps_are_told(client: APIClient, now: datetime) -> None:
+    GapRecord.objects.create(start=now - timedelta(hours=2), end=now - timedelta(hours=1), reason="Redis restarted")
+    answer = client.get("/v1/usage").json()
+    assert [gap["reason"] for gap in answer["gaps"]] == ["Redis restarted"]
+    assert answer["is_whole"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"step": "7s"}, "step"),
+        ({"step": "10s", "begin": "2030-01-01T00:00:00Z", "end": "2031-01-01T00:00:00Z"}, "step"),
+        ({"begin": "2031-01-01T00:00:00Z", "end": "2030-01-01T00:00:00Z"}, "begin"),
+        ({"begin": "0001-01-01T00:00:00Z"}, "begin"),
+        ({"group": "tenant,colour"}, "group"),
+        ({"outcome": "lost"}, "outcome"),
+        ({"tenant": ",".join(f"t{n}" for n in range(101))}, "tenant"),
+        ({"nonsense": "1"}, "nonsense"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_its_place(client: APIClient, asked: Any, field: str) -> None:
+    answer = client.get("/v1/usage", asked)
+    assert answer.status_code == 400
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+def test_a_tenants_user_sees_the_own_tenant_only(now: datetime) -> None:
+    client = APIClient(headers={"Authorization": f"Bearer {token('tenant', 'read', tenant='bolt')}"})
+    assert [(row["tenant"], row["count"]) for row in rows(client, group="tenant")] == [("bolt", 1)]
+    assert client.get("/v1/usage", {"tenant": "acme"}).status_code == 404
+    assert [row["tenant"] for row in client.get("/v1/denials").json()["items"]] == ["bolt"]
+    assert client.get("/v1/denials", {"tenant": "acme"}).status_code == 404
+
+
+def test_denials_come_newest_first_and_in_pages(client: APIClient, now: datetime) -> None:
+    first = client.get("/v1/denials", {"most": 1}).json()
+    assert (first["items"][0]["tenant"], first["items"][0]["revision"]) == ("bolt", 7)
+    second = client.get("/v1/denials", {"most": 1, "before": first["next"]}).json()
+    assert ([row["tenant"] for row in second["items"]], second["next"]) == (["acme"], None)
+    assert client.get("/v1/denials", {"tenant": "acme", "reason": "suspended"}).json()["items"] == []
