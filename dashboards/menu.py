@@ -37,6 +37,15 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.tenants,
         counted="tenants",
     ),
+    Item(
+        "Observe",
+        "Endpoints",
+        "endpoint",
+        "dashboards:endpoints",
+        below=("dashboards:endpoint",),
+        count=lambda pulse: pulse.endpoints,
+        counted="endpoints",
+    ),
     Item("Observe", "Decision log", "log", "dashboards:decisions"),
     Item(
         "Control",
@@ -46,6 +55,7 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.open_changes,
         counted="changes that are not written yet",
     ),
+    Item("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
     Item("Control", "Request tester", "send", "dashboards:tester"),
 )
 

@@ -5,9 +5,20 @@ from django.urls import path
 from dashboards.pages import change_edits, tenant_edits
 from dashboards.pages.changes import changes
 from dashboards.pages.decisions import decisions, decisions_new
+from dashboards.pages.endpoint import endpoint, endpoint_draft, endpoint_impact
+from dashboards.pages.endpoints import endpoints
 from dashboards.pages.first_run import first_run
 from dashboards.pages.live import live
 from dashboards.pages.login import SignIn, SignOut
+from dashboards.pages.matrix import (
+    matrix,
+    matrix_cell,
+    matrix_csv,
+    matrix_plan,
+    matrix_publish,
+    matrix_published,
+)
+from dashboards.pages.matrix_import import matrix_import
 from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
 from dashboards.pages.overview import overview
 from dashboards.pages.palette import palette
@@ -21,6 +32,17 @@ urlpatterns = [
     path("decisions", decisions, name="decisions"),
     path("decisions/new", decisions_new, name="decisions-new"),
     path("tester", tester, name="tester"),
+    path("endpoints", endpoints, name="endpoints"),
+    path("endpoints/<str:name>", endpoint, name="endpoint"),
+    path("endpoints/<str:name>/impact", endpoint_impact, name="endpoint-impact"),
+    path("endpoints/<str:name>/draft", endpoint_draft, name="endpoint-draft"),
+    path("matrix", matrix, name="matrix"),
+    path("matrix.csv", matrix_csv, name="matrix-csv"),
+    path("matrix/cell", matrix_cell, name="matrix-cell"),
+    path("matrix/plan", matrix_plan, name="matrix-plan"),
+    path("matrix/publish", matrix_publish, name="matrix-publish"),
+    path("matrix/published", matrix_published, name="matrix-published"),
+    path("matrix/import", matrix_import, name="matrix-import"),
     path("tenants", tenants, name="tenants"),
     path("tenants/<slug:name>", tenant, name="tenant"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),

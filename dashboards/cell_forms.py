@@ -1,0 +1,207 @@
+"""Editing limits in the matrix: one of a cell, or what many cells share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from django import forms
+
+from dashboards.forms import PageForm
+from quotas.algorithms import ALGORITHMS
+from quotas.models.policy import CARRIES
+from quotas.policy.fields import CHOICES, limit_fields
+from quotas.policy.sheet import PARAMETERS
+from quotas.policy.words import algorithm_words
+from quotas.selectors.matrix import Cell, MatrixLimit
+from quotas.services.errors import refuse
+from quotas.services.matrix import Edit
+
+NEW = "+"  # no limit has this name
+PERCENT_MAX = 10_000
+
+LABELS = {
+    "rate": "Rate",
+    "per": "Per",
+    "burst": "Burst",
+    "max_wait": "Longest wait",
+    "queue": "Queue",
+    "limit": "Limit",
+}
+LABELS |= {"window": "Window", "period": "Period", "timezone": "Time zone", "anchor": "Begins on", "hold": "Hold"}
+HINTS = {
+    "per": "1s, 1m, 1h",
+    "max_wait": "empty: never wait",
+    "window": "1m, 1h, 1d",
+    "period": "day, week, month or year",
+    "timezone": "tenant, or UTC, Europe/Berlin",
+    "anchor": "day of month, weekday, or MM-DD",
+    "hold": "given up after",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    cells: Sequence[Cell]
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.cells) == 1
+
+    @property
+    def cell(self) -> Cell:
+        return self.cells[0]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({one.limit.name for cell in self.cells for one in cell.limits})
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"{cell.tier}/{cell.scope}" for cell in self.cells]
+
+    @property
+    def without(self) -> int:
+        """Cells without a limit of their own, which an edit of many leaves alone."""
+        return sum(not cell.limits for cell in self.cells)
+
+
+class _EditForm(PageForm):
+    carry = forms.ChoiceField(label="Live state", choices=[(carry, carry) for carry in CARRIES], required=False)
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Kept in the audit trail with the diff.",
+        error_messages={"required": "Say why. It is kept with the revision."},
+    )
+    force = forms.BooleanField(required=False)
+
+    def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
+        self.selection = selection
+        super().__init__(*args, **kwargs)
+
+    def clean_carry(self) -> str:
+        return str(self.cleaned_data["carry"] or CARRIES[0])
+
+
+class CellForm(_EditForm):
+    """One limit of one cell; parameters that its algorithm does not take are left out."""
+
+    name = forms.CharField(label="Name of the new limit", max_length=63, required=False)
+    algorithm = forms.ChoiceField(choices=[(name, algorithm_words(name)) for name in ALGORITHMS])
+    subject = forms.CharField(max_length=200, required=False, help_text="tenant, key, ip, key|ip, …")
+    unit = forms.ChoiceField(choices=[(one, one) for one in CHOICES["unit"]], required=False)
+    mode = forms.ChoiceField(choices=[(one, one) for one in CHOICES["mode"]], required=False)
+    on_failure = forms.ChoiceField(
+        label="If Redis fails", choices=[(one, one) for one in CHOICES["on_failure"]], required=False
+    )
+    remove = forms.BooleanField(required=False)
+
+    fields_of: ClassVar[dict[str, str]] = {"limit": "p_limit"} | {name: f"p_{name}" for name in PARAMETERS}
+
+    def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
+        super().__init__(selection, *args, **kwargs)
+        for name in PARAMETERS:
+            field = forms.CharField(label=LABELS[name], max_length=40, required=False, help_text=HINTS.get(name, ""))
+            used_by = " ".join(kind.name for kind in ALGORITHMS.values() if name in kind.fields)
+            field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
+            self.fields[f"p_{name}"] = field
+        choices = [*((name, name) for name in selection.names), (NEW, "a new limit …")]
+        self.fields["limit_name"] = _choice("Limit", choices)
+
+    @classmethod
+    def of(cls, selection: Selection, name: str = "") -> CellForm:
+        """Filled in with the limit of that name, the first one, or the one that is inherited."""
+        limits = {one.limit.name: one for one in selection.cell.limits}
+        chosen = limits.get(name) or (next(iter(limits.values()), None) if name != NEW else None)
+        filled = chosen or next(iter(selection.cell.inherited), None)
+        initial = _initial(filled) if filled else {"algorithm": "token_bucket", "p_per": "1s", "subject": "tenant"}
+        initial |= {"limit_name": chosen.limit.name if chosen else NEW, "name": _new_name(filled, limits)}
+        return cls(selection, initial=initial)
+
+    @property
+    def parameters(self) -> Iterator[forms.BoundField]:
+        return (self[f"p_{name}"] for name in PARAMETERS)
+
+    @property
+    def chosen(self) -> MatrixLimit | None:
+        name = self["limit_name"].value()
+        return next((one for one in self.selection.cell.limits if one.limit.name == name), None)
+
+    def limit_fields(self) -> dict[str, Any]:
+        fields = self.cleaned_data
+        taken = ALGORITHMS[fields["algorithm"]].fields
+        parameters = {name: _value(fields[f"p_{name}"]) for name in taken if fields.get(f"p_{name}")}
+        others = {name: fields[name] for name in ("subject", "unit", "mode", "on_failure") if fields[name]}
+        return {"algorithm": fields["algorithm"], **parameters, **others}
+
+
+class CellsForm(_EditForm):
+    """What many cells share: a factor on every rate and capacity, a mode, what happens without Redis."""
+
+    percent = forms.DecimalField(
+        label="To per cent of today", min_value=1, max_value=PERCENT_MAX, decimal_places=1, required=False
+    )
+    mode = forms.ChoiceField(choices=[("", "as it is"), *((one, one) for one in CHOICES["mode"])], required=False)
+    on_failure = forms.ChoiceField(
+        label="If Redis fails",
+        choices=[("", "as it is"), *((one, one) for one in CHOICES["on_failure"])],
+        required=False,
+    )
+
+    fields_of: ClassVar[dict[str, str]] = {"multiplier": "percent"}
+
+    def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
+        super().__init__(selection, *args, **kwargs)
+        self.fields["percent"].widget.attrs |= {"placeholder": "100"}
+        choices = [("", "all of them"), *((name, name) for name in selection.names)]
+        self.fields["limit_name"] = _choice("Limits", choices)
+
+
+def _choice(label: str, choices: list[tuple[str, str]]) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        label=label, choices=choices, required=False, widget=forms.Select(attrs={"class": "select"})
+    )
+
+
+def edits_of(cells: Sequence[Cell], form: CellForm | CellsForm) -> list[Edit]:
+    return [_edit_of(cells[0], form)] if isinstance(form, CellForm) else list(_edits_of(cells, form))
+
+
+def _edit_of(cell: Cell, form: CellForm) -> Edit:
+    fields = form.cleaned_data
+    name = fields["name"] if fields["limit_name"] in ("", NEW) else fields["limit_name"]
+    if not name:
+        raise refuse("name", "missing", "Give the new limit a name, such as burst or daily.")
+    if fields["limit_name"] == NEW and name in form.selection.names:
+        raise refuse("name", "taken", f"There is a limit {name} here already; choose it above, or another name.")
+    return Edit(cell.tier or None, cell.scope, name, None if fields["remove"] else form.limit_fields())
+
+
+def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
+    fields = form.cleaned_data
+    factor = Fraction(fields["percent"]) / 100 if fields["percent"] is not None else Fraction(1)
+    changed = {name: fields[name] for name in ("mode", "on_failure") if fields[name]}
+    for cell in cells:
+        for one in cell.limits:
+            if fields["limit_name"] in ("", one.limit.name):
+                scaled = one.limit.algorithm.scaled(factor.numerator, factor.denominator)
+                values = {**limit_fields(one.limit), "algorithm": scaled.name, **scaled.describe(), **changed}
+                yield Edit(cell.tier or None, cell.scope, one.limit.name, values)
+
+
+def _initial(one: MatrixLimit) -> dict[str, Any]:
+    values = limit_fields(one.limit)
+    return {f"p_{name}" if name in PARAMETERS else name: value for name, value in values.items()}
+
+
+def _new_name(filled: MatrixLimit | None, taken: dict[str, MatrixLimit]) -> str:
+    name = filled.limit.name if filled else "burst"
+    return name if name not in taken else ""
+
+
+def _value(text: str) -> str | int:
+    plain = text.replace(",", "").replace("\N{NO-BREAK SPACE}", "").strip()
+    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text.strip()

@@ -1,0 +1,144 @@
+"""The cells of the matrix as they are shown: the limit that is nearest to being used up, and how near it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from quotas.policy.words import algorithm_words, limit_short, limit_words
+from quotas.selectors.matrix import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
+from quotas.selectors.tier_use import Asked, Measured, Nearest
+
+NEAR = 0.8
+EVERYONE_WORDS = "everyone"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    cell: Cell
+    first: MatrixLimit | None  # the one that is shown; None: no limit holds here
+    more: int  # others beside it
+    use: Nearest | None
+    denials: Asked | None  # None: nobody asked
+
+    @property
+    def key(self) -> str:
+        return f"{self.cell.tier}/{self.cell.scope}"
+
+    @property
+    def main(self) -> str:
+        return limit_short(self.first.limit.algorithm).main if self.first else "no limit"
+
+    @property
+    def rest(self) -> str:
+        return limit_short(self.first.limit.algorithm).rest if self.first else ""
+
+    @property
+    def words(self) -> str:
+        return "; ".join(
+            f"{one.limit.name}: {limit_words(one.limit)}" for one in self.cell.limits or self.cell.inherited
+        )
+
+    @property
+    def is_inherited(self) -> bool:
+        return not self.cell.limits and bool(self.cell.inherited)
+
+    @property
+    def is_shadow(self) -> bool:
+        return any(one.limit.mode == "shadow" or one.limit.candidate for one in self.cell.limits)
+
+    @property
+    def is_near(self) -> bool:
+        return self.use is not None and self.use.share >= NEAR and not self.is_inherited
+
+    @property
+    def is_denied(self) -> bool:
+        return self.denials is not None and self.denials.denied > 0
+
+    @property
+    def level(self) -> str:
+        """The colour of the bar, as everywhere."""
+        if self.use is None or self.use.share < NEAR - 0.005:
+            return ""
+        return "over" if self.use.share >= 0.995 else "warn"
+
+    @property
+    def width(self) -> str:
+        return f"{min(100 * self.use.share, 100):.1f}" if self.use else "0"
+
+    @property
+    def classes(self) -> str:
+        kinds = {"is-off": self.first is None, "is-inherited": self.is_inherited}
+        return " ".join(name for name, holds in kinds.items() if holds)
+
+    @property
+    def tags(self) -> str:
+        """What the filters look for."""
+        kinds = {"near": self.is_near, "denied": self.is_denied, "shadow": self.is_shadow, "own": self.cell.own > 0}
+        return " ".join(name for name, holds in kinds.items() if holds)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    line: Line
+    algorithm: str
+    cells: Sequence[Shown]
+
+    @property
+    def is_endpoint(self) -> bool:
+        return not self.line.scope.endswith("*")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMatrix:
+    columns: Sequence[Column]
+    lines: Sequence[ShownLine]
+
+    def count(self, tag: str) -> int:
+        return sum(tag in cell.tags.split() for line in self.lines for cell in line.cells)
+
+    @property
+    def near(self) -> int:
+        return self.count("near")
+
+    @property
+    def denied(self) -> int:
+        return self.count("denied")
+
+    @property
+    def shadow(self) -> int:
+        return self.count("shadow")
+
+    @property
+    def own(self) -> int:
+        return self.count("own")
+
+
+def shown_of(matrix: Matrix, measured: Measured) -> ShownMatrix:
+    numbers = {column.tier: column.number for column in matrix.columns}
+    lines = [
+        ShownLine(line, _algorithm(line.cells), [_shown(cell, numbers[cell.tier], measured) for cell in line.cells])
+        for line in matrix.lines
+    ]
+    return ShownMatrix(matrix.columns, lines)
+
+
+def _shown(cell: Cell, tier: int, measured: Measured) -> Shown:
+    """An inherited limit counts where it stands, so its use is shown there."""
+    if not cell.limits:
+        first = next(iter(cell.inherited), None)
+        return Shown(cell, first, max(len(cell.inherited) - 1, 0), None, measured.asked(tier, cell.scope))
+    uses = [measured.nearest(tier, cell.scope, one.limit) for one in cell.limits]
+    place = max(range(len(uses)), key=lambda i: use.share if (use := uses[i]) else -1.0)
+    return Shown(cell, cell.limits[place], len(uses) - 1, uses[place], measured.asked(tier, cell.scope))
+
+
+def _algorithm(cells: Iterable[Cell]) -> str:
+    names = {one.limit.algorithm.name for cell in cells for one in cell.limits}
+    if len(names) > 1:
+        return "several algorithms"
+    return algorithm_words(names.pop()) if names else "inherits"
+
+
+def title_of(tier: str) -> str:
+    return tier if tier != EVERYONE else EVERYONE_WORDS

@@ -1,0 +1,179 @@
+"""A limit that is tried on the busiest tenants of a tier: whom it would strike, and how hard. From histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from statistics import median
+
+from dashboards.charts import nice_top, number
+from quotas.algorithms.bucket import TokenBucket
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.sizing import is_sized, point_of, resized
+from quotas.policy.fields import limit_fields
+from quotas.policy.spec import EVERYWHERE, Limit
+from quotas.policy.subject import Subject
+from quotas.selectors.leaders import Leader, Leaders, Struck
+from quotas.selectors.matrix import Cell
+from quotas.services.matrix import Edit
+
+DIVISIONS = 5
+STEPS = 100  # of the line, over the whole axis
+BURST_QUANTILE = 0.95
+MARGIN = 1.15
+MOST_SHOWN = 16
+MOST_STRUCK = 5
+NEW_LIMIT = "steady"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The limit that holds a tenant of the tier to a rate on the endpoint, in requests of its usual cost."""
+
+    limit: Limit
+    rate: float
+    burst: float
+    is_own: bool  # False: it stands on `*`, and other endpoints count there too
+
+    @property
+    def words(self) -> str:
+        return f"{number(self.rate)} req/s"
+
+
+def holding_of(cell: Cell, cost: int) -> Holding | None:
+    """The tightest that counts whole tenants; None: nothing holds them to a rate."""
+    found = [
+        _holding(one.limit, is_own, cost)
+        for is_own, limits in ((True, cell.limits), (False, cell.inherited))
+        for one in limits
+        if one.limit.subject == Subject() and is_sized(one.limit.algorithm) and one.limit.mode == "enforce"
+    ]
+    return min(found, key=lambda one: (not one.is_own, one.rate), default=None)
+
+
+def _holding(limit: Limit, is_own: bool, cost: int) -> Holding:
+    point, each = point_of(limit.algorithm), cost if limit.unit == "cost" else 1
+    return Holding(limit, point.rate / each, point.burst / each, is_own)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    leader: Leader
+    y: int  # pixels
+    rate: str  # percent of the axis
+    peak: str
+
+    @property
+    def middle(self) -> int:
+        return self.y + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: str
+    label: str
+    minor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """From 0 to `top` requests a second."""
+
+    top: float
+
+    @classmethod
+    def of(cls, leaders: Leaders, holding: Holding | None) -> Axis:
+        peaks = [max(leader.in_1s, leader.peak) for leader in leaders.leaders]
+        return cls(nice_top(max([*peaks, 1.3 * holding.rate if holding else 0]), DIVISIONS))
+
+    @property
+    def step(self) -> float:
+        return self.top / STEPS
+
+    def percent(self, value: float) -> str:
+        return f"{min(100 * value / self.top, 100):.2f}".rstrip("0").rstrip(".") + "%"
+
+    @property
+    def ticks(self) -> list[Tick]:
+        values = [self.top * i / DIVISIONS for i in range(DIVISIONS + 1)]
+        return [Tick(self.percent(value), number(value), i % 2 == 1) for i, value in enumerate(values)]
+
+    def bars(self, leaders: Leaders) -> list[Bar]:
+        return [
+            Bar(leader, 6 + 29 * i, self.percent(leader.rate), self.percent(leader.in_1s))
+            for i, leader in enumerate(leaders.leaders[:MOST_SHOWN])
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    leaders: Leaders
+    rate: float
+    burst: int
+    struck: Sequence[Struck] = field(default=())
+
+    @classmethod
+    def of(cls, leaders: Leaders, rate: float, burst: int) -> Trial:
+        return cls(leaders, rate, burst, leaders.struck(rate, burst))
+
+    @property
+    def denied_share(self) -> float:
+        return min(sum(one.denied for one in self.struck) / self.leaders.asked, 1.0) if self.leaders.asked else 0.0
+
+    @property
+    def is_beyond(self) -> bool:
+        """Below what all listed tenants reached: others, that are not listed, may be struck too."""
+        return self.rate < self.leaders.lowest
+
+    @property
+    def tenants(self) -> str:
+        count = len(self.struck)
+        if self.is_beyond:
+            return f"at least {count} tenants"
+        return f"{count or 'no'} tenant{'' if count == 1 else 's'}"
+
+    @property
+    def headroom(self) -> float:
+        """By how much the tenant in the middle is below."""
+        middle = median(leader.rate for leader in self.leaders.leaders)
+        return self.rate / middle if middle else 0.0
+
+    @property
+    def may_ask(self) -> float:
+        return self.rate * self.leaders.tenants
+
+    @property
+    def worst(self) -> Sequence[Struck]:
+        return self.struck[:MOST_STRUCK]
+
+
+def burst_for(leaders: Leaders, rate: float) -> int:
+    """What lets the busiest second of most tenants through: of 95 % of them, and a margin."""
+    peaks = sorted(leader.in_1s for leader in leaders.leaders)
+    place = min(ceil(BURST_QUANTILE * len(peaks)), len(peaks)) - 1
+    return max(ceil(rate), ceil(peaks[place] * MARGIN), 1)
+
+
+def edit_of(cell: Cell, holding: Holding | None, rate: float, burst: int, cost: int) -> Edit:
+    """As a change of the limit that stands there, or as a new one where the endpoint has none of its own."""
+    if holding is None or not holding.is_own:
+        fresh = resized(TokenBucket(1, 1_000_000, 1), Point(rate, burst))
+        return Edit(cell.tier or None, cell.scope, NEW_LIMIT, limit_fields(_plain(fresh)))
+    each = cost if holding.limit.unit == "cost" else 1
+    sized = resized(holding.limit.algorithm, Point(rate * each, burst * each))
+    return Edit(
+        cell.tier or None, cell.scope, holding.limit.name, limit_fields(replace(holding.limit, algorithm=sized))
+    )
+
+
+def _plain(algorithm: object) -> Limit:
+    return Limit(NEW_LIMIT, algorithm, Subject())  # type: ignore[arg-type]
+
+
+def scope_words(holding: Holding | None) -> str:
+    if holding is None:
+        return "No limit holds these tenants to a rate here."
+    if holding.is_own:
+        return f"{holding.limit.name} holds each of them to {holding.words} here."
+    return f"{holding.limit.name} on {EVERYWHERE} holds each of them to {holding.words}, over all endpoints together."

@@ -1,0 +1,98 @@
+"""What the active tenants may ask for together, against what protects the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboards.charts import nice_top, number
+from dashboards.limit_line import holding_of
+from quotas.models import Endpoint
+from quotas.selectors.matrix import EVERYONE, Column, Matrix
+from quotas.selectors.tier_use import Measured
+
+DIVISIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one tier may ask for."""
+
+    tier: str
+    color: int
+    rate: float  # requests a second
+    at: str = "0%"
+    width: str = "0%"
+
+    @property
+    def words(self) -> str:
+        return f"{self.tier} {number(self.rate)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    parts: Sequence[Part]
+    end: str = "0%"
+
+    @property
+    def total(self) -> float:
+        return sum(part.rate for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class OverCommit:
+    cases: Sequence[Case]
+    top: float
+    protect: float | None  # the limit for everyone; None: there is none
+    unlimited: Sequence[str]  # tiers that nothing holds to a rate
+
+    @property
+    def protect_at(self) -> str:
+        return _percent(self.protect or 0, self.top)
+
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        return [(_percent(self.top * i / DIVISIONS, self.top), number(self.top * i / DIVISIONS)) for i in range(5)]
+
+    @property
+    def factor(self) -> float | None:
+        """How many times over the backend is promised, in the last case."""
+        return self.cases[-1].total / self.protect if self.protect else None
+
+
+def over_commit_of(
+    tiers: Sequence[Column], matrix: Matrix, measured: Measured, endpoint: Endpoint, tried: tuple[str, float]
+) -> OverCommit:
+    rates: dict[str, float] = {}
+    for column in tiers:
+        cell = matrix.cell(column.tier, endpoint.name)
+        holding = holding_of(cell, endpoint.default_cost) if cell else None
+        if holding:
+            rates[column.tier] = holding.rate
+    active = {column.tier: _active(measured, column, endpoint) for column in tiers}
+    now = [Part(t, i + 1, rates.get(t, 0.0) * active[t]) for i, t in enumerate(active)]
+    then = [Part(p.tier, p.color, tried[1] * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
+    everyone = matrix.cell(EVERYONE, endpoint.name)
+    protect = holding_of(everyone, endpoint.default_cost) if everyone else None
+    cases = [Case("May ask now", now), Case(f"With {number(tried[1])} req/s", then)]
+    top = nice_top(max([case.total for case in cases] + ([protect.rate] if protect else [])), DIVISIONS)
+    placed = [Case(case.name, _placed(case.parts, top), _percent(case.total, top)) for case in cases]
+    return OverCommit(placed, top, protect.rate if protect else None, [t for t in active if t not in rates])
+
+
+def _active(measured: Measured, column: Column, endpoint: Endpoint) -> int:
+    row = measured.rows.get((column.number, endpoint.number))
+    return row.tenants if row else 0
+
+
+def _placed(parts: Sequence[Part], top: float) -> list[Part]:
+    found, start = [], 0.0
+    for part in parts:
+        found.append(Part(part.tier, part.color, part.rate, _percent(start, top), _percent(part.rate, top)))
+        start += part.rate
+    return found
+
+
+def _percent(value: float, top: float) -> str:
+    return f"{min(100 * value / top, 100):.2f}".rstrip("0").rstrip(".") + "%"

@@ -1,0 +1,145 @@
+"""One endpoint: its tenants by peak rate, a limit line to drag, latency against load, and what is promised in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.edits import carry_out
+from dashboards.limit_line import Axis, Holding, Trial, burst_for, edit_of, holding_of, scope_words
+from dashboards.over_commit import over_commit_of
+from dashboards.pages.palette import address
+from dashboards.viewer import principal_of
+from quotas.models import Endpoint
+from quotas.selectors.leaders import Leaders, leaders_read
+from quotas.selectors.matrix import Cell, Column, Matrix, matrix_read
+from quotas.selectors.tier_use import Measured, measured_read
+from quotas.services.errors import Refused
+from quotas.services.matrix import limits_set
+
+FASTEST = 1e9  # requests a second
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The endpoint as one tier uses it."""
+
+    endpoint: Endpoint
+    matrix: Matrix
+    measured: Measured
+    tier: Column
+    leaders: Leaders | None
+
+    @property
+    def cell(self) -> Cell:
+        found = self.matrix.cell(self.tier.tier, self.endpoint.name)
+        if found is None:
+            raise Http404(f"There is no endpoint {self.endpoint.name}.")
+        return found
+
+    @property
+    def holding(self) -> Holding | None:
+        return holding_of(self.cell, self.endpoint.default_cost)
+
+    @property
+    def tiers(self) -> list[Column]:
+        return [column for column in self.matrix.columns if column.number]
+
+
+@require_safe
+def endpoint(request: HttpRequest, name: str) -> HttpResponse:
+    scene = _scene(name, request.GET.get("tier", ""))
+    context: dict[str, Any] = {"scene": scene, "endpoint": scene.endpoint, "holding": scene.holding}
+    if scene.leaders is not None:
+        rate = scene.holding.rate if scene.holding else scene.leaders.leaders[0].rate
+        axis = Axis.of(scene.leaders, scene.holding)
+        context |= {
+            "axis": axis,
+            "bars": axis.bars(scene.leaders),
+            "now": axis.percent(scene.holding.rate) if scene.holding else "",
+            "line": axis.percent(rate),
+            "height": 6 + 29 * min(len(scene.leaders.leaders), 16),
+            **_tried(scene, scene.leaders, rate),
+        }
+    return render(request, "dashboards/endpoint.html", context)
+
+
+@require_safe
+def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
+    """What a limit would do; asked for while somebody drags the line."""
+    scene, rate = _scene(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
+    if rate is None or scene.leaders is None:
+        return HttpResponseBadRequest(
+            "rate must be a number above 0, for a tier with traffic.", content_type="text/plain"
+        )
+    context = {"scene": scene, "endpoint": scene.endpoint, "holding": scene.holding}
+    return render(request, "dashboards/endpoint_answer.html", {**context, **_tried(scene, scene.leaders, rate)})
+
+
+@require_POST
+def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
+    """A proposed change with that rate and burst; nothing is enforced."""
+    scene, rate = _scene(name, request.POST.get("tier", "")), _rate(request.POST.get("rate", ""))
+    burst = request.POST.get("burst", "")
+    if rate is None or not burst.isdigit():
+        return HttpResponseBadRequest("Give a rate above 0 and a whole burst.", content_type="text/plain")
+    edit = edit_of(scene.cell, scene.holding, rate, max(int(burst), 1), scene.endpoint.default_cost)
+    reason = request.POST.get("reason", "").strip() or f"Tried on four weeks of {scene.tier.tier} × {name}"
+    try:
+        outcome = carry_out(
+            lambda: limits_set(
+                edits=[edit], author=principal_of(request).actor, reason=reason, force=True, propose=True
+            )
+        )
+        messages.success(request, outcome.words)
+    except Refused as refusal:
+        messages.error(request, f"No draft was made|{refusal.problems[0].message}")
+        return redirect(f"{request.path.removesuffix('/draft')}?tier={scene.tier.tier}")
+    return redirect(address("dashboards:changes") or f"{request.path.removesuffix('/draft')}?tier={scene.tier.tier}")
+
+
+def _scene(name: str, tier: str) -> Scene:
+    row = Endpoint.objects.filter(name=name, retired=False).first()
+    if row is None:
+        raise Http404(f"There is no endpoint {name}.")
+    matrix, measured = matrix_read(timezone.now()), measured_read()
+    tiers = [column for column in matrix.columns if column.number]
+    if not tiers:
+        raise Http404("There is no tier yet.")
+    chosen = next((column for column in tiers if column.tier == tier), None) or _busiest(tiers, measured, name)
+    return Scene(row, matrix, measured, chosen, leaders_read(chosen.number, row.number))
+
+
+def _busiest(tiers: list[Column], measured: Measured, name: str) -> Column:
+    """The tier with the most denied, then the most asked."""
+
+    def weight(column: Column) -> tuple[int, int]:
+        asked = measured.asked(column.number, name)
+        return (asked.denied, asked.asked) if asked else (0, 0)
+
+    return max(tiers, key=weight)
+
+
+def _tried(scene: Scene, leaders: Leaders, rate: float) -> dict[str, Any]:
+    burst = burst_for(leaders, rate)
+    today = Trial.of(leaders, scene.holding.rate, round(scene.holding.burst)) if scene.holding else None
+    return {
+        "trial": Trial.of(leaders, rate, burst),
+        "today": today,
+        "holds": scope_words(scene.holding),
+        "over": over_commit_of(scene.tiers, scene.matrix, scene.measured, scene.endpoint, (scene.tier.tier, rate)),
+    }
+
+
+def _rate(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if 0 < found <= FASTEST else None

@@ -1,0 +1,48 @@
+"""Every endpoint: what was asked of it, who is held by what, and where it hurts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from dashboards.cells import Shown, shown_of
+from quotas.models import Endpoint
+from quotas.selectors.matrix import matrix_read
+from quotas.selectors.tier_use import Asked, measured_read
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRow:
+    endpoint: Endpoint
+    asked: Asked  # of all tiers, 24 h
+    tenants: int
+    nearest: Shown | None  # the cell that is nearest to its limit
+
+    @property
+    def rate(self) -> float:
+        """A second, on average over the day."""
+        return self.asked.asked / 86_400
+
+
+@require_safe
+def endpoints(request: HttpRequest) -> HttpResponse:
+    measured = measured_read()
+    matrix = shown_of(matrix_read(timezone.now()), measured)
+    cells = {line.line.scope: line.cells for line in matrix.lines}
+    rows = []
+    for endpoint in Endpoint.objects.filter(retired=False).order_by("name"):
+        uses = [row for (_, number), row in measured.rows.items() if number == endpoint.number]
+        asked = Asked(sum(row.asked for row in uses), sum(row.denied for row in uses))
+        rows.append(EndpointRow(endpoint, asked, sum(row.tenants for row in uses), _nearest(cells[endpoint.name])))
+    rows.sort(key=lambda row: (-row.asked.denied, -row.asked.asked, row.endpoint.name))
+    return render(request, "dashboards/endpoints.html", {"rows": rows, "measured": measured})
+
+
+def _nearest(cells: Sequence[Shown]) -> Shown | None:
+    used = [cell for cell in cells if cell.use is not None]
+    return max(used, key=lambda cell: cell.use.share if cell.use else 0.0, default=None)

@@ -1,0 +1,142 @@
+"""The limits matrix: tier × endpoint, edited in place. Every edit is rehearsed, and many cells are one revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.cell_forms import CellForm, CellsForm, Selection, edits_of
+from dashboards.cells import shown_of, title_of
+from dashboards.edits import Outcome, carry_out
+from dashboards.viewer import principal_of
+from quotas.publishing.progress import progress_read
+from quotas.publishing.store import StoreError
+from quotas.selectors.matrix import Cell, Matrix, matrix_read
+from quotas.selectors.tier_use import measured_read
+from quotas.services.errors import Refused
+from quotas.services.matrix import Edit, Plan, limits_plan, limits_set, sheet_write
+
+MOST_CELLS = 500  # that one edit may hold
+
+
+@require_safe
+def matrix(request: HttpRequest) -> HttpResponse:
+    measured = measured_read()
+    context = {"matrix": shown_of(matrix_read(timezone.now()), measured), "measured": measured}
+    return render(request, "dashboards/matrix.html", context)
+
+
+@require_safe
+def matrix_csv(request: HttpRequest) -> HttpResponse:
+    headers = {"Content-Disposition": 'attachment; filename="limits.csv"'}
+    return HttpResponse(sheet_write(), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+@require_safe
+def matrix_cell(request: HttpRequest) -> HttpResponse:
+    """The editor of one cell, or of many."""
+    cells = _cells(matrix_read(timezone.now()), request.GET.getlist("at"))
+    if not cells:
+        return HttpResponseBadRequest("There is no such cell; load the page again.", content_type="text/plain")
+    return _editor(request, cells, _form(cells, request.GET.get("limit", "")))
+
+
+@require_POST
+def matrix_plan(request: HttpRequest) -> HttpResponse:
+    """What the edit would do; asked for while somebody types."""
+    cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
+    form = _bound(request, cells)
+    context: dict[str, Any] = {"form": form}
+    if form.is_valid():
+        try:
+            edits = edits_of(cells, form)
+            context |= _planned(edits, form, principal_of(request).actor)
+        except Refused as refusal:
+            form.refused(refusal)
+    return render(request, "dashboards/matrix_plan.html", context)
+
+
+@require_POST
+def matrix_publish(request: HttpRequest) -> HttpResponse:
+    cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
+    form = _bound(request, cells, is_final=True)
+    plan: dict[str, Any] = {}
+    if form.is_valid():
+        try:
+            edits = edits_of(cells, form)
+            plan = _planned(edits, form, principal_of(request).actor)
+            return _published(request, _write(request, edits, form))
+        except Refused as refusal:
+            form.refused(refusal)
+    return _editor(request, cells, form, **plan)
+
+
+@require_safe
+def matrix_published(request: HttpRequest) -> HttpResponse:
+    """How many shards have the revision."""
+    number = request.GET.get("revision", "")
+    if not number.isdigit():
+        return HttpResponseBadRequest("revision must be a number.", content_type="text/plain")
+    try:
+        progress, unreachable = progress_read(int(number)), ""
+    except StoreError as error:
+        progress, unreachable = None, str(error)
+    return render(
+        request,
+        "dashboards/matrix_progress.html",
+        {"progress": progress, "unreachable": unreachable, "revision": int(number)},
+    )
+
+
+def _cells(found: Matrix, keys: Sequence[str]) -> list[Cell]:
+    pairs = (key.partition("/") for key in keys[:MOST_CELLS])
+    return [cell for tier, _, scope in pairs if (cell := found.cell(tier, scope))]
+
+
+def _form(cells: Sequence[Cell], limit: str) -> CellForm | CellsForm:
+    selection = Selection(cells)
+    return CellForm.of(selection, limit) if selection.is_single else CellsForm(selection)
+
+
+def _bound(request: HttpRequest, cells: Sequence[Cell], is_final: bool = False) -> CellForm | CellsForm:
+    selection = Selection(cells)
+    kind = CellForm if selection.is_single else CellsForm
+    form = kind(selection, request.POST)
+    form.fields["reason"].required = is_final
+    return form
+
+
+def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsForm, **plan: Any) -> HttpResponse:
+    context = {"form": form, "cells": cells, "selection": form.selection, "title": title_of(cells[0].tier), **plan}
+    return render(request, "dashboards/matrix_cell.html", context)
+
+
+def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
+    plan: Plan = limits_plan(edits=edits, author=author, carry=form.cleaned_data["carry"])
+    return {"plan": plan, "edits": edits}
+
+
+def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> Outcome:
+    fields = form.cleaned_data
+    return carry_out(
+        lambda: limits_set(
+            edits=edits,
+            author=principal_of(request).actor,
+            reason=fields["reason"],
+            carry=fields["carry"],
+            force=fields["force"],
+            propose=request.POST.get("do") == "draft",
+        )
+    )
+
+
+def _published(request: HttpRequest, outcome: Outcome) -> HttpResponse:
+    response = render(request, "dashboards/matrix_done.html", {"outcome": outcome})
+    # The grid takes its new content without a jump.
+    response.headers["HX-Trigger"] = "matrix:changed"
+    return response

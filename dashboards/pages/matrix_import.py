@@ -1,0 +1,74 @@
+"""Limits from a table: read whole, rehearsed, and written as one revision, or nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboards.edits import carry_out
+from dashboards.forms import PageForm
+from dashboards.viewer import principal_of
+from quotas.policy.problems import Problem
+from quotas.policy.sheet import COLUMNS
+from quotas.services.errors import Refused
+from quotas.services.matrix import limits_plan, limits_set, sheet_read
+
+MOST_BYTES = 2_000_000
+
+
+class SheetForm(PageForm):
+    """The table comes as a file first; what was read of it is then carried along as text."""
+
+    file = forms.FileField(label="CSV file", required=False)
+    text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
+    reason = forms.CharField(max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    force = forms.BooleanField(required=False)
+
+    def clean(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().clean() or {}
+        file = fields.get("file")
+        if file is not None and file.size > MOST_BYTES:
+            self.add_error("file", f"The file has {file.size:,} bytes; {MOST_BYTES:,} are the most.")
+        elif file is not None:
+            fields["text"] = self._decoded(file.read())
+        elif not fields.get("text"):
+            self.add_error("file", "Choose a file.")
+        return fields
+
+    def _decoded(self, data: bytes) -> str:
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            self.add_error("file", f"The file is not UTF-8 (byte {error.start:,}); save it as CSV UTF-8.")
+            return ""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def matrix_import(request: HttpRequest) -> HttpResponse:
+    form = SheetForm(request.POST, request.FILES) if request.method == "POST" else SheetForm()
+    context: dict[str, Any] = {"form": form, "columns": COLUMNS}
+    if form.is_bound and form.is_valid():
+        try:
+            edits = sheet_read(form.cleaned_data["text"])
+            context |= {"text": form.cleaned_data["text"], "rows": len(edits)}
+            author = principal_of(request).actor
+            context["plan"] = limits_plan(edits=edits, author=author)
+            if request.POST.get("do") == "publish":
+                reason, force = form.cleaned_data["reason"], form.cleaned_data["force"]
+                outcome = carry_out(lambda: limits_set(edits=edits, author=author, reason=reason, force=force))
+                messages.success(request, outcome.words)
+                return redirect("dashboards:matrix")
+        except Refused as refusal:
+            context["problems"] = [_shown(problem, form) for problem in refusal.problems]
+    return render(request, "dashboards/matrix_import.html", context)
+
+
+def _shown(problem: Problem, form: SheetForm) -> Problem:
+    if problem.path == "reason":
+        form.add_error("reason", "Say why. It is kept with the revision.")
+    return problem

@@ -1,0 +1,33 @@
+"""Limits as the matrix and its neighbours write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+from dashboards.templatetags.figures import NARROW_SPACE
+from quotas.selectors.tier_use import Measured
+
+register = template.Library()
+
+
+@register.filter
+def percent(share: float) -> str:
+    """Of a limit: 1.234 is 123 %."""
+    return f"<{NARROW_SPACE}1{NARROW_SPACE}%" if 0 < share < 0.005 else f"{100 * share:,.0f}{NARROW_SPACE}%"
+
+
+@register.filter
+def tenants_of(tier: int, measured: Measured) -> int:
+    return measured.active(tier)
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A value of a diff."""
+    if value is None:
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,74 @@
+"""Endpoints: the list, and a limit line that says what it would do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from quotas.models import Change
+from quotas.services.policies import policy_create
+from tests.access.people import signed_in
+from tests.services.world import FORCED, GET, PAY, bucket
+from tests.usage.test_tier_use import asked, measured, world
+
+__all__ = ["world"]
+
+
+@pytest.fixture(autouse=True)
+def busy(world: None) -> None:
+    measured(asked("acme", [30] * 60, denied=5), asked("cabs", [10] * 60))
+
+
+def text_of(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
+
+
+def test_the_list_has_the_most_denied_first(client: Client) -> None:
+    text = text_of(client, "/endpoints")
+    assert text.index(f"/endpoints/{GET}") < text.index(f"/endpoints/{PAY}")
+    assert "2,405" in text
+
+
+def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -> None:
+    text = text_of(client, f"/endpoints/{GET}")
+    assert text.index(">acme</text>") < text.index(">cabs</text>")
+    assert 'role="slider"' in text
+    assert 'aria-valuenow="16.6666666667"' in text  # minute, the tightest: 1,000 a minute over all endpoints
+    assert "minute on * holds each of them to 16.7 req/s, over all endpoints together." in text
+
+
+def test_the_line_says_whom_it_would_strike(client: Client) -> None:
+    text = text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=0.5")
+    assert "2 tenants, 94 % of requests would be denied" in text
+    assert "No tenants, 0 % of requests would be denied" in text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=99")
+    for rate in ("", "0", "-1", "nan", "inf", "1e12"):
+        assert client.get(f"/endpoints/{GET}/impact?tier=pro&rate={rate}").status_code == 400
+
+
+def test_a_draft_is_a_proposed_change_with_rate_and_burst() -> None:
+    policy_create(name="get", tier="pro", endpoint=GET, limits=[bucket(40, "gets")], **FORCED)
+    operator = signed_in("olga", "operator")
+    operator.post(f"/endpoints/{GET}/draft", {"tier": "pro", "rate": "25", "burst": "60"})
+    change = Change.objects.get()
+    limit = change.after["policy:get"]["limits"]["gets"]
+    assert (limit["rate"], limit["per"], limit["burst"]) == (25, "1s", 60)
+    assert (change.author, change.state) == ("olga", "pending")
+
+
+def test_a_draft_where_no_limit_stands_makes_one() -> None:
+    signed_in("olga", "operator").post(f"/endpoints/{GET}/draft", {"tier": "pro", "rate": "0.5", "burst": "3"})
+    [state] = Change.objects.get().after.values()
+    assert (state["endpoint"], state["limits"]["steady"]["burst"]) == (GET, 3)
+
+
+def test_a_viewer_makes_no_draft(client: Client) -> None:
+    assert client.post(f"/endpoints/{GET}/draft", {"tier": "pro", "rate": "25", "burst": "60"}).status_code == 403
+
+
+def test_without_traffic_it_says_so(client: Client) -> None:
+    assert "No traffic of this tier yet" in text_of(client, f"/endpoints/{PAY}?tier=free")
+    assert client.get("/endpoints/no:such").status_code == 404

@@ -1,0 +1,211 @@
+"""The limits matrix: shown, tried and written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
+from quotas.models.health import beat
+from quotas.services.policies import candidate_set
+from tenants.models import Tier
+from tests.access.people import signed_in
+from tests.services.world import GET, PAY, SAID, limit_of, make_world, newest
+
+
+@pytest.fixture(autouse=True)
+def world(db: None) -> None:
+    make_world()
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return signed_in("olga", "operator")
+
+
+def text_of(response: object) -> str:
+    return re.sub(r"\s+", " ", response.content.decode())  # type: ignore[attr-defined]
+
+
+def edit(at: str = "pro/*", limit: str = "burst", **fields: str) -> dict[str, str]:
+    filled = {"algorithm": "token_bucket", "p_rate": "150", "p_per": "1s", "p_burst": "300", "subject": "tenant"}
+    return {
+        "at": at,
+        "limit_name": limit,
+        "unit": "requests",
+        "mode": "enforce",
+        "on_failure": "open",
+        **filled,
+        **fields,
+    }
+
+
+def test_every_place_is_a_cell_with_its_limit(client: Client) -> None:
+    text = text_of(client.get("/matrix"))
+    assert text.count('class="cell') == 9
+    assert 'data-cell="pro/*"' in text
+    assert "100/s" in text
+    assert "inherited from *" in text
+
+
+def test_a_cell_opens_with_its_limit_filled_in(client: Client) -> None:
+    text = text_of(client.get("/matrix/cell?at=pro/*&limit=minute"))
+    assert 'value="1000"' in text
+    assert "Publishing takes an operator" in text
+    assert client.get("/matrix/cell?at=gold/*").status_code == 400
+
+
+def test_a_cell_without_a_limit_starts_from_what_it_inherits(operator: Client) -> None:
+    text = text_of(operator.get(f"/matrix/cell?at=pro/{PAY}"))
+    assert "Inherits from pro × *" in text
+    assert 'name="limit_name" value="+"' in text
+    assert 'value="100"' in text
+
+
+def test_a_dry_run_says_what_changes_and_writes_nothing(client: Client) -> None:
+    before = Revision.objects.count()
+    text = text_of(client.post("/matrix/plan", edit()))
+    assert "limits.burst.rate: <mark>100</mark>" in text
+    assert "limits.burst.rate: <mark>150</mark>" in text
+    assert "Nothing gets tighter" in text
+    assert "Nothing differs" in text_of(client.post("/matrix/plan", edit(p_rate="100", p_burst="200")))
+    assert Revision.objects.count() == before
+
+
+def test_a_dry_run_of_a_cut_asks_for_force(client: Client) -> None:
+    text = text_of(client.post("/matrix/plan", edit(p_rate="50")))
+    assert "It takes from somebody" in text
+    assert 'name="force"' in text
+
+
+def test_what_is_wrong_is_said_while_typing(client: Client) -> None:
+    assert "rate must be a whole number" in text_of(client.post("/matrix/plan", edit(p_rate="many")))
+
+
+def test_publishing_writes_one_revision_and_follows_it_to_the_shards(operator: Client) -> None:
+    response = operator.post("/matrix/publish", edit(reason="they grew"))
+    assert f"Written as r{newest().number}" in text_of(response)
+    assert response.headers["HX-Trigger"] == "matrix:changed"
+    assert (limit_of("pro-all").parameters["rate"], newest().author, newest().reason) == (150, "olga", "they grew")
+
+
+def test_a_refusal_stays_in_the_editor_with_what_was_typed(operator: Client) -> None:
+    text = text_of(operator.post("/matrix/publish", edit(p_rate="50", reason="too many")))
+    assert "make it smaller, or force it" in text
+    assert 'value="50"' in text
+    assert "Say why" in text_of(operator.post("/matrix/publish", edit()))
+    assert limit_of("pro-all").parameters["rate"] == 100
+    operator.post("/matrix/publish", edit(p_rate="50", reason="too many", force="on"))
+    assert limit_of("pro-all").parameters["rate"] == 50
+
+
+def test_a_new_limit_makes_the_policy(operator: Client) -> None:
+    operator.post(
+        "/matrix/publish", edit(at=f"free/{PAY}", limit="+", name="pay", p_rate="5", reason="new", force="on")
+    )
+    assert limit_of("free-payments-charge", "pay").parameters["rate"] == 5
+    again = edit(at=f"free/{PAY}", limit="+", name="pay", reason="again")
+    assert "There is a limit pay here already" in text_of(operator.post("/matrix/publish", again))
+    assert "Give the new limit a name" in text_of(operator.post("/matrix/publish", {**again, "name": ""}))
+
+
+def test_a_limit_is_removed(operator: Client) -> None:
+    operator.post("/matrix/publish", edit(limit="minute", remove="on", reason="not needed"))
+    assert not limit_of("pro-all").policy.limits.filter(name__name="minute").exists()
+
+
+def test_a_draft_is_a_proposed_change_and_enforced_nowhere(operator: Client) -> None:
+    text = text_of(operator.post("/matrix/publish", edit(reason="for later", do="draft")))
+    change = Change.objects.get()
+    assert f"Filed as change {change.pk}" in text
+    assert limit_of("pro-all").parameters["rate"] == 100
+
+
+def test_many_cells_are_changed_as_one(operator: Client) -> None:
+    form = {"at": ["pro/*", "free/*", f"pro/{GET}"], "limit_name": "", "percent": "150", "reason": "all by half"}
+    text = text_of(operator.get("/matrix/cell?at=pro/*&at=free/*&at=pro/rides:get"))
+    assert "3 cells" in text
+    assert "1 without a limit of its own stays as it is" in text
+    before = newest().number
+    operator.post("/matrix/publish", form)
+    assert newest().number == before + 1
+    rates = [limit_of(policy).parameters["rate"] for policy in ("pro-all", "free-all")]
+    assert rates == [150, 15]
+
+
+def test_a_viewer_publishes_nothing(client: Client) -> None:
+    assert client.post("/matrix/publish", edit(reason="me too")).status_code == 403
+    assert client.get("/matrix/import").status_code == 403
+
+
+def test_it_says_how_many_shards_have_a_revision(client: Client) -> None:
+    beat("publisher", str(newest().number))
+    text = text_of(client.get(f"/matrix/published?revision={newest().number}"))
+    assert "Enforced</b> on 64 of 64 shards" in text
+    assert client.get("/matrix/published?revision=x").status_code == 400
+
+
+def test_a_shadow_is_marked(client: Client) -> None:
+    candidate = {"algorithm": "token_bucket", "rate": 120, "burst": 240}
+    candidate_set(policy="pro-all", limit="burst", candidate=candidate, **SAID)
+    assert "tag-shadow" in text_of(client.get("/matrix"))
+
+
+def table(*rows: str) -> SimpleUploadedFile:
+    text = "tier,endpoint,name,algorithm,rate,burst\n" + "\n".join(rows)
+    return SimpleUploadedFile("limits.csv", text.encode(), "text/csv")
+
+
+def test_what_is_exported_can_be_imported(operator: Client) -> None:
+    exported = operator.get("/matrix.csv")
+    assert exported.headers["Content-Disposition"].startswith("attachment")
+    file = SimpleUploadedFile("limits.csv", exported.content)
+    assert "There is nothing to publish" in text_of(operator.post("/matrix/import", {"file": file}))
+
+
+def test_bad_rows_are_named_by_line_and_nothing_is_written(operator: Client) -> None:
+    before = Revision.objects.count()
+    rows = ("pro,*,burst,token_bucket,150,300", "gold,*,burst,token_bucket,1,2", "pro,*,minute,token_bucket,x,2")
+    text = text_of(operator.post("/matrix/import", {"file": table(*rows), "do": "publish", "reason": "r"}))
+    assert "Line 4." in text
+    text = text_of(operator.post("/matrix/import", {"file": table(*rows[:2]), "do": "publish", "reason": "r"}))
+    assert "Line 3." in text
+    assert Revision.objects.count() == before
+
+
+def test_a_table_is_checked_then_published(operator: Client) -> None:
+    rows = ("pro,*,burst,token_bucket,150,300", f"free,{PAY},pay,token_bucket,5,10")
+    text = text_of(operator.post("/matrix/import", {"file": table(*rows), "do": "check"}))
+    assert "2 rows, 2 policies would change" in text
+    carried = table(*rows).read().decode()
+    response = operator.post("/matrix/import", {"text": carried, "do": "publish", "reason": "a table", "force": "on"})
+    assert response.status_code == 302
+    assert limit_of("pro-all").parameters["rate"] == 150
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"\xff\xfe", "not UTF-8"), (b"", "empty"), (b"x" * 2_000_001, "2,000,000 are the most")]
+)
+def test_a_file_that_is_no_table_is_refused(operator: Client, data: bytes, said: str) -> None:
+    file = SimpleUploadedFile("limits.csv", data)
+    assert said in text_of(operator.post("/matrix/import", {"file": file}))
+
+
+def test_a_hundred_endpoints_and_ten_tiers_stay_light(client: Client) -> None:
+    tiers = Tier.objects.bulk_create([Tier(name=f"tier-{n}") for n in range(10)])
+    endpoints = Endpoint.objects.bulk_create([Endpoint(number=100 + n, name=f"rides:op-{n}") for n in range(100)])
+    places = [(tier, endpoint) for tier in tiers for endpoint in endpoints]
+    policies = Policy.objects.bulk_create(
+        [Policy(name=f"p-{n}", tier=t, endpoint=e) for n, (t, e) in enumerate(places)]
+    )
+    facts = {"name": LimitName.objects.get(name="burst"), "algorithm": "token_bucket", "changed_revision": newest()}
+    parameters = {"rate": 5, "per": "1s", "burst": 10}
+    Limit.objects.bulk_create([Limit(policy=policy, parameters=parameters, **facts) for policy in policies])
+    text = client.get("/matrix").content.decode()
+    assert text.count('class="cell') == 103 * 13
+    # What the browser must hold: elements of the grid, and bytes on the way.
+    assert text.count("<") / 2 < 20 * 103 * 13
+    assert len(text) < 1_500_000
