@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 
@@ -15,7 +16,10 @@ from api.gateway.environment import GatewaySettings
 def application() -> Gateway:
     """For a server of one's own: `uvicorn --factory api.gateway.__main__:application --no-proxy-headers`."""
     settings = GatewaySettings.read(os.environ)
-    return Gateway(settings.limiter(), settings.rules)
+    gateway = Gateway(settings.limiter(), settings.rules)
+    # What is loaded by now stays: the collector need not go through it again and again.
+    gc.freeze()
+    return gateway
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from quotas.limiter import AsyncLimiter
 from quotas.limiter.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576
-JSON: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
+JSON: Final = (b"content-type", b"application/json")
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -120,7 +120,7 @@ async def _answer(send: Send, found: bytes | Problem) -> None:
     if isinstance(found, Problem):
         await _refuse(send, found)
         return
-    fields = [*JSON, (b"content-length", b"%d" % len(found))]
+    fields = [JSON, (b"content-length", b"%d" % len(found))]
     await send({"type": "http.response.start", "status": 200, "headers": fields})
     await send({"type": "http.response.body", "body": found})
 

@@ -59,7 +59,8 @@ class QuotaMiddleware:
 
 def header_of(scope: Scope, name: str) -> str:
     wanted = name.encode()
-    return ",".join([value.decode("latin-1") for field, value in scope["headers"] if field == wanted])
+    found = [value for field, value in scope["headers"] if field == wanted]
+    return b",".join(found).decode("latin-1") if found else ""
 
 
 def request_of(scope: Scope, path: str = "", reading: Reading | None = None, method: str = "") -> Request:

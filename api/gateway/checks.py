@@ -58,26 +58,43 @@ class Checks:
 
     def check(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
-            credential = yield from self._credential(core, token)
+            credential = self._guard.directory.fresh(token) or (yield from self._credential(core, token))
             if isinstance(credential, Problem):
                 return credential
+            if SCOPE not in credential.scopes:
+                return scope_missing()
             body = read(raw)
             if isinstance(body, Problem):
                 return body
-            items = [body] if body.checks is None else body.checks
-            questions = yield from self._questions(core, credential, items, is_batch=body.checks is not None)
+            if body.checks is not None:
+                return (yield from self._check_many(core, credential, body.checks))
+            question = (
+                self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
+                if body.endpoint and not body.api_key
+                else (yield from self._question(core, credential, body, ""))
+            )
         except StoreError:
             return unavailable()
+        if isinstance(question, Problem):
+            return question
+        if isinstance(question, Answered):
+            return _encode(refused(question.problem))
+        (decision,) = yield from core.decide(CHECK, (question,), True)
+        return _encode(self._answer(decision))
+
+    def _check_many(self, core: Core, credential: Credential, items: Sequence[Item]) -> Conversation[bytes | Problem]:
+        questions = yield from self._questions(core, credential, items)
         if isinstance(questions, Problem):
             return questions
-        answers = yield from self._answers(core, questions)
-        return _encode(answers[0] if body.checks is None else {"decisions": answers})
+        return _encode({"decisions": (yield from self._answers(core, questions))})
 
     def release(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
             credential = yield from self._credential(core, token)
             if isinstance(credential, Problem):
                 return credential
+            if SCOPE not in credential.scopes:
+                return scope_missing()
             body = read(raw)
             if isinstance(body, Problem):
                 return body
@@ -98,18 +115,16 @@ class Checks:
         credential = yield from self._guard.directory.credential(core, token)
         if credential is None:
             return unauthorised("The token is unknown or revoked; send a valid one.")
-        if SCOPE not in credential.scopes:
-            return scope_missing()
         return credential
 
     def _questions(
-        self, core: Core, credential: Credential, items: Sequence[Item], *, is_batch: bool
+        self, core: Core, credential: Credential, items: Sequence[Item]
     ) -> Conversation[list[Check | Answered] | Problem]:
         if not 0 < len(items) <= CHECKS_AT_MOST:
             return bad_request("invalid-field", f"checks must have 1 to {CHECKS_AT_MOST} entries.", "checks")
         questions: list[Check | Answered] = []
         for number, item in enumerate(items):
-            found = yield from self._question(core, credential, item, f"checks[{number}]." if is_batch else "")
+            found = yield from self._question(core, credential, item, f"checks[{number}].")
             if isinstance(found, Problem):
                 return found
             questions.append(found)
@@ -118,29 +133,32 @@ class Checks:
     def _question(
         self, core: Core, credential: Credential, item: Item, where: str
     ) -> Conversation[Check | Answered | Problem]:
-        tenant, subject = item.tenant or credential.tenant, item.subject
+        tenant = item.tenant or credential.tenant
         if item.api_key:
             owner = yield from self._guard.directory.credential(core, item.api_key)
             if owner is None:
                 return Answered(unauthorised("The API key is unknown or revoked; send a valid one."))
             if SCOPE not in owner.scopes:
                 return Answered(scope_missing())
-            tenant, subject = owner.tenant, {"key": owner.key_id, **subject}
-        if credential.tenant not in (EVERY_TENANT, tenant):
-            return forbidden(
-                "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
-            )
+            tenant, item.subject = owner.tenant, {"key": owner.key_id, **item.subject}
         path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
             return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
         endpoint = item.endpoint
         if not endpoint and item.method and path:
             endpoint = yield from self._guard.endpoint_at(core, item.method, path)
+        return self._check_of(credential, item, tenant, endpoint, where)
+
+    def _check_of(self, credential: Credential, item: Item, tenant: str, endpoint: str, where: str) -> Check | Problem:
+        if credential.tenant not in (EVERY_TENANT, tenant):
+            return forbidden(
+                "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
+            )
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])
         try:
-            return Check(tenant, endpoint, subject, item.cost, item.holder)
+            return Check(tenant, endpoint, item.subject, item.cost, item.holder)
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -37,8 +38,11 @@ APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "gateway": gateway
 
 def main(name: str, port: str) -> None:
     os.sched_setaffinity(0, {SERVER_CORE})
+    app = APPS[name]()
+    # As `python -m api.gateway` does, for all of them.
+    gc.freeze()
     uvicorn.run(
-        APPS[name](),
+        app,
         port=int(port),
         loop="uvloop",
         http="httptools",

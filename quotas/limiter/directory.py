@@ -113,6 +113,13 @@ class Directory:
             raise StoreRefusedError("the store's directory of keys and routes cannot be read") from None
         self.routes, self._pepper, self._token = routes, secret, token
 
+    def fresh(self, text: str) -> Credential | None:
+        """What was read a moment ago; None: it has to be looked up, or there is none."""
+        known = self._known.get(text)
+        if known is None or self._clock() - known.read_s >= FRESH_S:
+            return None
+        return known.credential
+
     def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         """None: unknown, wrong or revoked. StoreError: the store is away, and this one is not known here."""
         known = self._known.get(text)

@@ -43,24 +43,26 @@ def render(decision: Decision, profile: Profile = DRAFT) -> dict[str, str]:
         fields["Headroom-Degraded"] = decision.failure
     elif decision.limit:
         if profile.draft:
-            fields |= _draft(decision)
+            _add_draft(fields, decision)
         if profile.triple:
             fields |= _triple(decision, profile)
-    retry_after_s = _retry_after_s(decision)
-    if retry_after_s is not None:
-        fields["Retry-After"] = str(retry_after_s)
+    if not decision.allowed and decision.retry_us >= 0:
+        fields["Retry-After"] = str(max(1, seconds_up(decision.retry_us)))
     return fields
 
 
-def _draft(decision: Decision) -> dict[str, str]:
+def _add_draft(fields: dict[str, str], decision: Decision) -> None:
     rows = decision.raw_rows
     if not rows:
-        return {"RateLimit": _item(quoted(decision.limit), decision.quota, decision.remaining, decision.reset_us)}
+        fields["RateLimit"] = _item(quoted(decision.limit), decision.quota, decision.remaining, decision.reset_us)
+        return
     # Of rows as the store gave them: this is on the way of every request.
-    return {
-        "RateLimit-Policy": ", ".join([_policy(row[0], row[2], row[3], row[9]) for row in rows]),
-        "RateLimit": ", ".join([_item(_quoted(row[0]), row[2], row[4], row[5]) for row in rows]),
-    }
+    policies, items = [], []
+    for name, _, quota, window_s, remaining, reset_us, _, _, _, unit, _, _ in rows:
+        policies.append(_policy(name, quota, window_s, unit))
+        items.append(_item(_quoted(name), quota, remaining, reset_us))
+    fields["RateLimit-Policy"] = ", ".join(policies)
+    fields["RateLimit"] = ", ".join(items)
 
 
 @lru_cache(maxsize=POLICIES_KEPT)
@@ -82,7 +84,7 @@ def _quoted(name: bytes) -> str:
 
 def _item(name: str, quota: int, remaining: int, reset_us: int) -> str:
     if remaining < quota and reset_us > 0:
-        return f"{name};r={remaining};t={seconds_up(reset_us)}"
+        return f"{name};r={remaining};t={-(-reset_us // SECOND_US)}"
     return f"{name};r={remaining}"
 
 
@@ -95,12 +97,6 @@ def _triple(decision: Decision, profile: Profile) -> dict[str, str]:
         f"{profile.triple}-Remaining": str(decision.remaining),
         f"{profile.triple}-Reset": str(reset_s),
     }
-
-
-def _retry_after_s(decision: Decision) -> int | None:
-    if decision.allowed or decision.retry_us < 0:
-        return None
-    return max(1, seconds_up(decision.retry_us))
 
 
 def seconds_up(us: int) -> int:
