@@ -3,6 +3,8 @@ from __future__ import annotations
 from django.contrib import admin
 
 from quotas.models import (
+    AlertSetting,
+    AlertTarget,
     Approval,
     AuditEvent,
     CalibrationSetting,
@@ -102,3 +104,14 @@ class CalibrationSettingAdmin(ReadOnlyAdmin):
 class TaskAdmin(ReadOnlyAdmin):
     list_display = ["id", "kind", "state", "percent", "author", "created", "problem"]
     list_filter = ["kind", "state"]
+
+
+@admin.register(AlertSetting)
+class AlertSettingAdmin(ReadOnlyAdmin):
+    list_display = ["name", "threshold", "is_on"]
+
+
+@admin.register(AlertTarget)
+class AlertTargetAdmin(ReadOnlyAdmin):
+    list_display = ["id", "kind", "label", "address", "is_on"]
+    exclude = ["secret"]

@@ -1,3 +1,7 @@
+from quotas.models.alert import AlertDelivery as AlertDelivery
+from quotas.models.alert import AlertSetting as AlertSetting
+from quotas.models.alert import AlertState as AlertState
+from quotas.models.alert import AlertTarget as AlertTarget
 from quotas.models.calendar import CalendarCounter as CalendarCounter
 from quotas.models.change import Approval as Approval
 from quotas.models.change import Change as Change
@@ -21,6 +25,7 @@ from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
+from quotas.models.tally import Tally as Tally
 from quotas.models.tier_use import TierUse as TierUse
 from quotas.models.usage import Arrival as Arrival
 from quotas.models.usage import Denial as Denial

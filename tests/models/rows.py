@@ -10,6 +10,8 @@ from django.db import models
 from django.utils import timezone
 
 from quotas.models import (
+    AlertSetting,
+    AlertTarget,
     Approval,
     AuditEvent,
     CalibrationSetting,
@@ -78,6 +80,8 @@ def make_rows() -> dict[str, models.Model]:
     rows["approval2"] = Approval.objects.create(change=rows["change"], approver="carol", reason="so do I")
     rows["recommendation"] = _recommendation("burst")
     rows["recommendation2"] = _recommendation("daily")
+    rows["alertsetting"] = AlertSetting.objects.create(name="quota-80", threshold=0.7)
+    rows["alerttarget"] = AlertTarget.objects.create(kind="email", address="ops@example.com")
     rows["calibrationsetting"] = CalibrationSetting.objects.create(name="margin", value=1.2)
     rows["task"] = Task.objects.create(kind="whatif", author="ann")
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
