@@ -14,6 +14,7 @@ from quotas.selectors.explanation import ExplainedLimit, Explanation, UnknownTen
 
 class Command(BaseCommand):
     help = "Show every limit of a tenant on an endpoint, where it comes from and what it replaces."
+    requires_system_checks = ()  # they would load every route of the API first
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("tenant")

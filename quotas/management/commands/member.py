@@ -14,6 +14,7 @@ from tenants.models import Membership, Role
 
 class Command(BaseCommand):
     help = "Who may do what: give an account a role, list the roles, take one away. Superusers are owners without one."
+    requires_system_checks = ()  # they would load every route of the API first
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

@@ -14,6 +14,7 @@ from tenants.models import ApiToken, Role
 
 class Command(BaseCommand):
     help = "Tokens with which machines use the API: create one (it is shown once), list them, revoke one."
+    requires_system_checks = ()  # they would load every route of the API first
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
