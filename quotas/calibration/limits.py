@@ -11,15 +11,16 @@ from quotas.calibration.arrival_curve import Point
 
 MINUTE_US = 60 * SECOND_US
 SPANS_US = (SECOND_US, MINUTE_US, 60 * MINUTE_US, DAY_US)
-FINE = 100  # a rate of at least so many per span is off by at most 1 % once it is whole
+CLOSE = 1.01  # a whole rate may be so much above the true one
 
 
 def bucket(point: Point) -> TokenBucket:
     """In the shortest span in which the rate is a whole number within 1 %, rounded up."""
     for per_us in SPANS_US:
         rate = point.rate * per_us / SECOND_US
-        if rate >= FINE or per_us == SPANS_US[-1]:
-            return TokenBucket(max(1, ceil(rate - 1e-9)), per_us, _sized(point.burst, per_us))
+        whole = max(1, ceil(rate - 1e-9))
+        if whole <= rate * CLOSE or per_us == SPANS_US[-1]:
+            return TokenBucket(whole, per_us, _sized(point.burst, per_us))
     raise AssertionError("the last span takes every rate")
 
 

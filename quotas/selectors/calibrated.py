@@ -1,0 +1,106 @@
+"""The limits that calibration can size, each with the load that it counts and the tenants that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from quotas.algorithms.base import Algorithm
+from quotas.calibration.sizing import is_sized
+from quotas.models import Endpoint, Limit, Policy
+from quotas.models.history import algorithm_load
+from quotas.models.recommendation import Kind
+from quotas.policy.endpoints import Hints
+from quotas.policy.subject import TENANT, Subject
+from quotas.selectors.demand import Traffic
+from tenants.models import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    policy: str
+    limit: str
+    kind: Kind
+    tier: str  # empty: a tenant's own
+    tenant: str  # empty: a tier's
+    endpoint: str
+    algorithm: Algorithm
+    traffic: Traffic
+    names: Mapping[int, str]  # of the tenants, by number
+    hints: Hints
+    number: int  # of the limit's name, as the rollups have it
+
+    def __str__(self) -> str:
+        return f"{self.limit} of {self.policy}"
+
+
+def targets() -> Iterator[Target]:
+    rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
+    enforced = rows.filter(mode="enforce").exclude(policy__tier=None, policy__tenant=None).order_by("policy", "pk")
+    replaced = _Replaced.read()
+    for row in enforced:
+        if (target := _target(row, replaced)) is not None:
+            yield target
+
+
+def target_of(policy: str, limit: str) -> Target | None:
+    return next((target for target in targets() if (target.policy, target.limit) == (policy, limit)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """Where a limit of the same name stands in the way: on an endpoint of the tier, or with the tenant itself."""
+
+    of_tier: Mapping[tuple[int, str], frozenset[int]]  # tier, limit → endpoints
+    of_tenant: Mapping[tuple[int, str], frozenset[int]]
+
+    @classmethod
+    def read(cls) -> _Replaced:
+        tiers: dict[tuple[int, str], set[int]] = {}
+        tenants: dict[tuple[int, str], set[int]] = {}
+        columns = ("policy__tier", "policy__tenant", "policy__endpoint", "name__name")
+        for tier, tenant, endpoint, name in Limit.objects.exclude(mode="off").values_list(*columns):
+            owner, found = (tier, tiers) if tier is not None else (tenant, tenants)
+            if owner is not None:
+                found.setdefault((owner, name), set()).update({endpoint} if endpoint else ())
+        return cls(*({key: frozenset(value) for key, value in found.items()} for found in (tiers, tenants)))
+
+
+def _target(row: Limit, replaced: _Replaced) -> Target | None:
+    algorithm = algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters})
+    if not is_sized(algorithm) or Subject.parse(row.subject) != TENANT:
+        return None
+    policy, name = row.policy, row.name.name
+    owner = (policy.tier_id or policy.tenant_id or 0, name)
+    elsewhere = (replaced.of_tier if policy.tier_id else replaced.of_tenant).get(owner, frozenset())
+    names = _names(policy, name, replaced)
+    endpoint = policy.endpoint
+    return Target(
+        policy=policy.name,
+        limit=name,
+        kind=Kind.TIER if policy.tier else Kind.TENANT,
+        tier=policy.tier.name if policy.tier else "",
+        tenant=policy.tenant.name if policy.tenant else "",
+        endpoint=policy.scope,
+        algorithm=algorithm,
+        traffic=Traffic(
+            tenants=frozenset(names),
+            endpoints=frozenset({endpoint.number}) if endpoint else None,
+            without=frozenset() if endpoint else elsewhere,
+            unit="cost" if row.unit == "cost" else "requests",
+        ),
+        names=names,
+        hints=_hints(endpoint),
+        number=row.name_id,
+    )
+
+
+def _names(policy: Policy, limit: str, replaced: _Replaced) -> dict[int, str]:
+    if policy.tenant is not None:
+        return {policy.tenant.number: policy.tenant.name}
+    rows = Tenant.objects.filter(tier=policy.tier_id, suspended=False).values_list("number", "name")
+    return {number: name for number, name in rows if (number, limit) not in replaced.of_tenant}
+
+
+def _hints(endpoint: Endpoint | None) -> Hints:
+    return Hints(**endpoint.hints) if endpoint else Hints()

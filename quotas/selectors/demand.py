@@ -1,0 +1,189 @@
+"""Demand as the rollups have it: minutes and seconds of many tenants, streamed tenant by tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from io import SEEK_END
+from itertools import groupby, pairwise
+from tempfile import TemporaryFile
+from typing import IO, Any, Literal
+
+import numpy as np
+from django.db import connection
+from django.db.models import Avg, Min
+
+from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
+from quotas.calibration.estimate import Span
+from quotas.models.rates import PackedSeconds
+from quotas.models.usage import LET_THROUGH, Denial, DrainState, GapRecord, Outcome, UsageDay
+from quotas.observations.seconds import Seconds
+from quotas.simulation.arrays import Ints
+
+ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
+FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
+_HEADER_BYTES = 19
+_TRAILER_BYTES = 2
+_ROW = np.dtype(
+    [("fields", ">i2")]
+    + [
+        field
+        for name, kind in (("tenant", ">i4"), ("minute", ">i4"), ("allowed", ">i8"), ("denied", ">i8"))
+        for field in ((f"{name}_bytes", ">i4"), (name, kind))
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Which load a limit counts."""
+
+    tenants: frozenset[int]
+    endpoints: frozenset[int] | None  # None: all of them
+    without: frozenset[int] = frozenset()
+    unit: Literal["requests", "cost"] = "requests"
+
+    @property
+    def column(self) -> str:
+        return "count" if self.unit == "requests" else "cost"
+
+    def has(self, endpoint: int) -> bool:
+        return endpoint not in self.without if self.endpoints is None else endpoint in self.endpoints
+
+
+@dataclass(frozen=True, slots=True)
+class TenantMinutes:
+    tenant: int
+    allowed: Counts
+    denied: Counts
+
+
+def minutes_read(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[TenantMinutes]:
+    """In order of the tenants' numbers. The database sorts, and a file holds what memory need not."""
+    with TemporaryFile() as file:
+        if not _spool(file, traffic, begin, end):
+            return
+        rows = np.memmap(file, _ROW, "r")
+        bounds = np.flatnonzero(np.diff(rows["tenant"])) + 1
+        for first, last in pairwise((0, *bounds.tolist(), len(rows))):
+            yield _tenant_minutes(rows[first:last])
+
+
+def seconds_of(tenant: int, traffic: Traffic, begin: datetime, end: datetime) -> Counts:
+    """Offered in each second, as far back as `FINE_SECONDS` of them reach."""
+    rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
+    if traffic.endpoints is not None:
+        rows = rows.filter(endpoint_number__in=traffic.endpoints)
+    parts: list[Counts] = []
+    newest_first = rows.order_by("-start").values_list("endpoint_number", "packed", "start")
+    held = 0
+    for _, hour in groupby(newest_first.iterator(), key=lambda row: row[2]):
+        found = [Seconds.unpack(packed) for endpoint, packed, _ in hour if traffic.has(endpoint)]
+        if found:
+            parts.append(_offered(Seconds.joined(found), traffic))
+            held += len(parts[-1])
+        if held >= FINE_SECONDS:
+            break
+    return joined(parts, 1)
+
+
+def first_seen(traffic: Traffic) -> dict[int, datetime]:
+    """On which day each tenant first asked for any of it."""
+    rows = UsageDay.objects.filter(tenant_number__in=traffic.tenants)
+    if traffic.endpoints is not None:
+        rows = rows.filter(endpoint_number__in=traffic.endpoints)
+    return dict(rows.order_by().values_list("tenant_number").annotate(first=Min("start")))
+
+
+def measured_until() -> datetime | None:
+    """None: nothing was ever measured."""
+    return DrainState.objects.values_list("drained_at", flat=True).first()
+
+
+def measured_since() -> datetime | None:
+    rows = GapRecord.objects.filter(start=datetime(1970, 1, 1, tzinfo=UTC)).values_list("end", flat=True)
+    return max(rows, default=None)
+
+
+def gaps_between(begin: datetime, end: datetime) -> list[Span]:
+    rows = GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start")
+    return [
+        Span(max(gap.start, begin).timestamp(), min(gap.end, end).timestamp()) for gap in rows if not gap.before_all
+    ]
+
+
+def retry_shares(traffic: Traffic, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:
+    """Of each tenant's denied requests, how many only repeat one that was denied before, by its sampled subjects."""
+    denials = Denial.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=traffic.tenants, retry_us__gte=0)
+    wait_us = denials.aggregate(mean=Avg("retry_us"))["mean"]
+    if wait_us is None:
+        return {}
+    within = timedelta(microseconds=float(wait_us), seconds=grace_s)
+    values: list[Any] = [within, begin, end, list(traffic.tenants), *_endpoint_values(traffic)]
+    with connection.cursor() as cursor:
+        cursor.execute(_RETRIES, values)
+        return {tenant: min(1.0, again / denied) for tenant, again, denied in cursor.fetchall() if denied}
+
+
+_RETRIES = """
+SELECT tenant_number, count(*) FILTER (WHERE repeats AND gap <= %s), count(*) FILTER (WHERE NOT allowed)
+FROM (
+    SELECT tenant_number, allowed, lag(allowed) OVER one = false AS repeats, at - lag(at) OVER one AS gap
+    FROM quotas_arrival
+    WHERE at >= %s AND at < %s AND tenant_number = ANY(%s)
+      AND (%s OR endpoint_number = ANY(%s)) AND endpoint_number <> ALL(%s)
+    WINDOW one AS (PARTITION BY tenant_number, endpoint_number, subject ORDER BY at)
+) AS arrivals GROUP BY tenant_number
+"""
+_MINUTES = """
+COPY (
+    SELECT tenant_number, (extract(epoch FROM start) / 60)::int4,
+           coalesce(sum({column}) FILTER (WHERE outcome = ANY(%s)), 0)::int8,
+           coalesce(sum({column}) FILTER (WHERE outcome = ANY(%s)), 0)::int8
+    FROM quotas_usage_1m
+    WHERE start >= %s AND start < %s AND tenant_number = ANY(%s)
+      AND (%s OR endpoint_number = ANY(%s)) AND endpoint_number <> ALL(%s)
+    GROUP BY 1, 2 ORDER BY 1, 2
+) TO STDOUT (FORMAT binary)
+"""
+
+
+def _endpoint_values(traffic: Traffic) -> list[Any]:
+    return [traffic.endpoints is None, list(traffic.endpoints or ()), list(traffic.without)]
+
+
+def _spool(file: IO[bytes], traffic: Traffic, begin: datetime, end: datetime) -> int:
+    """As binary COPY gives them: every row has the same width, so the file is an array already. How many there are.
+
+    Other queries have to wait until a copy is through, so nothing is worked out meanwhile.
+    """
+    outcomes = [list(map(str, LET_THROUGH)), list(map(str, ASKED_IN_VAIN))]
+    values = [*outcomes, begin, end, list(traffic.tenants), *_endpoint_values(traffic)]
+    skip = _HEADER_BYTES
+    with connection.cursor() as cursor, cursor.copy(_MINUTES.format(column=traffic.column), values) as copied:
+        for data in copied:
+            file.write(data[skip:])
+            skip = max(0, skip - len(data))
+    file.truncate(file.tell() - _TRAILER_BYTES)
+    return file.seek(0, SEEK_END) // _ROW.itemsize
+
+
+def _tenant_minutes(rows: np.ndarray[Any, Any]) -> TenantMinutes:
+    starts = rows["minute"].astype(np.int64) * MINUTE_S
+    return TenantMinutes(int(rows["tenant"][0]), *(_counts(starts, rows[name]) for name in ("allowed", "denied")))
+
+
+def _counts(starts: Ints, units: np.ndarray[Any, Any]) -> Counts:
+    some = units > 0
+    return Counts(MINUTE_S, starts[some], units[some].astype(np.float64))
+
+
+def _offered(seconds: Seconds, traffic: Traffic) -> Counts:
+    units = seconds.offered if traffic.unit == "requests" else seconds.offered_cost
+    known = (seconds.lengths == 1) & (units > 0)
+    return Counts(1, seconds.starts_s[known], units[known].astype(np.float64))
+
+
+def days_ago(moment: datetime, days: float) -> datetime:
+    return moment - timedelta(seconds=days * DAY_S)

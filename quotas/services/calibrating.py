@@ -1,0 +1,293 @@
+"""The nightly calibration: measures every limit that can be sized, and files what is worth a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from quotas.algorithms.base import Algorithm
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.capacity import Capacity, NoKnee, OverCommit, Sample, capacity_of, over_commit
+from quotas.calibration.estimate import Estimate
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.recommend import Change, Insufficient, Recommended, TenantLimit, change, recommend
+from quotas.calibration.sizing import point_of, resized, seen_by
+from quotas.models import Override, Recommendation
+from quotas.models.history import algorithm_dump
+from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage, Trust
+from quotas.selectors.calibrated import Target, targets
+from quotas.selectors.demand import days_ago, measured_until
+from quotas.services.calibration_settings import calibration_parameters
+from quotas.services.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
+from quotas.services.measuring import Measured, Progress, curve_of, measure
+from tenants.history import acting
+
+AUTHOR = "calibration"
+MOST_OVERRIDES = 20  # suggested for one limit at a time
+QUIET_DAYS = 28  # what was dismissed is not proposed again so soon
+
+Samples = Callable[[str, datetime, datetime], Sequence[Sample]]  # endpoint → its latency against its load
+
+
+@dataclass(slots=True)
+class Calibrated:
+    """How many limits there were, and what became of them."""
+
+    limits: int = 0
+    idle: int = 0  # without any traffic
+    fitting: int = 0  # as they are
+    insufficient: int = 0
+    proposed: list[int] = field(default_factory=list)  # recommendations, new or brought up to date
+
+
+def calibrate(
+    now: datetime | None = None, progress: Progress = lambda *_: None, latency: Samples = lambda *_: ()
+) -> Calibrated:
+    """Measures up to `now`, or up to where the usage is known."""
+    until = now or measured_until() or timezone.now()
+    parameters, found, wanted = calibration_parameters(), Calibrated(), list(targets())
+    for number, target in enumerate(wanted):
+        progress("measuring", number, len(wanted))
+        found.limits += 1
+        measured = measure(target, parameters, until)
+        if not measured.estimates:
+            found.idle += 1
+            continue
+        samples = () if target.endpoint == "*" else latency(target.endpoint, days_ago(until, 7), until)
+        _file(found, measured, parameters, until, capacity_of(samples))
+    progress("measuring", len(wanted), len(wanted))
+    return found
+
+
+def _file(
+    found: Calibrated, measured: Measured, parameters: Parameters, now: datetime, capacity: Capacity | NoKnee
+) -> None:
+    recommended = recommend(_trusted(measured), parameters)
+    wanted = _wanted(measured, recommended, parameters)
+    if isinstance(wanted, Insufficient):
+        found.insufficient += 1
+        _insufficient(measured, wanted, parameters, now)
+        return
+    finding = _Finding(measured, recommended, wanted, parameters, now, capacity)
+    step = finding.step()
+    row = None
+    if step is None:
+        _withdraw(finding)
+    else:
+        row = _propose(finding, step)
+    overrides = [_override(finding, one) for one in finding.above()]
+    found.proposed += [one.pk for one in (row, *overrides) if one is not None]
+    found.fitting += step is None
+
+
+def _trusted(measured: Measured) -> list[Estimate]:
+    """Whoever is all at once far above its own past has no vote until that is its past."""
+    return [one for one in measured.estimates if one.tenant not in measured.sudden]
+
+
+def _wanted(measured: Measured, recommended: Recommended, parameters: Parameters) -> Point | Insufficient:
+    """For the tier; for a tenant's own policy, what the tenant itself needs."""
+    if measured.target.kind == Kind.TIER:
+        tier = recommended.tier
+        return tier if isinstance(tier, Insufficient) else tier.point
+    own = next(iter(recommended.tenants.values()), None)
+    if own is None:
+        return Insufficient("its traffic is all at once far above its own past; nothing is concluded from that yet")
+    days = own.estimate.confidence.days
+    if days < parameters.least_days:
+        return Insufficient(f"insufficient data: {days:.1f} of {parameters.least_days:g} days")
+    return own.point
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    measured: Measured
+    recommended: Recommended
+    needed: Point
+    parameters: Parameters
+    now: datetime
+    capacity: Capacity | NoKnee
+
+    @property
+    def target(self) -> Target:
+        return self.measured.target
+
+    @property
+    def wanted(self) -> Point:
+        return seen_by(self.target.algorithm, self.needed)
+
+    @property
+    def committed(self) -> OverCommit:
+        return over_commit([self.needed.rate] * max(1, len(self.target.names)), self.capacity, self.parameters)
+
+    def step(self) -> Change | None:
+        """What to propose; where capacity binds, a raise is cut to what the backend bears, and never below now."""
+        current, wanted = point_of(self.target.algorithm), self.wanted
+        factor = self.committed.factor
+        if factor < 1 and wanted.rate > current.rate:
+            wanted = Point(max(current.rate, wanted.rate * factor), ceil(max(current.burst, wanted.burst * factor)))
+        return change(current, wanted, self.measured.days_below(), self.parameters)
+
+    def above(self) -> list[TenantLimit]:
+        """Tenants that need more than their tier has, and more than it is on its way to; the largest first."""
+        if self.target.kind != Kind.TIER:
+            return []
+        held = point_of(self.target.algorithm)
+        least = Point(max(held.rate, self.wanted.rate), max(held.burst, self.wanted.burst))
+        spared = _overridden(self.target, self.now)
+        found = [
+            one
+            for one in self.recommended.tenants.values()
+            if one.insufficient is None
+            and one.estimate.tenant not in spared
+            and change(least, seen_by(self.target.algorithm, one.point), 0.0, self.parameters) is not None
+        ]
+        return sorted(found, key=lambda one: -one.point.rate)[:MOST_OVERRIDES]
+
+
+def _overridden(target: Target, now: datetime) -> set[str]:
+    """Tenants that have an override of this limit already, or will have."""
+    rows = Override.objects.filter(Q(end=None) | Q(end__gt=now), cancelled_at=None)
+    named = rows.filter(Q(limits__has_key=target.limit) | Q(limits={}))
+    return set(named.values_list("tenant__name", flat=True))
+
+
+def _propose(finding: _Finding, step: Change) -> Recommendation | None:
+    parameters, target = finding.parameters, finding.target
+    marker = marker_of(_trusted(finding.measured), parameters.pool_quantile)
+    curve = curve_of(finding.measured, marker.tenant, parameters, finding.now)
+    evidence = evidence_of(finding.measured, finding.recommended, finding.wanted, marker, curve) | {
+        "capacity": capacity_json(finding.capacity, finding.committed),
+        "advice": advice_of(finding.measured, finding.needed),
+        "is_whole": step.is_whole,
+        "days_below": round(finding.measured.days_below(), 2),
+    }
+    proposed = resized(target.algorithm, step.proposed)
+    fields = {
+        "proposed": algorithm_dump(proposed),
+        "evidence": evidence,
+        "trust": trust_of(finding.measured, marker, parameters),
+        "binds": finding.committed.binds,
+        "summary": _summary(target, proposed, finding),
+    }
+    return _store(target, target.kind, target.tenant, finding.now, fields, parameters)
+
+
+def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
+    parameters, target = finding.parameters, finding.target
+    held = target.algorithm
+    wanted = seen_by(held, one.point)
+    step = change(point_of(held), wanted, 0.0, parameters)
+    if step is None:
+        return None
+    proposed = resized(held, step.proposed)
+    curve = curve_of(finding.measured, one.estimate.tenant, parameters, finding.now)
+    evidence = evidence_of(finding.measured, finding.recommended, wanted, one.estimate, curve) | {
+        "advice": advice_of(finding.measured, one.point),
+        "is_whole": step.is_whole,
+    }
+    fields = {
+        "proposed": algorithm_dump(proposed),
+        "evidence": evidence,
+        "trust": Trust.LOW if one.estimate.is_lower_bound else trust_of(finding.measured, one.estimate, parameters),
+        "binds": "demand",
+        "summary": f"{one.estimate.tenant} needs more than tier {target.tier}: {proposed.words()}."[:300],
+    }
+    return _store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, fields, parameters)
+
+
+def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
+    verb = "Raise" if point_of(proposed).rate >= point_of(target.algorithm).rate else "Lower"
+    why = f"{len(finding.measured.estimates)} tenants were measured for {finding.measured.used.days:.0f} days"
+    step = "" if proposed == resized(target.algorithm, finding.wanted) else "; a first step"
+    return f"{verb} {target}: {target.algorithm.words()} → {proposed.words()}; {why}{step}."[:300]
+
+
+def _store(
+    target: Target,
+    kind: Kind,
+    tenant: str,
+    now: datetime,
+    fields: dict[str, Any],
+    parameters: Parameters,
+) -> Recommendation | None:
+    """New, or in place of what nobody has decided on yet; None: somebody has, or said no to much the same."""
+    with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
+        row = _open(target, tenant)
+        if row is None:
+            if _was_dismissed(target, tenant, fields["proposed"], now, parameters):
+                return None
+            row = Recommendation(kind=kind, policy=target.policy, limit=target.limit, tenant=tenant)
+        elif row.stage not in UNDECIDED or row.is_edited:
+            return None
+        row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
+        row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
+        row.forecast, row.problem = {}, ""
+        for name, value in fields.items():
+            setattr(row, name, value)
+        row.save()
+        return row
+
+
+def _open(target: Target, tenant: str) -> Recommendation | None:
+    rows = Recommendation.objects.select_for_update().filter(policy=target.policy, limit=target.limit, tenant=tenant)
+    return rows.filter(stage__in=OPEN).first()
+
+
+def _was_dismissed(
+    target: Target, tenant: str, proposed: dict[str, Any], now: datetime, parameters: Parameters
+) -> bool:
+    rows = Recommendation.objects.filter(policy=target.policy, limit=target.limit, tenant=tenant)
+    last = rows.filter(stage=Stage.DISMISSED, ended_at__gt=now - timedelta(days=QUIET_DAYS)).first()
+    if last is None:
+        return False
+    before, after = (_rate_in(fields) for fields in (last.proposed, proposed))
+    return abs(after - before) < parameters.small_change * before
+
+
+def _rate_in(stored: dict[str, Any] | None) -> float:
+    fields = (stored or {}).get("parameters", {})
+    return float(fields.get("rate") or fields.get("limit") or 0)
+
+
+def _withdraw(finding: _Finding) -> None:
+    """The limit fits: what was proposed and not yet decided on no longer stands."""
+    with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
+        row = _open(finding.target, finding.target.tenant)
+        if row is not None and row.stage in UNDECIDED and not row.is_edited:
+            row.stage, row.ended_at = Stage.SUPERSEDED, finding.now
+            row.problem = "the limit fits what was measured since"
+            row.save()
+
+
+def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters, now: datetime) -> None:
+    fields = {
+        "stage": Stage.INSUFFICIENT,
+        "ready_at": _ready_at(measured, parameters, now),
+        "proposed": None,
+        "trust": Trust.LOW,
+        "summary": why.reason[:300],
+        "evidence": {
+            "votes": sum(one.rate > 0 for one in measured.estimates),
+            "days": round(max(one.confidence.days for one in measured.estimates), 2),
+            "histogram": measured.spread.rows(),
+            "tenants": [{"tenant": one.tenant, **point_json(one.point)} for one in measured.estimates[:200]],
+        },
+    }
+    _store(measured.target, measured.target.kind, measured.target.tenant, now, fields, parameters)
+
+
+def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:
+    """When enough tenants will have been seen for long enough, if they go on; None: there are too few of them."""
+    days = sorted((one.confidence.days for one in measured.estimates), reverse=True)
+    needed = 1 if measured.target.tenant else parameters.least_tenants
+    if len(days) < needed:
+        return None
+    return now + timedelta(days=max(0.0, parameters.least_days - days[needed - 1]))

@@ -1,0 +1,48 @@
+"""A whole calibration: measured, filed and simulated, so that what waits for a person has its forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from quotas.models import Recommendation, Task
+from quotas.models.recommendation import Stage
+from quotas.services.calibrating import AUTHOR, Calibrated, calibrate
+from quotas.services.errors import Refused
+from quotas.services.long_tasks import task_file, task_run
+from quotas.services.measuring import Progress
+from quotas.services.recommendations import recommendation_simulate
+
+
+def calibration_run(now: datetime | None = None, progress: Progress = lambda *_: None) -> Calibrated:
+    found = calibrate(now, progress)
+    drafts = Recommendation.objects.filter(stage=Stage.DRAFT).order_by("id").values_list("pk", flat=True)
+    for place, number in enumerate(drafts):
+        progress("simulating", place, len(drafts))
+        try:
+            recommendation_simulate(recommendation=number, author=AUTHOR)
+        except Refused as refused:
+            Recommendation.objects.filter(pk=number).update(problem=str(refused)[:500])
+    return found
+
+
+def calibration_ask(*, author: str) -> Task:
+    """One at a time: who asks while one waits or runs is shown that one."""
+    rows = Task.objects.filter(kind=Task.Kind.CALIBRATE, state__in=[Task.State.WAITING, Task.State.RUNNING])
+    return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked={})
+
+
+def calibration_task(number: int) -> None:
+    task_run(number, _calibrated)
+
+
+def _calibrated(_: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    found = calibration_run(progress=progress)
+    return {
+        "limits": found.limits,
+        "idle": found.idle,
+        "fitting": found.fitting,
+        "insufficient": found.insufficient,
+        "proposed": found.proposed,
+    }

@@ -1,0 +1,53 @@
+"""Long work that somebody asked for: filed, run by a worker, and seen as it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from quotas.models import Task
+from quotas.services.errors import Refused
+from quotas.services.measuring import Progress
+
+EVERY_S = 0.5  # of writing how far it is
+LONGEST = 500
+
+Work = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
+
+
+def task_file(*, kind: Task.Kind, author: str, asked: Mapping[str, Any]) -> Task:
+    return Task.objects.create(kind=kind, author=author, asked=dict(asked))
+
+
+def task_run(number: int, work: Work) -> None:
+    """A second worker that is handed the same task finds it taken; one that was killed with it may begin anew."""
+    taken = Task.objects.filter(pk=number).exclude(state__in=[Task.State.DONE, Task.State.FAILED])
+    if not taken.update(state=Task.State.RUNNING, changed=timezone.now()):
+        return
+    rows = Task.objects.filter(pk=number)
+    try:
+        result = work(rows.get().asked, _reporter(number))
+    except Refused as refused:
+        rows.update(state=Task.State.FAILED, problem=str(refused)[:LONGEST], changed=timezone.now())
+    except Exception:
+        problem = "it broke off; the server's log says why"
+        rows.update(state=Task.State.FAILED, problem=problem, changed=timezone.now())
+        raise
+    else:
+        rows.update(state=Task.State.DONE, percent=100, doing="", result=result, changed=timezone.now())
+
+
+def _reporter(number: int) -> Progress:
+    last = [0.0]
+
+    def report(doing: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last[0] >= EVERY_S:
+            last[0] = now
+            percent = min(99, 100 * done // max(1, total))
+            Task.objects.filter(pk=number).update(doing=doing[:60], percent=percent, changed=timezone.now())
+
+    return report

@@ -1,0 +1,136 @@
+"""What the recorded usage says of one limit: an estimate for each of its tenants, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.counts import DAY_S, HOUR_S, MINUTE_S, Counts
+from quotas.calibration.demand import Demand, demand_from_counts
+from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.sizing import point_of
+from quotas.calibration.spread import Spread
+from quotas.calibration.trend import daily_peaks
+from quotas.selectors.calibrated import Target
+from quotas.selectors.demand import (
+    TenantMinutes,
+    days_ago,
+    first_seen,
+    gaps_between,
+    measured_since,
+    minutes_read,
+    retry_shares,
+    seconds_of,
+)
+
+SUDDEN = 5.0  # times the usual daily peak, reached within the last days only: nobody's demand, until somebody says so
+SUDDEN_DAYS = 3
+
+
+@dataclass(slots=True)
+class Measured:
+    """One pass over the tenants of a limit."""
+
+    target: Target
+    used: Span
+    gaps: list[Span]
+    estimates: list[Estimate] = field(default_factory=list)
+    sudden: list[str] = field(default_factory=list)  # tenants that are all at once far above their own past
+    spread: Spread = field(default_factory=Spread)
+    censored_hours: int = 0
+    censored: list[Span] = field(default_factory=list)
+    denied: float = 0.0
+    asked: float = 0.0
+    last_above_s: float = 0.0  # when anybody last asked for more than half of what the limit gives
+
+    def days_below(self) -> float:
+        return max(0.0, self.used.end_s - max(self.last_above_s, self.used.start_s)) / DAY_S
+
+
+def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
+    begin = days_ago(now, parameters.history_days)
+    since = max((moment for moment in (begin, measured_since()) if moment), default=begin)
+    found = Measured(target, Span(since.timestamp(), now.timestamp()), gaps_between(begin, now))
+    low = point_of(target.algorithm).rate * parameters.down_below
+    for one in observed(target, parameters, begin, now):
+        minutes = one.demand.minutes
+        found.estimates.append(estimate(one, now.timestamp(), parameters))
+        found.spread.add(minutes)
+        _note_censored(found, one.demand)
+        above = minutes.starts_s[minutes.rates > low]
+        found.last_above_s = max(found.last_above_s, float(above[-1]) if len(above) else 0.0)
+        if is_sudden(minutes, now.timestamp()):
+            found.sudden.append(one.tenant)
+    return found
+
+
+def observed(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[Observed]:
+    """Tenant by tenant, so that memory does not grow with their number."""
+    first, gaps = first_seen(target.traffic), gaps_between(begin, now)
+    retries = retry_shares(target.traffic, begin, now, parameters.retry_grace_s)
+    for minutes in minutes_read(target.traffic, begin, now):
+        demand = demand_from_counts(
+            minutes.allowed, minutes.denied, retries.get(minutes.tenant, 0.0), parameters=parameters
+        )
+        if len(demand.minutes):
+            yield Observed(
+                target.names[minutes.tenant],
+                target.endpoint,
+                demand,
+                _fine(minutes, demand, target, begin, now),
+                _first_s(first.get(minutes.tenant), demand),
+                gaps,
+            )
+
+
+def is_sudden(minutes: Counts, now_s: float) -> bool:
+    """Whether the last days are far above all that came before them."""
+    peaks = daily_peaks(minutes, now_s)
+    earlier, latest = peaks[:-SUDDEN_DAYS], peaks[-SUDDEN_DAYS:]
+    usual = float(np.median(earlier[earlier > 0])) if (earlier > 0).any() else 0.0
+    return usual > 0 and float(latest.max(initial=0.0)) > SUDDEN * max(usual, float(earlier.max()) / 2)
+
+
+def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datetime) -> tuple[Point, ...]:
+    """b(r) of one of the tenants, read again."""
+    target = measured.target
+    number = next((number for number, name in target.names.items() if name == tenant), None)
+    own = next((one for one in measured.estimates if one.tenant == tenant), None)
+    if number is None or own is None:
+        return ()
+    fine = seconds_of(number, target.traffic, days_ago(now, parameters.history_days), now)
+    nothing = Demand(Counts(MINUTE_S, np.empty(0, np.int64), np.empty(0)), np.empty(0, bool))
+    return curve_around(Observed(tenant, target.endpoint, nothing, fine, own.used.start_s), own, parameters)
+
+
+def _fine(minutes: TenantMinutes, demand: Demand, target: Target, begin: datetime, now: datetime) -> Counts:
+    """Seconds; where none are kept, the minutes have to do."""
+    fine = seconds_of(minutes.tenant, target.traffic, begin, now)
+    return fine if len(fine) else demand.minutes
+
+
+def _first_s(first: datetime | None, demand: Demand) -> float:
+    """The day it was first seen on counts from its first minute, if that is known."""
+    seen = float(demand.minutes.starts_s[0])
+    return seen if first is None or first.timestamp() > seen - DAY_S else first.timestamp()
+
+
+def _note_censored(found: Measured, demand: Demand) -> None:
+    hours = np.unique(demand.minutes.starts_s[demand.censored] // HOUR_S)
+    found.censored_hours += len(hours)
+    found.denied += float(demand.minutes.units[demand.censored].sum())
+    found.asked += demand.minutes.total
+    if len(hours):
+        found.censored.append(Span(float(hours[0] * HOUR_S), float((hours[-1] + 1) * HOUR_S)))
+
+
+def iso(second: float) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()
+
+
+Progress = Callable[[str, int, int], None]  # what, done, of how many

@@ -1,0 +1,273 @@
+"""The life of a recommendation: simulated, edited, approved, tried in shadow, enforced; or dismissed, or taken back.
+
+What a recommendation does to limits it does through a change: the candidate beside the live limit, its promotion and
+its drop are the change's. An override that only raises a tenant's limit can deny nobody more, and needs no shadow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from quotas.algorithms.base import Algorithm, ParameterError
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.sizing import is_sized, resized
+from quotas.models import Limit, Override, Recommendation
+from quotas.models.history import algorithm_dump, algorithm_load
+from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.selectors.calibrated import target_of
+from quotas.services.approvals import change_approve
+from quotas.services.calibrating import AUTHOR
+from quotas.services.calibration_settings import calibration_parameters
+from quotas.services.changes import change_drop, change_promote, change_propose, change_start
+from quotas.services.drafts import said, take_turn
+from quotas.services.errors import Refused, refuse
+from quotas.services.measuring import Progress
+from quotas.services.overrides import override_cancel, override_create
+from quotas.services.policies import limit_set
+from quotas.services.simulating import forecast_of
+from quotas.services.snapshots import limit_state
+from tenants.history import acting
+
+LONGEST = 500
+
+
+def recommendation_simulate(
+    *, recommendation: int, author: str, progress: Progress = lambda *_: None
+) -> Recommendation:
+    """Replays what was recorded through the limit that holds and the one that is proposed."""
+    row = _found(recommendation)
+    _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
+    target = target_of(row.policy, row.limit)
+    if target is None:
+        raise refuse("recommendation", "gone", f"{row} is about a limit that is gone or counts otherwise; dismiss it")
+    forecast, weeks = forecast_of(row, target, calibration_parameters(), row.measured_at, progress)
+    with _acting(author, "recommendation_simulate"):
+        row = _locked(recommendation)
+        _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
+        row.forecast, row.stage = forecast, Stage.SIMULATED
+        row.evidence = {**row.evidence, "weeks": weeks}
+        row.save()
+    return row
+
+
+def recommendation_edit(*, recommendation: int, rate: float, burst: int, author: str, reason: str) -> Recommendation:
+    """Another rate (a second) and burst than what was measured; it has to be simulated again."""
+    author, reason = said(author, reason)
+    with _acting(author, "recommendation_edit"):
+        row = _locked(recommendation)
+        _check_stage(row, "edited", Stage.DRAFT, Stage.SIMULATED)
+        row.proposed = algorithm_dump(_edited(algorithm_load(row.current), rate, burst))
+        row.is_edited, row.stage, row.forecast = True, Stage.DRAFT, {}
+        row.decider, row.reason = author, reason
+        row.save()
+    return row
+
+
+def recommendation_approve(*, recommendation: int, author: str, reason: str) -> Recommendation:
+    """Into shadow at once, if its policy is free; else as soon as it is. A raise for one tenant holds at once."""
+    author, reason = said(author, reason)
+    with _acting(author, "recommendation_approve"):
+        take_turn()
+        row = _locked(recommendation)
+        _check_stage(row, "approved", Stage.SIMULATED)
+        row.stage, row.decider, row.reason, row.decided_at = Stage.APPROVED, author, reason, timezone.now()
+        row.save()
+        start_trial(row)
+    return row
+
+
+def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]:
+    """All that are simulated and of high confidence; one that is refused is left as it is."""
+    wanted = Recommendation.objects.filter(stage=Stage.SIMULATED, trust=Trust.HIGH).order_by("id")
+    done = []
+    for number in wanted.values_list("pk", flat=True):
+        try:
+            done.append(recommendation_approve(recommendation=number, author=author, reason=reason))
+        except Refused:
+            continue
+    return done
+
+
+def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> Recommendation:
+    author, reason = said(author, reason)
+    with _acting(author, "recommendation_dismiss"):
+        take_turn()
+        row = _locked(recommendation)
+        _check_stage(row, "dismissed", Stage.INSUFFICIENT, Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW)
+        if row.change is not None and not row.change.is_over:
+            change_drop(change=row.change.pk, author=author, reason=reason)
+        if row.proposed is None:
+            row.proposed = row.current
+        _end(row, Stage.DISMISSED, author, reason)
+    return row
+
+
+def recommendation_enforce(
+    *, recommendation: int, author: str, reason: str, early: bool = False, now: datetime | None = None
+) -> Recommendation:
+    """From shadow, once it has stood there for long enough; `early` says that this was weighed."""
+    author, reason = said(author, reason)
+    now = now or timezone.now()
+    with _acting(author, "recommendation_enforce"):
+        take_turn()
+        row = _locked(recommendation)
+        _check_stage(row, "enforced", Stage.SHADOW)
+        due = shadow_ends(row, calibration_parameters())
+        if now < due and not early:
+            message = f"{row} stands in shadow until {due:%Y-%m-%d %H:%M} UTC; wait, or enforce it early and say why"
+            raise refuse("early", "too_early", message)
+        if row.change is None:
+            raise refuse("recommendation", "change", f"{row} has lost its change; dismiss it")
+        change_promote(change=row.change.pk, author=author, reason=reason, force=True)
+        _mark_enforced(row, now)
+    return row
+
+
+def recommendation_roll_back(
+    *, recommendation: int, author: str, reason: str, now: datetime | None = None
+) -> Recommendation:
+    """The limit is again what it was before."""
+    author, reason = said(author, reason)
+    with _acting(author, "recommendation_roll_back"):
+        take_turn()
+        row = _locked(recommendation)
+        _check_stage(row, "rolled back", Stage.ENFORCED, Stage.EVALUATED)
+        undo(row, author=author, reason=reason)
+        _end(row, Stage.ROLLED_BACK, author, reason, now)
+    return row
+
+
+def start_trial(row: Recommendation) -> None:
+    """An approved one: files its change, and starts it. What is in the way stays as its problem."""
+    try:
+        with transaction.atomic():
+            if row.kind == Kind.OVERRIDE:
+                _start_override(row)
+            else:
+                _start_shadow(row)
+            row.problem = ""
+    except Refused as refused:
+        row.problem = str(refused)[:LONGEST]
+    row.save()
+
+
+def undo(row: Recommendation, *, author: str, reason: str) -> None:
+    if row.kind == Kind.OVERRIDE:
+        override_cancel(override=_override(row), author=author, reason=reason, **_PERMITTED)
+        return
+    live = _limit(row)
+    if {"algorithm": live.algorithm, "parameters": live.parameters} != row.proposed:
+        message = f"limit {row.limit} of policy {row.policy} was changed since; change it there"
+        raise refuse("recommendation", "touched_since", message)
+    limit_set(policy=row.policy, limit=_fields(live, row.current), author=author, reason=reason, **_PERMITTED)
+
+
+def shadow_ends(row: Recommendation, parameters: Parameters) -> datetime:
+    return (row.shadow_at or timezone.now()) + timedelta(hours=parameters.shadow_hours)
+
+
+# Who approved a recommendation has seen its cuts in the forecast; and the way back must not wait for anybody.
+_PERMITTED: Any = {"force": True, "emergency": True}
+
+
+def _start_shadow(row: Recommendation) -> None:
+    if row.proposed is None:
+        raise refuse("recommendation", "nothing", f"{row} proposes nothing")
+    wanted = _fields(_limit(row), row.proposed)
+    reason = f"{row}: {row.reason}"[:LONGEST]
+    change = change_propose(limit_set, policy=row.policy, limit=wanted, author=AUTHOR, reason=reason)
+    change_approve(change=change.pk, approver=row.decider, reason=reason)
+    row.change = change_start(change=change.pk, mode="shadow", author=row.decider, reason=reason)
+    row.stage, row.shadow_at = Stage.SHADOW, timezone.now()
+
+
+def _start_override(row: Recommendation) -> None:
+    fields = {"algorithm": row.proposed["algorithm"], **row.proposed["parameters"]} if row.proposed else {}
+    reason = f"{row}: {row.reason}"[:LONGEST]
+    limits = {row.limit: fields}
+    change = change_propose(
+        override_create, tenant=row.tenant, endpoint=row.endpoint, limits=limits, author=AUTHOR, reason=reason
+    )
+    change_approve(change=change.pk, approver=row.decider, reason=reason)
+    row.change = change_promote(change=change.pk, author=row.decider, reason=reason)
+    _mark_enforced(row, timezone.now())
+
+
+def _mark_enforced(row: Recommendation, now: datetime) -> None:
+    row.stage, row.enforced_at, row.problem = Stage.ENFORCED, now, ""
+    row.save()
+
+
+def _end(row: Recommendation, stage: Stage, author: str, reason: str, now: datetime | None = None) -> None:
+    row.stage, row.decider, row.reason, row.ended_at = stage, author, reason, now or timezone.now()
+    row.save()
+
+
+def _override(row: Recommendation) -> int:
+    revision = row.change.end_revision_id if row.change else None
+    made = Override.objects.filter(tenant__name=row.tenant, created_revision=revision or 0)
+    if (number := made.values_list("pk", flat=True).first()) is None:
+        raise refuse("recommendation", "gone", f"the override of {row} is gone already")
+    return number
+
+
+def _limit(row: Recommendation) -> Limit:
+    found = Limit.objects.select_related("name").filter(policy__name=row.policy, name__name=row.limit).first()
+    if found is None:
+        raise refuse("recommendation", "gone", f"policy {row.policy} has no limit {row.limit} any more; dismiss it")
+    return found
+
+
+def _fields(live: Limit, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The limit as a document has it, with another size."""
+    kept = ("subject", "unit", "mode", "on_failure")
+    state = limit_state(live)
+    return {
+        "name": live.name.name,
+        "algorithm": wanted["algorithm"],
+        **wanted["parameters"],
+        **{field: state[field] for field in kept},
+    }
+
+
+def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:
+    if not is_sized(algorithm):
+        raise refuse("recommendation", "kind", f"{algorithm.name} has no rate and burst to edit")
+    if not 0 < rate < 1e9 or not 1 <= burst < 1e12:
+        raise refuse("rate", "range", "rate must be above 0 a second, and burst at least 1")
+    try:
+        return resized(algorithm, Point(rate, burst))
+    except ParameterError as error:
+        raise refuse(error.field, error.code, error.message) from None
+
+
+def _found(number: int) -> Recommendation:
+    row = Recommendation.objects.filter(pk=number).first()
+    if row is None:
+        raise refuse("recommendation", "unknown", f"there is no recommendation {number}; correct the number")
+    return row
+
+
+def _locked(number: int) -> Recommendation:
+    row = Recommendation.objects.select_for_update(of=("self",)).select_related("change").filter(pk=number).first()
+    return row or _found(number)
+
+
+def _check_stage(row: Recommendation, verb: str, *stages: Stage) -> None:
+    if row.stage not in stages:
+        allowed = " or ".join(stage.label.lower() for stage in stages)
+        message = f"{row} is {row.get_stage_display().lower()}, and only one that is {allowed} can be {verb}"
+        raise refuse("recommendation", "over" if row.is_over else "stage", message)
+
+
+@contextmanager
+def _acting(author: str, action: str) -> Iterator[None]:
+    with acting(author=author, action=action), transaction.atomic():
+        yield
