@@ -24,6 +24,7 @@ from quotas.simulation.window_kernels import CounterKernel, FixedKernel, LogKern
 
 ALLOWED = -1
 AnyKernel = BaseKernel[Any]
+Scope = frozenset[int] | None  # numbers of endpoints
 LEAST_BLOCK = 256
 MOST_BLOCK = 65_536
 FEWEST_SINGLES = 32
@@ -48,12 +49,15 @@ class Batch:
     times_us: Ints
     subjects: Ints  # any numbers that tell them apart
     costs: Ints
+    requests: Ints | None = None  # that each stands for, all let in or none; None: one
+    endpoints: Ints | None = None  # their numbers, where limits have scopes
 
     def __len__(self) -> int:
         return len(self.times_us)
 
     def cut(self, first: int, last: int) -> Batch:
-        return Batch(self.times_us[first:last], self.subjects[first:last], self.costs[first:last])
+        columns = (self.times_us, self.subjects, self.costs, self.requests, self.endpoints)
+        return Batch(*(None if column is None else column[first:last] for column in columns))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,16 @@ class Decisions:
 
 
 class FastReplay:
-    """State of one tenant. Every dimension that the limits name has the arrival's subject as its value."""
+    """State of one tenant. Every dimension that the limits name has the arrival's subject as its value.
 
-    def __init__(self, limits: Sequence[Limit]) -> None:
+    `scopes`: of each limit, the endpoints whose arrivals it counts; None: all of them.
+    """
+
+    def __init__(self, limits: Sequence[Limit], scopes: Sequence[Scope] | None = None) -> None:
         self._limits = _judged(limits)
         self._kernels = [_kernel(limit) for _, limit in self._limits]
-        self._steps = [(kernel.stepper(), kernel.by_subject, kernel.counts_requests) for kernel in self._kernels]
+        self._scopes = [scopes[place] if scopes else None for place, _ in self._limits]
+        self._steps = [(kernel.stepper(), kernel.by_subject) for kernel in self._kernels]
         self._keeps = [(kernel.keeper(), kernel.by_subject) for kernel in self._kernels]
         self._makes_wait = any(kernel.makes_wait for kernel in self._kernels)
         self._block = LEAST_BLOCK
@@ -112,14 +120,14 @@ class FastReplay:
         first = len(batch)
         blocks = _Blocks(batch)
         try:
-            for kernel in self._kernels:
-                first = min(first, kernel.scan(blocks.of(kernel)))
+            for kernel, scope in zip(self._kernels, self._scopes, strict=True):
+                first = min(first, kernel.scan(blocks.of(kernel, scope)))
         except TooWideError:
             return self._admit(batch.cut(0, len(batch) // 2), wait_us) if len(batch) > 1 else 0
         if first:
             charged = blocks if first == len(batch) else _Blocks(batch.cut(0, first))
-            for kernel in self._kernels:
-                self._charge(kernel, charged.of(kernel), wait_us)
+            for kernel, scope in zip(self._kernels, self._scopes, strict=True):
+                self._charge(kernel, charged.of(kernel, scope), wait_us)
         self._block = max(LEAST_BLOCK, min(MOST_BLOCK, 2 * self._block if first == len(batch) else 2 * first))
         return first
 
@@ -131,40 +139,47 @@ class FastReplay:
     def _one_by_one(self, batch: Batch, found: Decisions, place: int) -> int:
         """A stretch of arrivals of which the first is denied; the next stretch is longer if denials go on."""
         denied_by, waits_us = [ALLOWED] * len(batch), [0] * len(batch)
-        for index, (now_us, subject, cost) in enumerate(_rows(batch)):
-            afters = [after(now_us, subject if own else 0, 1 if one else cost) for after, own, one in self._steps]
+        for index, (now_us, subject, costs) in enumerate(self._rows(batch)):
+            afters = [
+                after(now_us, subject if own else 0, cost)
+                for (after, own), cost in zip(self._steps, costs, strict=True)
+            ]
             if None in afters:
                 deniers = [number for number, after in enumerate(afters) if after is None]
-                denied_by[index] = self._limits[self._named(deniers, now_us, subject, cost)][0]
+                denied_by[index] = self._limits[self._named(deniers, now_us, subject, costs)][0]
                 continue
             for (keep, own), after in zip(self._keeps, afters, strict=True):
                 keep(subject if own else 0, after)
             if self._makes_wait:
-                waits_us[index] = self._wait_us(afters, now_us, cost)
+                waits_us[index] = self._wait_us(afters, now_us, costs)
         found.denied_by[place : place + len(batch)] = denied_by
         found.wait_us[place : place + len(batch)] = waits_us
         often = denied_by.count(ALLOWED) * 50 < len(batch) * 49
         self._singles = min(MOST_SINGLES, 2 * self._singles) if often else FEWEST_SINGLES
         return len(batch)
 
-    def _wait_us(self, afters: list[Any], now_us: int, cost: int) -> int:
-        return max(
-            kernel.wait_us(after, now_us, 1 if kernel.counts_requests else cost)
-            for kernel, after in zip(self._kernels, afters, strict=True)
-        )
+    def _rows(self, batch: Batch) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """Each arrival with what it costs each limit."""
+        pairs = zip(self._kernels, self._scopes, strict=True)
+        costs = zip(*(_costs(batch, kernel, scope).tolist() for kernel, scope in pairs), strict=True)
+        return zip(batch.times_us.tolist(), batch.subjects.tolist(), costs, strict=True)
 
-    def _named(self, deniers: list[int], now_us: int, subject: int, cost: int) -> int:
+    def _wait_us(self, afters: list[Any], now_us: int, costs: tuple[int, ...]) -> int:
+        every = zip(self._kernels, afters, costs, strict=True)
+        return max(kernel.wait_us(after, now_us, cost) for kernel, after, cost in every)
+
+    def _named(self, deniers: list[int], now_us: int, subject: int, costs: tuple[int, ...]) -> int:
         """The first that never admits, or else the first with the longest wait."""
         if len(deniers) == 1:
             return deniers[0]
-        retries = {number: self._retry_us(number, now_us, subject, cost) for number in deniers}
+        retries = {number: self._retry_us(number, now_us, subject, costs[number]) for number in deniers}
         never = [number for number, retry_us in retries.items() if retry_us < 0]
         return never[0] if never else max(deniers, key=lambda number: retries[number])
 
     def _retry_us(self, number: int, now_us: int, subject: int, cost: int) -> int:
         kernel, algorithm = self._kernels[number], self._limits[number][1].algorithm
         state = kernel.state(subject if kernel.by_subject else 0)
-        return algorithm.decide(state, now_us, 1 if kernel.counts_requests else cost).verdict.retry_us
+        return algorithm.decide(state, now_us, cost).verdict.retry_us
 
 
 class _Blocks:
@@ -172,15 +187,24 @@ class _Blocks:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._made: dict[tuple[bool, bool], Block] = {}
+        self._made: dict[tuple[bool, bool, Scope], Block] = {}
 
-    def of(self, kernel: AnyKernel) -> Block:
-        kind = (kernel.by_subject, kernel.counts_requests)
+    def of(self, kernel: AnyKernel, scope: Scope) -> Block:
+        kind = (kernel.by_subject, kernel.counts_requests, scope)
         if kind not in self._made:
-            batch = self._batch
-            costs = np.ones(len(batch), np.int64) if kernel.counts_requests else batch.costs
-            self._made[kind] = Block.of(batch.times_us, batch.subjects if kernel.by_subject else None, costs)
+            subjects = self._batch.subjects if kernel.by_subject else None
+            self._made[kind] = Block.of(self._batch.times_us, subjects, _costs(self._batch, kernel, scope))
         return self._made[kind]
+
+
+def _costs(batch: Batch, kernel: AnyKernel, scope: Scope) -> Ints:
+    """0 where the limit does not apply: that is always admitted, and changes nothing that it would see later."""
+    costs = batch.costs
+    if kernel.counts_requests:
+        costs = np.ones(len(batch), np.int64) if batch.requests is None else batch.requests
+    if scope is None or batch.endpoints is None:
+        return costs
+    return np.where(np.isin(batch.endpoints, list(scope)), costs, 0)
 
 
 def _judged(limits: Sequence[Limit]) -> list[tuple[int, Limit]]:
@@ -188,10 +212,6 @@ def _judged(limits: Sequence[Limit]) -> list[tuple[int, Limit]]:
     subjects = list(dict.fromkeys(limit.subject for limit in limits if limit.mode != "off"))
     enforced = [(place, limit) for place, limit in enumerate(limits) if limit.mode == "enforce"]
     return sorted(enforced, key=lambda one: subjects.index(one[1].subject))
-
-
-def _rows(batch: Batch) -> Iterator[tuple[int, int, int]]:
-    return zip(batch.times_us.tolist(), batch.subjects.tolist(), batch.costs.tolist(), strict=True)
 
 
 def _kernel(limit: Limit) -> AnyKernel:

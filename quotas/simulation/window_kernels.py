@@ -229,8 +229,8 @@ class LogKernel(BaseKernel[_Live]):
 
     def state(self, subject: int) -> State | None:
         log = self._logs.get(subject)
-        return None if log is None else tuple(log)
+        return tuple(log) if log else None
 
     def forget(self, now_us: int) -> None:
         oldest = now_us - self._span_us
-        drop(self._logs, [subject for subject, log in self._logs.items() if log[-1] <= oldest])
+        drop(self._logs, [subject for subject, log in self._logs.items() if not log or log[-1] <= oldest])

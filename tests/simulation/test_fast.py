@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.algorithms.base import Algorithm
+from quotas.algorithms.base import Algorithm, State
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import CalendarQuota
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
+from quotas.policy.subject import TENANT, Subject
 from quotas.simulation import fast
 from quotas.simulation.arrays import whole_numbers
 from quotas.simulation.arrivals import Arrival
@@ -125,3 +125,42 @@ def test_what_it_cannot_replay_is_refused() -> None:
         engine.decide(Batch(whole_numbers([8]), one, one))
     with pytest.raises(ValueError, match="at least 1"):
         engine.decide(Batch(whole_numbers([10]), one, whole_numbers([0])))
+
+
+def by_hand(policy: list[Limit], scopes: list[frozenset[int] | None], batch: Batch) -> list[bool]:
+    """Every limit that applies is asked first; all are charged, or none."""
+    assert batch.endpoints is not None
+    states: dict[int, State | None] = {}
+    found = []
+    for now_us, cost, endpoint in zip(
+        batch.times_us.tolist(), batch.costs.tolist(), batch.endpoints.tolist(), strict=True
+    ):
+        applying = [n for n, scope in enumerate(scopes) if scope is None or endpoint in scope]
+        outcomes = {n: policy[n].algorithm.decide(states.get(n), now_us, cost) for n in applying}
+        admitted = all(outcome.verdict.admitted for outcome in outcomes.values())
+        states.update({n: one.charged if admitted else one.kept for n, one in outcomes.items()})
+        found.append(admitted)
+    return found
+
+
+@pytest.mark.usefixtures("sizes")
+def test_a_limit_counts_its_own_endpoints_alone() -> None:
+    scopes = st.sampled_from((None, frozenset({0}), frozenset({1, 2}), frozenset[int]()))
+
+    @settings(max_examples=200)
+    @given(st.lists(st.tuples(algorithms, scopes), min_size=1, max_size=4), arrivals)
+    def agrees(rules: list[tuple[Algorithm, frozenset[int] | None]], rows: list[tuple[int, int, int]]) -> None:
+        policy = [Limit(f"l{n}", algorithm, TENANT, unit="cost") for n, (algorithm, _) in enumerate(rules)]
+        plain, held = batch_of(rows), [scope for _, scope in rules]
+        batch = Batch(plain.times_us, plain.subjects, plain.costs, None, plain.subjects)
+        found = FastReplay(policy, held).decide(batch).denied_by == fast.ALLOWED
+        assert found.tolist() == by_hand(policy, held, batch)
+
+    agrees()
+
+
+def test_an_arrival_may_stand_for_several_requests() -> None:
+    policy = [limit_parse("few", {"algorithm": "fixed_window", "limit": 10, "window": "1m"})]
+    three, times = whole_numbers([3, 3, 3, 3, 1]), np.arange(5) * SECOND_US + START_US
+    batch = Batch(times, whole_numbers([0] * 5), whole_numbers([1] * 5), three)
+    assert FastReplay(policy).decide(batch).denied_by.tolist() == [-1, -1, -1, 0, -1]
