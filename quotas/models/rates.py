@@ -31,6 +31,7 @@ class FoldName(models.TextChoices):
     MINUTES = "minutes", "UsageMinute"
     HOURS = "hours", "UsageHour and UsageDay"
     RATES = "rates", "PackedSeconds and RatesHour"
+    LATENCY = "latency", "LatencyHour"
     DAYS = "days", "RatesDay, of days that are over"
 
 

@@ -25,6 +25,8 @@ from quotas.usage.batches import Batch, Taken, forget, read, take
 from quotas.usage.calendars import drain_calendars
 from quotas.usage.dropped import note_dropped
 from quotas.usage.fields import FUTURE
+from quotas.usage.latency import drain_observed
+from quotas.usage.tally import add_tally
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summ
         on_step("committed")
         forget(server, batches)
         on_step("done")
+    drain_observed(server, taken.at, taken.run_id)
     drain_calendars(server)
     note_dropped(server)
     _note_drained(taken, summary.first)
@@ -156,6 +159,7 @@ def _add(cells: Cells, at: datetime) -> None:
     """The finest rollup at once; what is coarser is folded in from the log later, many drains together."""
     if len(cells):
         UsageLog.objects.create(at=at, cells=cells.pack())
+        add_tally(cells)
         rollups.add_cells(cells, at, ROLLUPS[:1])
 
 

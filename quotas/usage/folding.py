@@ -12,13 +12,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from quotas.models.rates import FoldName, FoldState, UsageLog
 from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute
 from quotas.observations.cells import Cells
+from quotas.usage.latency import fold_latency
 from quotas.usage.rates import add_rates
 from quotas.usage.rollups import add_cells
 
+LATENCY_EVERY: Final = timedelta(seconds=60)
 BYTES_AT_ONCE: Final = 4_000_000  # packed; some two million counters
 
 
@@ -46,14 +49,19 @@ def fold_due(now: datetime) -> list[str]:
     due = [fold for fold in FOLDS.values() if now - states.get(fold.name, BEGINNING) >= fold.every]
     for fold in due:
         fold_in(fold)
-    if due:
+    names = [fold.name for fold in due]
+    if now - states.get(FoldName.LATENCY, BEGINNING) >= LATENCY_EVERY:
+        fold_latency(now)
+        names.append(FoldName.LATENCY)
+    if names:
         forget_read()
-    return [fold.name for fold in due]
+    return names
 
 
 def fold_all() -> None:
     for fold in FOLDS.values():
         fold_in(fold)
+    fold_latency(timezone.now())
     forget_read()
 
 
@@ -75,7 +83,7 @@ def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
         logged = UsageLog.objects.in_bulk(chosen)
         if logged:
             last = logged[chosen[-1]]
-            fold.add(Cells.joined([Cells.unpack(logged[id_].cells) for id_ in chosen]), last.at)
+            fold.add(Cells.joined([Cells.unpack(logged[id_].cells) for id_ in chosen if logged[id_].cells]), last.at)
             state.position, state.until = last.id, max(state.until, last.at)
         if is_rest:
             # Drained before the log was read, so all of it was in the log.
@@ -109,7 +117,8 @@ def _next(position: int) -> tuple[list[int], bool]:
 
 def forget_read() -> int:
     """Log rows that every fold has read."""
-    positions = list(FoldState.objects.filter(name__in=FOLDS).values_list("position", flat=True))
-    if len(positions) < len(FOLDS):
+    readers = (*FOLDS, FoldName.LATENCY)
+    positions = list(FoldState.objects.filter(name__in=readers).values_list("position", flat=True))
+    if len(positions) < len(readers):
         return 0
     return UsageLog.objects.filter(id__lte=min(positions)).delete()[0]

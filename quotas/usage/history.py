@@ -8,6 +8,8 @@ from django.db import connection, transaction
 
 from quotas.models.usage import BEGINNING, GapRecord
 from quotas.observations.cells import Cells
+from quotas.observations.latency import Answers
+from quotas.usage.latency import add_answers
 from quotas.usage.rates import add_rates
 from quotas.usage.rollups import add_cells
 
@@ -20,6 +22,12 @@ def add_history(cells: Cells, now: datetime) -> None:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
         add_cells(cells, now)
         add_rates(cells, now)
+
+
+def add_latency(answers: Answers, now: datetime) -> None:
+    """Of whole seconds."""
+    with transaction.atomic():
+        add_answers(answers, now)
 
 
 def note_history(begin: datetime) -> None:

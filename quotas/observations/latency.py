@@ -1,0 +1,112 @@
+"""How long answers took, against the load of the same second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+import numpy as np
+
+from quotas.limiter.buckets import ENDS, LARGEST
+from quotas.observations.histogram import Histogram
+from quotas.observations.packing import groups, pack, unpack
+from quotas.simulation.arrays import Flags, Ints
+
+HOUR_S: Final = 3_600
+_ENDS: Final = np.array(ENDS, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Columns: so many answers of an endpoint in a second took so long."""
+
+    second: Ints
+    endpoint: Ints
+    is_error: Ints  # 1: a status of 500 or above
+    bucket: Ints  # of microseconds
+    count: Ints
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, int, int, int]]) -> Self:
+        return cls(*np.array(list(rows), np.int64).reshape(-1, len(fields(cls))).T)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Self:
+        if not parts:
+            return cls.of(())
+        return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
+
+    @classmethod
+    def unpack(cls, packed: bytes | memoryview) -> Self:
+        return cls(*unpack(packed)) if len(packed) else cls.of(())
+
+    def pack(self) -> bytes:
+        return pack(self.columns) if len(self) else b""
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+    def where(self, kept: Flags | Ints) -> Self:
+        return type(self)(*(column[kept] for column in self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRow:
+    """The seconds of one hour in which an endpoint had about the same load."""
+
+    endpoint: int
+    hour_s: int
+    load: int  # bucket of the answers a second
+    seconds: int
+    answers: int
+    errors: int
+    total_us: int  # at most 5 % above the truth
+    latency: Histogram  # of microseconds
+
+
+def load_rows(answers: Answers) -> Iterator[LoadRow]:
+    order = np.lexsort((answers.second, answers.endpoint))
+    ordered = answers.where(order)
+    first = groups(ordered.endpoint, ordered.second)
+    if not len(first):
+        return
+    loads = np.add.reduceat(ordered.count, first)
+    places = np.repeat(np.searchsorted(_ENDS, np.clip(loads, 1, LARGEST)), np.diff(first, append=len(ordered)))
+    hours = ordered.second // HOUR_S * HOUR_S
+    order = np.lexsort((ordered.second, places, hours, ordered.endpoint))
+    ordered, places, hours = ordered.where(order), places[order], hours[order]
+    begins = groups(ordered.endpoint, hours, places)
+    for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(ordered)], strict=True):
+        part = ordered.where(np.arange(begin, end))
+        yield _row(int(hours[begin]), int(places[begin]), part)
+
+
+def _row(hour_s: int, load: int, part: Answers) -> LoadRow:
+    counts = np.bincount(part.bucket, weights=part.count).astype(np.int64)
+    found = np.flatnonzero(counts)
+    latency = Histogram(dict(zip(found.tolist(), counts[found].tolist(), strict=True)))
+    return LoadRow(
+        endpoint=int(part.endpoint[0]),
+        hour_s=hour_s,
+        load=load,
+        seconds=len(np.unique(part.second)),
+        answers=int(part.count.sum()),
+        errors=int((part.count * part.is_error).sum()),
+        total_us=int((part.count * _ENDS[part.bucket]).sum()),
+        latency=latency,
+    )
+
+
+def pack_histogram(histogram: Histogram) -> bytes:
+    buckets, counts = histogram.pack()
+    return pack([np.array(buckets, np.int64), np.array(counts, np.int64)])
+
+
+def unpack_histogram(packed: bytes | memoryview) -> Histogram:
+    buckets, counts = unpack(packed)
+    return Histogram.unpack(buckets.tolist(), counts.tolist())

@@ -1,0 +1,68 @@
+"""Latency and errors of an endpoint against its load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from quotas.calibration.capacity import Sample
+from quotas.limiter.buckets import ENDS
+from quotas.models.rates import LatencyHour
+from quotas.observations.histogram import Histogram
+from quotas.observations.latency import unpack_histogram
+
+MICROSECONDS_PER_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class AtLoad:
+    """All seconds of a span in which an endpoint gave about so many answers."""
+
+    load: int  # answers a second, at most 5 % above the truth
+    seconds: int
+    answers: int
+    errors: int
+    total_us: int
+    latency: Histogram  # of microseconds
+
+    @property
+    def mean_ms(self) -> float:
+        return self.total_us / self.answers / MICROSECONDS_PER_MS
+
+    def quantile_ms(self, q: float) -> float:
+        return self.latency.quantile(q) / MICROSECONDS_PER_MS
+
+
+def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[AtLoad]:
+    """By load; at most as many as there are buckets."""
+    found: dict[int, AtLoad] = {}
+    for one in _hours(endpoint, begin, end):
+        before = found.get(one.load)
+        found[one.load] = one if before is None else _together(before, one)
+    return [found[load] for load in sorted(found)]
+
+
+def latency_samples(endpoint: int, begin: datetime, end: datetime) -> list[Sample]:
+    """What the knee is looked for in: one for each hour and load."""
+    return [Sample(one.load, one.quantile_ms(0.99), one.mean_ms) for one in _hours(endpoint, begin, end)]
+
+
+def _hours(endpoint: int, begin: datetime, end: datetime) -> list[AtLoad]:
+    hour = begin.replace(minute=0, second=0, microsecond=0)
+    rows = LatencyHour.objects.filter(endpoint_number=endpoint, start__gte=hour, start__lt=end)
+    return [
+        AtLoad(ENDS[row.load], row.seconds, row.answers, row.errors, row.total_us, unpack_histogram(row.latency))
+        for row in rows.order_by("start", "load")
+    ]
+
+
+def _together(one: AtLoad, other: AtLoad) -> AtLoad:
+    return AtLoad(
+        one.load,
+        one.seconds + other.seconds,
+        one.answers + other.answers,
+        one.errors + other.errors,
+        one.total_us + other.total_us,
+        one.latency + other.latency,
+    )

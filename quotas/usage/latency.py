@@ -1,0 +1,137 @@
+"""Drains what the middlewares observed of answers, and keeps it per endpoint, hour and load.
+
+The load of a second is known once every process has told of it, so the newest seconds wait a little.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import redis
+from django.db import connection, transaction
+
+from quotas.limiter import keys
+from quotas.limiter.buckets import ENDS
+from quotas.limiter.observations import Observed
+from quotas.models import Endpoint
+from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
+from quotas.models.usage import BEGINNING, DrainBatch, DrainState
+from quotas.observations.latency import Answers, LoadRow, load_rows, pack_histogram, unpack_histogram
+from quotas.usage.fields import FUTURE, Quotes
+from quotas.usage.partitions import ensure, oldest_kept, slice_of
+
+log = logging.getLogger(__name__)
+
+EVERYBODY: Final = -1  # in place of a shard's number
+ERROR_CLASS: Final = 5
+RANGE_COUNT: Final = 5_000
+SECOND: Final = timedelta(seconds=1)
+SETTLED: Final = timedelta(seconds=30)  # processes tell once a second; a drain comes every few
+
+
+def drain_observed(server: redis.Redis, at: datetime, run_id: str) -> int:
+    """How many answers were new; exactly once, as the counters of a shard."""
+    batch = server.fcall("hr_drain", 1, keys.ALL, "TAKE", str(uuid.uuid4()))
+    if not batch:
+        return 0
+    unreadable = Quotes()
+    answers = _parse(_read(server), at, unreadable)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
+        _, is_new = DrainBatch.objects.get_or_create(
+            id=uuid.UUID(batch.decode()),
+            defaults={"shard": EVERYBODY, "drained_at": at, "run_id": run_id, "rows": len(answers)},
+        )
+        if is_new and len(answers):
+            UsageLog.objects.create(at=at, cells=b"", observed=answers.pack())
+    server.fcall("hr_drain", 1, keys.ALL, "DONE", batch)
+    if unreadable.count:
+        log.warning("%d observations could not be read, for example %s", unreadable.count, unreadable.examples)
+    return int(answers.count.sum()) if is_new else 0
+
+
+def _read(server: redis.Redis) -> Iterator[bytes]:
+    have = 0
+    while True:
+        part: list[Any] = server.lrange(keys.observations_batch(), have, have + RANGE_COUNT - 1)
+        yield from part
+        have += len(part)
+        if len(part) < RANGE_COUNT:
+            return
+
+
+def _parse(items: Iterable[bytes], at: datetime, unreadable: Quotes) -> Answers:
+    numbers = dict(Endpoint.objects.values_list("name", "number"))
+    latest = int((at + FUTURE).timestamp())
+    rows = []
+    for item in items:
+        try:
+            observed = Observed.parse(item)
+        except ValueError:
+            unreadable.add(item)
+            continue
+        key = (observed.second, numbers.get(observed.endpoint, 0), int(observed.status_class >= ERROR_CLASS))
+        if observed.second <= latest:
+            rows += [(*key, bucket, count) for bucket, count in observed.counts.items() if bucket < len(ENDS)]
+    return Answers.of(rows)
+
+
+def fold_latency(now: datetime) -> None:
+    """Seconds that have settled; the others are carried over to the next time."""
+    drained = DrainState.objects.first()
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.fold.latency'))")
+        state, _ = FoldState.objects.get_or_create(name=FoldName.LATENCY, defaults={"until": BEGINNING})
+        rows = list(UsageLog.objects.filter(id__gt=state.position).order_by("id").values_list("id", "observed"))
+        answers = Answers.joined([Answers.unpack(packed) for packed in (state.rest, *(row[1] for row in rows))])
+        is_settled = answers.second < int((now - SETTLED).timestamp())
+        add_answers(answers.where(is_settled), now)
+        state.rest = answers.where(~is_settled).pack()
+        state.position = rows[-1][0] if rows else state.position
+        state.until = max(state.until, drained.drained_at if drained else BEGINNING)
+        state.save()
+
+
+def add_answers(answers: Answers, now: datetime) -> None:
+    """Of whole seconds; within the caller's transaction."""
+    oldest = oldest_kept(LatencyHour, now)
+    rows = [row for row in load_rows(answers) if _start(row) >= oldest]
+    if not rows:
+        return
+    ensure(slice_of(LatencyHour, _start(row)) for row in rows)
+    known = {
+        (row.endpoint_number, row.start, row.load): row
+        for row in LatencyHour.objects.filter(
+            endpoint_number__in={row.endpoint for row in rows}, start__in={_start(row) for row in rows}
+        )
+    }
+    LatencyHour.objects.bulk_create(
+        [_added(row, known.get((row.endpoint, _start(row), row.load))) for row in rows],
+        update_conflicts=True,
+        unique_fields=["endpoint_number", "start", "load"],
+        update_fields=["seconds", "answers", "errors", "total_us", "latency"],
+    )
+
+
+def _start(row: LoadRow) -> datetime:
+    return BEGINNING + row.hour_s * SECOND
+
+
+def _added(row: LoadRow, before: LatencyHour | None) -> LatencyHour:
+    latency = row.latency if before is None else row.latency + unpack_histogram(before.latency)
+    return LatencyHour(
+        endpoint_number=row.endpoint,
+        start=_start(row),
+        load=row.load,
+        seconds=row.seconds + (before.seconds if before else 0),
+        answers=row.answers + (before.answers if before else 0),
+        errors=row.errors + (before.errors if before else 0),
+        total_us=row.total_us + (before.total_us if before else 0),
+        latency=pack_histogram(latency),
+    )
