@@ -65,11 +65,11 @@ def burn_down_read(
     own = sorted((at, n) for at, n in hours.items() if at >= start)
     drained = sum(n for _, n in own)
     total = drained if used is None else used
-    # What was used before anything was measured is spread over nothing: the line starts below the top.
-    missing = max(total - drained, 0)
-    sums = accumulate((n for _, n in own), initial=missing)
+    # The line ends at what Redis has counted; what it counted and nobody drained was used at the beginning, and what
+    # was drained and Redis does not count (another period's, a reset) was not used at all.
+    sums = accumulate((n for _, n in own), initial=total - drained)
     moments = [start, *(at + timedelta(hours=1) for at, _ in own)]
-    left = [(min(at, now), max(quota.limit - n, 0)) for at, n in zip(moments, sums, strict=True)]
+    left = [(min(at, now), quota.limit - min(max(n, 0), quota.limit)) for at, n in zip(moments, sums, strict=True)]
     outlook = run_out(_days(hours, now), total, quota.limit, now.timestamp(), end.timestamp())
     return BurnDown(start, end, quota.limit, total, _thinned(left), outlook)
 

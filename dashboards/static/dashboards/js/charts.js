@@ -9,7 +9,7 @@ import { $, $$, el } from "./dom.js";
 import { visit } from "./live.js";
 import { written } from "./times.js";
 
-const AXIS_WIDTH = 50, AXIS_HEIGHT = 26, HEADROOM = 22, RIGHT = 14;
+const AXIS_WIDTH = 50, AXIS_HEIGHT = 26, HEADROOM = 22, RIGHT = 22;
 const DAY = 86400;
 const charts = new Map(); // figure → its uPlots
 
@@ -106,12 +106,12 @@ function under(plot, facts, token, panel) {
     const top = Math.max(at(band.to, "y"), bbox.top), bottom = at(band.from, "y");
     ctx.fillStyle = faded(colourOf(token, band.color), token("band-alpha"));
     ctx.fillRect(bbox.left, top, bbox.width, bottom - top);
-    line(plot, token, colourOf(token, band.color), at(band.to, "y"), 1.1, [5, 3], band.label, "text-2");
+    line(plot, token, colourOf(token, band.color), at(band.to, "y"), 1.1, [5, 3], band.label, "text-2", "right");
   }
   ctx.restore();
 }
 
-function line(plot, token, colour, y, width, dash, label, words) {
+function line(plot, token, colour, y, width, dash, label, words, side = "left") {
   const { ctx, bbox } = plot, ratio = devicePixelRatio;
   ctx.strokeStyle = colour;
   ctx.lineWidth = width * ratio;
@@ -121,7 +121,7 @@ function line(plot, token, colour, y, width, dash, label, words) {
   ctx.lineTo(bbox.left + bbox.width, y);
   ctx.stroke();
   ctx.setLineDash([]);
-  text(plot, token, label, bbox.left + 6 * ratio, y - 5 * ratio, words);
+  text(plot, token, label, side === "left" ? bbox.left + 6 * ratio : bbox.left + bbox.width - 6 * ratio, y - 5 * ratio, words, side);
 }
 
 function text(plot, token, words, x, y, colour, align = "left") {

@@ -1,0 +1,138 @@
+"""Changes: what was done and what it did, what waits, and the way back."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+import redis
+from django.test import Client
+from django.utils import timezone
+
+from quotas.models import Change, Limit, Revision
+from quotas.services.changes import change_propose
+from quotas.services.policies import limit_set
+from tests.access.people import signed_in
+from tests.dashboards.world import counted, drained, make_world, page, published, text_of
+from tests.services.world import FORCED, SAID, bucket
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def world(valkey: redis.Redis) -> None:
+    make_world()
+    drained()
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return signed_in("olga", "operator")
+
+
+@pytest.fixture
+def proposed() -> Change:
+    return change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
+
+
+def test_a_revision_says_who_why_what_and_what_it_did(client: Client) -> None:
+    counted("acme", "a", 90, ago=timedelta(minutes=30))
+    counted("acme", "d", 10, limit="burst", ago=timedelta(minutes=30))
+    limit_set(policy="pro-all", limit=bucket(200), **SAID)
+    published(timezone.now() - timedelta(minutes=10))
+    counted("acme", "a", 50)
+    text = page(client, "/changes")
+    assert "Raise pro × *" in text
+    assert "rate 100 → 200" in text
+    assert "“because”" in text
+    assert re.search(r"10 % → 0 %", text.replace("\N{NO-BREAK SPACE}", " "))
+    assert re.search(r'class="del"><td class="sg">−</td><td>limits.burst.rate: <mark>100</mark>', text)
+
+
+def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) -> None:
+    limit_set(policy="free-all", limit=bucket(50), author="zoe", reason="more")
+    assert re.findall(r'class="id">r(\d+)', page(client, "/changes?q=zoe")) == ["3"]
+    assert re.findall(r'class="id">r(\d+)', page(client, "/changes?q=free-all")) == ["3", "1"]
+    assert re.findall(r'class="id">r(\d+)', page(client, "/changes?touched=tenant:acme")) == ["2"]
+    assert "No revision fits" in page(client, "/changes?q=nothing")
+
+
+def test_an_unknown_revision_is_not_there(client: Client) -> None:
+    assert client.get("/changes?revision=99").status_code == 404
+    assert client.get("/changes?revision=x").status_code == 404
+    assert client.get("/changes?change=99").status_code == 404
+
+
+def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Client) -> None:
+    limit_set(policy="pro-all", limit=bucket(200), **SAID)
+    text = text_of(operator.get("/changes/2/undo/rollback").content)
+    assert "It takes something away" in text
+    assert Revision.objects.count() == 3
+    refused = operator.post("/changes/2/undo/rollback", {"reason": "too much"})
+    assert refused.status_code == 422
+    assert "force it" in text_of(refused.content)
+    assert operator.post("/changes/2/undo/rollback", {"reason": "too much", "force": "on"}).status_code == 200
+    assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
+    assert Revision.objects.latest("number").author == "olga"
+
+
+def test_one_change_is_reverted(operator: Client) -> None:
+    limit_set(policy="pro-all", limit=bucket(50), **FORCED)
+    response = operator.post("/changes/3/undo/revert", {"reason": "too little"})
+    assert response.headers["HX-Redirect"] == "/changes"
+    assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
+
+
+def test_an_unknown_way_back_is_not_there(operator: Client) -> None:
+    assert operator.get("/changes/1/undo/sideways").status_code == 404
+
+
+def test_a_proposal_waits_where_it_can_be_seen(client: Client, proposed: Change) -> None:
+    text = page(client, f"/changes?change={proposed.pk}")
+    assert "Not written yet" in text
+    assert "Nothing gets tighter for anybody." in text
+
+
+def test_a_proposal_is_tried_in_shadow_promoted_and_then_over(operator: Client, proposed: Change) -> None:
+    address = f"/changes/open/{proposed.pk}"
+    assert operator.post(f"{address}/start", {"mode": "shadow", "reason": "to see"}).status_code == 200
+    proposed.refresh_from_db()
+    assert proposed.state == "shadow"
+    assert operator.post(f"{address}/promote", {"reason": "it hurts nobody"}).status_code == 200
+    proposed.refresh_from_db()
+    assert proposed.state == "promoted"
+    again = operator.post(f"{address}/drop", {"reason": "too late"})
+    assert again.status_code == 422
+
+
+def test_a_proposal_is_scheduled_in_the_viewers_zone(operator: Client, proposed: Change) -> None:
+    fields = {"mode": "scheduled", "at": "2099-01-01T10:00", "zone": "Asia/Tokyo", "reason": "at night"}
+    assert operator.post(f"/changes/open/{proposed.pk}/start", fields).status_code == 200
+    proposed.refresh_from_db()
+    assert proposed.at is not None
+    assert proposed.at.isoformat() == "2099-01-01T01:00:00+00:00"
+
+
+def test_only_an_approver_approves_and_not_their_own(operator: Client, proposed: Change) -> None:
+    address = f"/changes/open/{proposed.pk}/approve"
+    assert operator.post(address, {"reason": "fine"}).status_code == 403
+    own = signed_in("ann", "approver")
+    assert "somebody else has to approve it" in text_of(own.post(address, {"reason": "fine"}).content)
+    assert signed_in("alex", "approver").post(address, {"reason": "fine"}).status_code == 200
+    assert "Approved by alex" in page(operator, f"/changes?change={proposed.pk}")
+
+
+def test_a_bypass_is_switched_on_shown_and_ended(operator: Client) -> None:
+    fields = {"scope": "tenant", "name": "acme", "duration": "1h", "reason": "3 a.m."}
+    assert operator.post("/bypass", fields).status_code == 200
+    assert "A bypass is on: tenant acme." in page(operator, "/changes")
+    assert "A bypass is on: tenant acme" in page(operator, "/")
+    operator.post("/bypass/end", {"scope": "tenant", "name": "acme", "reason": "over"})
+    assert "A bypass is on" not in page(operator, "/changes")
+
+
+def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None:
+    response = operator.post("/bypass", {"scope": "tenant", "name": "nobody", "duration": "1h", "reason": "x"})
+    assert response.status_code == 422
+    assert "there is no tenant nobody" in text_of(response.content)

@@ -1,0 +1,180 @@
+"""One tenant: why it is throttled, why its limits are so, and what can be done about it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from quotas.models import Override, Revision
+from quotas.services.api_keys import api_key_issue
+from quotas.services.overrides import override_create
+from quotas.services.policies import policy_create
+from quotas.services.tenants import tenant_suspend
+from tenants.models import ApiKey, Tenant
+from tests.access.people import signed_in
+from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of
+from tests.services.world import FORCED, SAID, bucket
+
+pytestmark = pytest.mark.django_db
+
+GIVE = {"place": "*|burst", "main": "150", "size": "300", "reason": "a festival"}
+
+
+@pytest.fixture(autouse=True)
+def world(valkey: object) -> None:
+    make_world()
+    drained()
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    return signed_in("olga", "operator")
+
+
+def test_it_lists_every_limit_with_what_it_comes_from(client: Client) -> None:
+    policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(5)], **FORCED)
+    text = page(client, "/tenants/acme")
+    assert re.search(r"payments:charge</a></th><td><b>5/s</b>", text)
+    assert "acme × payments:charge" in text
+    assert re.search(r"<b>100/s</b> <span class=\"faint small\">burst 200</span>", text)
+
+
+def test_why_this_value_goes_from_most_to_least_specific(client: Client) -> None:
+    policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(5)], **FORCED)
+    text = page(client, f"/tenants/acme?endpoint={PAY}&limit=burst")
+    ladder = text[text.index('<ol class="ladder"') : text.index("</ol>", text.index('<ol class="ladder"'))]
+    kinds = re.findall(r'<li class="(\w+)"', ladder)
+    assert kinds == ["none", "wins", "none", "none", "lost", "and"]
+    assert "minute, also counts" in ladder
+
+
+def test_a_throttled_tenant_hears_where_and_by_what(client: Client) -> None:
+    counted("acme", "a", 60)
+    counted("acme", "d", 40, limit="burst")
+    denied("acme")
+    text = page(client, "/tenants/acme")
+    assert "40 % of its requests to" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "burst had too little left for a cost of 1; it fits again after 500 ms." in text
+
+
+def test_it_is_compared_with_its_tier_with_another_tenant_or_with_nobody(client: Client) -> None:
+    assert "10/s burst 20" in page(client, "/tenants/acme?with=free")
+    assert "10/s burst 20" in page(client, "/tenants/acme?with=bolt")
+    assert "No other tenant and no tier is called nobody." in page(client, "/tenants/acme?with=nobody")
+
+
+def test_an_override_is_rehearsed_before_it_is_given(operator: Client) -> None:
+    response = operator.post("/tenants/acme/override/preview", {**GIVE, "reason": ""})
+    text = text_of(response.content)
+    assert "limits.burst.rate" in text
+    assert "Nothing gets tighter." in text
+    assert not Override.objects.exists()
+
+
+def test_a_rehearsal_tells_what_takes_force(operator: Client) -> None:
+    response = operator.post("/tenants/acme/override/preview", {**GIVE, "main": "10"})
+    assert "It takes something away" in text_of(response.content)
+
+
+def test_an_override_is_given_with_its_end_in_the_viewers_zone(operator: Client) -> None:
+    fields = {**GIVE, "ends": "2099-07-01T20:00", "zone": "Europe/Berlin"}
+    response = operator.post("/tenants/acme/override/give", fields)
+    assert response.headers["HX-Redirect"] == "/tenants/acme"
+    row = Override.objects.get()
+    assert (row.author, row.reason, row.limits) == ("olga", "a festival", {"burst": {"rate": 150, "burst": 300}})
+    assert row.end is not None
+    assert row.end.isoformat() == "2099-07-01T18:00:00+00:00"
+    text = page(operator, "/tenants/acme")
+    assert "a festival" in text
+    assert "override, over pro × *" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"reason": ""}, "Say why. It is kept with the revision."),
+        ({"ends": "2020-01-01T00:00"}, "end must be later than start"),
+        ({"main": "10"}, "make it smaller, or force it"),
+        ({"main": ""}, "Give a whole number."),
+    ],
+)
+def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(
+    operator: Client, change: dict[str, str], sentence: str
+) -> None:
+    response = operator.post("/tenants/acme/override/give", {**GIVE, **change})
+    assert response.status_code == 422
+    text = text_of(response.content)
+    assert sentence in text
+    assert 'value="300"' in text
+    assert not Override.objects.exists()
+
+
+def test_an_override_can_be_ended(operator: Client) -> None:
+    row = override_create(tenant="acme", limits={"burst": {"rate": 150, "burst": 300}}, **SAID)
+    response = operator.post(f"/tenants/acme/overrides/{row.pk}/end", {"reason": "it is over", "force": "on"})
+    assert response.headers["HX-Redirect"].startswith("/tenants/acme")
+    row.refresh_from_db()
+    assert row.cancelled_at is not None
+
+
+def test_a_key_is_shown_once_and_can_be_revoked(operator: Client) -> None:
+    response = operator.post("/tenants/acme/keys", {"label": "billing", "scopes": ["check"], "reason": "they asked"})
+    text = text_of(response.content)
+    key = ApiKey.objects.get()
+    assert re.search(rf"hr_{key.key_id}_\w{{64}}", text)
+    assert not re.search(r"hr_\w+_\w{64}", page(operator, "/tenants/acme"))
+    assert operator.post(f"/tenants/acme/keys/{key.key_id}/revoke", {"reason": "it leaked"}).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+
+
+def test_a_key_of_another_tenant_is_not_revoked_from_here(operator: Client) -> None:
+    key = api_key_issue(tenant="bolt", **SAID).row
+    assert operator.post(f"/tenants/acme/keys/{key.key_id}/revoke", {"reason": "x"}).status_code == 422
+    key.refresh_from_db()
+    assert key.revoked_at is None
+
+
+def test_a_tenant_is_suspended_and_resumed_with_a_reason(operator: Client) -> None:
+    assert operator.post("/tenants/acme/suspend", {"reason": ""}).status_code == 422
+    operator.post("/tenants/acme/suspend", {"reason": "invoice overdue"})
+    assert "Suspended: nothing of it passes." in page(operator, "/tenants/acme")
+    operator.post("/tenants/acme/resume", {"reason": "it is paid"})
+    assert not Tenant.objects.get(name="acme").suspended
+
+
+def test_who_only_looks_is_offered_nothing_to_press(client: Client) -> None:
+    text = page(client, "/tenants/acme")
+    assert "Give override" not in text
+    assert "dlg-switch" not in text
+
+
+def test_the_list_finds_tenants_by_name_tier_and_state(client: Client) -> None:
+    tenant_suspend(name="bolt", **SAID)
+    counted("acme", "d", 3, limit="burst")
+    for query, names in (
+        ("", {"acme", "bolt"}),
+        ("q=ac", {"acme"}),
+        ("tier=free", {"bolt"}),
+        ("only=suspended", {"bolt"}),
+        ("only=denied", {"acme"}),
+        ("only=override", set()),
+        ("after=acme", {"bolt"}),
+    ):
+        assert set(re.findall(r'rowlink" href="/tenants/(\w+)"', page(client, f"/tenants?{query}"))) == names, query
+
+
+def test_an_unknown_tenant_is_not_there(client: Client) -> None:
+    assert client.get("/tenants/nobody").status_code == 404
+
+
+def test_an_override_that_ended_says_so(client: Client) -> None:
+    row = override_create(tenant="acme", limits={"burst": {"rate": 150, "burst": 300}}, **SAID)
+    past = timezone.now() - timedelta(hours=2)
+    Override.objects.filter(pk=row.pk).update(start=past, end=past + timedelta(hours=1))
+    assert re.search(r"ended <time", page(client, "/tenants/acme"))
+    assert Revision.objects.count() == 3
