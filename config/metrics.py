@@ -6,10 +6,15 @@ from ipaddress import ip_address
 
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django_prometheus.exports import ExportToDjangoView
+from prometheus_client import REGISTRY
 
 from api.auth import bearer_text
 from api.roles import TABLE
+from quotas.services.figures import Figures
 from tenants.access import principal_of_text
+
+# They are asked for at each scrape, and know nothing between two.
+REGISTRY.register(Figures())
 
 FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
 

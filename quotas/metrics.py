@@ -1,16 +1,81 @@
-"""Every metric of ours, by name, once."""
+"""Every metric of ours, by name, once.
 
-from prometheus_client import Counter, Gauge, Histogram
+Counters, gauges and histograms live in the publisher, which serves them on a port of its own. Figures are read from
+Postgres and Redis when /metrics is asked, so that they tell of all processes and of every check, whoever made it.
+"""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+PUBLISHER = CollectorRegistry()
 
 PUBLISH_LAG_SECONDS = Histogram(
     "headroom_publish_lag_seconds",
     "From the commit of an edit to its last shard",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+    registry=PUBLISHER,
 )
-PUBLISHED_REVISION = Gauge("headroom_published_revision", "The newest revision that all shards enforce")
-PUBLISH_FAILURES = Counter("headroom_publish_failures_total", "Passes of the publisher that failed", ["cause"])
+PUBLISHED_REVISION = Gauge(
+    "headroom_publisher_revision", "The newest revision that this publisher brought to all shards", registry=PUBLISHER
+)
+PUBLISH_FAILURES = Counter(
+    "headroom_publish_failures_total", "Passes of the publisher that failed", ["cause"], registry=PUBLISHER
+)
 COMPILE_PROBLEMS = Gauge(
-    "headroom_compile_problems", "Tiers, tenants and policies that do not compile and stay at their last good state"
+    "headroom_compile_problems",
+    "Tiers, tenants and policies that do not compile and stay at their last good state",
+    registry=PUBLISHER,
 )
-BYPASS_SWITCHES = Gauge("headroom_bypass_switches", "Switches that turn limits to shadow at the moment")
-SHARDS_REPAIRED = Counter("headroom_shards_repaired_total", "Shards that the reconciler wrote again", ["cause"])
+BYPASS_SWITCHES = Gauge(
+    "headroom_bypass_switches", "Switches that turn limits to shadow at the moment", registry=PUBLISHER
+)
+SHARDS_REPAIRED = Counter(
+    "headroom_shards_repaired_total", "Shards that the reconciler wrote again", ["cause"], registry=PUBLISHER
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    words: str
+    labels: tuple[str, ...] = ()
+
+
+CHECKS = Figure("headroom_checks_total", "Checks that were drained, by endpoint and outcome", ("endpoint", "outcome"))
+LIMIT_UTILISATION = Figure(
+    "headroom_limit_utilisation_ratio",
+    "The highest demand of any tenant of the tier against the limit, last 24 hours; only the fullest limits",
+    ("tier", "endpoint", "limit", "tenant"),
+)
+TIER_DENIED = Figure("headroom_tier_denied_ratio", "Share of the tier's requests denied, last 24 hours", ("tier",))
+REVISION = Figure("headroom_revision", "The newest revision of the configuration")
+PUBLISHED = Figure("headroom_published_revision", "The newest revision that all shards enforce")
+UNPUBLISHED_SECONDS = Figure("headroom_unpublished_seconds", "How long the oldest edit has waited for the publisher")
+DRAIN_LAG_SECONDS = Figure("headroom_drain_lag_seconds", "How long ago the counters were last drained from Redis")
+FOLD_LAG_SECONDS = Figure("headroom_fold_lag_seconds", "How long ago a rollup was last brought up to date", ("fold",))
+HEARTBEAT_AGE_SECONDS = Figure("headroom_heartbeat_age_seconds", "Since a process last reported", ("process",))
+ENFORCERS = Figure("headroom_enforcers", "Processes that enforce, by whether they reach Redis", ("state",))
+CHECK_SECONDS = Figure("headroom_check_seconds", "How long Redis takes for one function call", ("quantile",))
+TASKS_SET_ASIDE = Figure("headroom_tasks_set_aside", "Tasks that kept killing their worker and are run no more")
+ALERTS_FIRING = Figure("headroom_alerts_firing", "Alerts that fire now", ("alert",))
+ALERTS_UNSENT = Figure("headroom_alert_messages_waiting", "Messages of alerts that no target has taken yet")
+STORE_UP = Figure("headroom_store_up", "Whether Postgres and Redis answered for these figures", ("store",))
+
+FIGURES = (
+    CHECKS,
+    LIMIT_UTILISATION,
+    TIER_DENIED,
+    REVISION,
+    PUBLISHED,
+    UNPUBLISHED_SECONDS,
+    DRAIN_LAG_SECONDS,
+    FOLD_LAG_SECONDS,
+    HEARTBEAT_AGE_SECONDS,
+    ENFORCERS,
+    CHECK_SECONDS,
+    TASKS_SET_ASIDE,
+    ALERTS_FIRING,
+    ALERTS_UNSENT,
+    STORE_UP,
+)

@@ -26,6 +26,7 @@ from quotas.usage.calendars import drain_calendars
 from quotas.usage.dropped import note_dropped
 from quotas.usage.fields import FUTURE
 from quotas.usage.latency import drain_observed
+from quotas.usage.tally import add_tally
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +159,7 @@ def _add(cells: Cells, at: datetime) -> None:
     """The finest rollup at once; what is coarser is folded in from the log later, many drains together."""
     if len(cells):
         UsageLog.objects.create(at=at, cells=cells.pack())
+        add_tally(cells)
         rollups.add_cells(cells, at, ROLLUPS[:1])
 
 

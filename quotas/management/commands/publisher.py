@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from prometheus_client import start_http_server
 
 from quotas.limiter.library import LibraryError
+from quotas.metrics import PUBLISHER
 from quotas.publishing.service import Service
 from quotas.publishing.store import UnfitServerError
 
@@ -17,13 +18,14 @@ class Command(BaseCommand):
     help = "Publishes every change of the configuration to Redis, and keeps Redis what it should be."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--metrics-port", type=int, help="serve this process's metrics on 127.0.0.1:PORT")
+        parser.add_argument("--metrics-port", type=int, help="serve this process's metrics on this port")
+        parser.add_argument("--metrics-host", default="127.0.0.1", help="and on this address (default: 127.0.0.1)")
 
-    def handle(self, *args: Any, metrics_port: int | None, **options: Any) -> None:
+    def handle(self, *args: Any, metrics_port: int | None, metrics_host: str, **options: Any) -> None:
         # A pass may end anywhere: the next process goes on.
         signal.signal(signal.SIGTERM, _leave)
         if metrics_port is not None:
-            start_http_server(metrics_port, "127.0.0.1")
+            start_http_server(metrics_port, metrics_host, registry=PUBLISHER)
         try:
             Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
         except (UnfitServerError, LibraryError) as error:
