@@ -1,4 +1,4 @@
-"""What one check answers and changes."""
+"""What one check answers and changes. F10: state keys have a TTL; F27: a denial moves no other limit; A4: costs."""
 
 import json
 

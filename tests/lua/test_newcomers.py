@@ -16,7 +16,7 @@ def per(subject: str) -> Limit:
 
 def test_subjects_past_the_cap_share_one_record(world: World) -> None:
     world.settings["subject_cap"] = 50
-    world.limit_by(per("ip"))
+    world.limit_by(Limit("a", TokenBucket(1, HOUR_US, 2), Subject.parse("ip")))  # none expires meanwhile
     for number in range(500):
         world.check(ip=f"10.0.{number // 250}.{number % 250}")
     assert len(world.state()) == 51
