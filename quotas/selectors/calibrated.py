@@ -34,17 +34,18 @@ class Target:
         return f"{self.limit} of {self.policy}"
 
 
-def targets() -> Iterator[Target]:
+def targets(**wanted: str) -> Iterator[Target]:
+    """All of them, or those whose columns are as wanted."""
     rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
-    enforced = rows.filter(mode="enforce").exclude(policy__tier=None, policy__tenant=None).order_by("policy", "pk")
+    enforced = rows.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
     replaced = _Replaced.read()
-    for row in enforced:
+    for row in enforced.order_by("policy", "pk"):
         if (target := _target(row, replaced)) is not None:
             yield target
 
 
 def target_of(policy: str, limit: str) -> Target | None:
-    return next((target for target in targets() if (target.policy, target.limit) == (policy, limit)), None)
+    return next(targets(policy__name=policy, name__name=limit), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ from typing import IO, Any, Literal
 
 import numpy as np
 from django.db import connection
-from django.db.models import Avg, Min
+from django.db.models import Avg, Min, Sum
 
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
 from quotas.calibration.estimate import Span
 from quotas.models.rates import PackedSeconds
-from quotas.models.usage import LET_THROUGH, Denial, DrainState, GapRecord, Outcome, UsageDay
+from quotas.models.usage import LET_THROUGH, Denial, DrainState, GapRecord, Outcome, UsageDay, UsageMinute
 from quotas.observations.seconds import Seconds
 from quotas.simulation.arrays import Ints
+from quotas.simulation.fleet import Load
 
 ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
@@ -86,6 +87,38 @@ def seconds_of(tenant: int, traffic: Traffic, begin: datetime, end: datetime) ->
         if held >= FINE_SECONDS:
             break
     return joined(parts, 1)
+
+
+def loads_of(tenant: int, begin: datetime, end: datetime) -> list[Load]:
+    """All that a tenant asked for, endpoint by endpoint: in seconds, or where none are kept in minutes."""
+    rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
+    packed = rows.order_by("endpoint_number", "start").values_list("endpoint_number", "packed")
+    found = [
+        _load(endpoint, Seconds.joined([Seconds.unpack(part) for _, part in parts]))
+        for endpoint, parts in groupby(packed.iterator(), key=lambda row: row[0])
+        if endpoint >= 0
+    ]
+    return found or list(_minute_loads(tenant, begin, end))
+
+
+def asking_tenants(begin: datetime, end: datetime) -> list[int]:
+    """Numbers of the tenants that asked for anything; 0, which is nobody, left out."""
+    rows = UsageDay.objects.filter(start__gte=begin - UsageDay.step, start__lt=end, tenant_number__gt=0)
+    return sorted(rows.order_by().values_list("tenant_number", flat=True).distinct())
+
+
+def _load(endpoint: int, seconds: Seconds) -> Load:
+    known = seconds.where((seconds.lengths == 1) & (seconds.offered > 0))
+    return Load(endpoint, 1, known.starts_s, known.offered, known.offered_cost)
+
+
+def _minute_loads(tenant: int, begin: datetime, end: datetime) -> Iterator[Load]:
+    rows = UsageMinute.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
+    asked = rows.filter(outcome__in=[*LET_THROUGH, *ASKED_IN_VAIN]).order_by("endpoint_number", "start")
+    sums = asked.values_list("endpoint_number", "start").annotate(requests=Sum("count"), units=Sum("cost"))
+    for endpoint, found in groupby(sums.iterator(), key=lambda row: row[0]):
+        columns = [(int(start.timestamp()), int(count), int(cost)) for _, start, count, cost in found]
+        yield Load(endpoint, MINUTE_S, *np.array(columns, np.int64).T)
 
 
 def first_seen(traffic: Traffic) -> dict[int, datetime]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -14,12 +15,18 @@ from quotas.services.measuring import Progress
 
 EVERY_S = 0.5  # of writing how far it is
 LONGEST = 500
+PATIENCE = timedelta(seconds=30)
 
 Work = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
 
 
 def task_file(*, kind: Task.Kind, author: str, asked: Mapping[str, Any]) -> Task:
     return Task.objects.create(kind=kind, author=author, asked=dict(asked))
+
+
+def tasks_waiting() -> list[Task]:
+    """Those that no worker has taken, though there was time to."""
+    return list(Task.objects.filter(state=Task.State.WAITING, created__lt=timezone.now() - PATIENCE).order_by("id"))
 
 
 def task_run(number: int, work: Work) -> None:

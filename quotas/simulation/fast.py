@@ -214,6 +214,11 @@ def _judged(limits: Sequence[Limit]) -> list[tuple[int, Limit]]:
     return sorted(enforced, key=lambda one: subjects.index(one[1].subject))
 
 
+def can_replay(limit: Limit) -> bool:
+    """Whether arrivals alone tell what it decides."""
+    return type(limit.algorithm) in _KERNELS
+
+
 def _kernel(limit: Limit) -> AnyKernel:
     kind = _KERNELS.get(type(limit.algorithm))
     if kind is None:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from quotas.management.progress import Bar
+from quotas.services.errors import Refused
+from quotas.services.whatif import DAYS, whatif
+from quotas.simulation.report import table
+
+HEAD = ("tenant", "tier", "asked", "429s now", "429s then")
+MOST_SHOWN = 30
+
+
+class Command(BaseCommand):
+    help = "Replays the recorded usage of all tenants against a policy document, and says who would be hurt or freed."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", metavar="FILE.yaml", help="a policy document; - for standard input")
+        parser.add_argument("--days", type=float, default=DAYS, help=f"of the past to replay (default: {DAYS:g})")
+        parser.add_argument("--json", action="store_true", help="print one object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        bar = Bar(self.stderr)
+        try:
+            found = whatif(_text(options["file"]), days=options["days"], progress=bar.show)
+        except Refused as refused:
+            raise CommandError(str(refused), returncode=2) from None
+        finally:
+            bar.end()
+        self.stdout.write(json.dumps(found) if options["json"] else "\n".join(as_text(found)))
+
+
+def as_text(found: dict[str, Any]) -> Iterator[str]:
+    yield f"{found['asked']:,} requests of {found['tenants']:,} tenants from {found['begin']} to {found['end']}"
+    yield (
+        f"429s: {found['denied_before']:,} now, {found['denied_after']:,} then; "
+        f"{found['newly_hurt_count']:,} tenants newly hurt, {found['freed_count']:,} freed"
+    )
+    redis = found["redis"]
+    yield (
+        f"Redis: {redis['bytes_before']:,} → {redis['bytes_after']:,} bytes; limits judged per check "
+        f"{redis['limits_per_check_before']:g} → {redis['limits_per_check_after']:g}"
+    )
+    if found["not_replayed"]:
+        yield f"Not replayed, because counts alone do not tell: {', '.join(found['not_replayed'])}"
+    if rows := found["rows"][:MOST_SHOWN]:
+        cells = [
+            (row["tenant"], row["tier"], f"{row['asked']:,}", f"{row['denied_before']:,}", f"{row['denied_after']:,}")
+            for row in rows
+        ]
+        yield from ("", *table(HEAD, cells))
+
+
+def _text(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: this is not UTF-8 text", returncode=2) from None

@@ -1,0 +1,184 @@
+"""What a document would do to everybody: the recorded load of the fleet, replayed under what holds and under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from quotas.models import Arrival, Task
+from quotas.policy.document import Document, read_document
+from quotas.policy.resolve import Index
+from quotas.policy.spec import Configuration
+from quotas.selectors.configuration import configuration_load
+from quotas.selectors.demand import asking_tenants, loads_of, measured_until
+from quotas.selectors.rows import to_us
+from quotas.services.documents import document_apply
+from quotas.services.errors import accepted, refuse
+from quotas.services.long_tasks import task_file, task_run
+from quotas.services.measuring import Progress
+from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
+
+DAYS = 7.0
+MOST_DAYS = 30.0
+MOST_ROWS = 1_000
+MOST_NAMES = 200
+SAMPLED = 1_024 / 16  # subjects for each one that is sampled
+
+
+@dataclass(slots=True)
+class _Report:
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    newly_hurt: list[str] = field(default_factory=list)
+    freed: list[str] = field(default_factory=list)
+    asked: int = 0
+    before: int = 0
+    after: int = 0
+    tenants: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    judged_before: float = 0.0
+    judged_after: float = 0.0
+    left_out: set[str] = field(default_factory=set)
+
+
+def whatif(
+    text: str, *, days: float = DAYS, author: str = "what-if", progress: Progress = lambda *_: None
+) -> dict[str, Any]:
+    """Nothing is written: the document is applied and taken back in one transaction."""
+    days = _days(days)
+    document = accepted(read_document(text))
+    before, after = _both(document, author)
+    end = measured_until() or timezone.now()
+    begin = end - timedelta(days=days)
+    names = {tenant.number: name for name, tenant in before.tenants.items()}
+    wanted = [number for number in asking_tenants(begin, end) if number in names]
+    report, sides = _Report(), tuple((one, Index.of_configuration(one)) for one in (before, after))
+    subjects = _subjects(begin, end)
+    for place, number in enumerate(wanted):
+        progress("replaying", place, len(wanted))
+        _replay(report, names[number], number, sides, (begin, end), subjects.get(number, 0))
+    return _result(report, begin, end)
+
+
+def whatif_ask(*, document: str, author: str, days: float = DAYS) -> Task:
+    """Files it for a worker; a document that cannot be read is refused at once."""
+    accepted(read_document(document))
+    return task_file(kind=Task.Kind.WHAT_IF, author=author, asked={"document": document, "days": _days(days)})
+
+
+def whatif_task(number: int) -> None:
+    task_run(number, _asked)
+
+
+def _asked(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    return whatif(asked["document"], days=asked["days"], progress=progress)
+
+
+def _days(days: float) -> float:
+    if not 0 < days <= MOST_DAYS:
+        raise refuse("days", "range", f"days must be above 0 and at most {MOST_DAYS:g}, as far as seconds are kept")
+    return days
+
+
+def _both(document: Document, author: str) -> tuple[Configuration, Configuration]:
+    """As it is, and as it would be."""
+    with transaction.atomic():
+        before = configuration_load()
+        document_apply(document=document, author=author, reason="what if", force=True, emergency=True)
+        after = configuration_load()
+        transaction.set_rollback(True)
+    return before, after
+
+
+def _subjects(begin: datetime, end: datetime) -> dict[int, int]:
+    """About how many each tenant had, from those that were sampled."""
+    pairs = Arrival.objects.filter(at__gte=begin, at__lt=end).order_by().values_list("tenant_number", "subject")
+    found: dict[int, int] = {}
+    for tenant, _ in pairs.distinct():
+        found[tenant] = found.get(tenant, 0) + 1
+    return {tenant: round(count * SAMPLED) for tenant, count in found.items()}
+
+
+def _replay(
+    report: _Report,
+    name: str,
+    number: int,
+    sides: tuple[tuple[Configuration, Index], ...],
+    span: tuple[datetime, datetime],
+    subjects: int,
+) -> None:
+    loads = loads_of(number, *span)
+    batch, numbers = arrivals(loads), {load.endpoint for load in loads}
+    if not len(batch):
+        return
+    old, new = (
+        plan_of(configuration, index, configuration.tenants[name], to_us(span[1]), numbers)
+        for configuration, index in sides
+    )
+    was = judge(old, batch)
+    is_same = (old.limits, old.scopes) == (new.limits, new.scopes)
+    _note(report, name, sides[0][0].tenants[name].tier, (old, new), (was, was if is_same else judge(new, batch)))
+    report.bytes_before += old.record_bytes + old.subject_bytes * max(0, subjects - 1)
+    report.bytes_after += new.record_bytes + new.subject_bytes * max(0, subjects - 1)
+
+
+def _note(
+    report: _Report, name: str, tier: str, plans: tuple[FleetPlan, FleetPlan], verdicts: tuple[Verdict, Verdict]
+) -> None:
+    was, now = verdicts
+    report.tenants += 1
+    report.asked, report.before, report.after = (
+        report.asked + was.asked,
+        report.before + was.denied,
+        report.after + now.denied,
+    )
+    report.judged_before += plans[0].per_check * was.asked
+    report.judged_after += plans[1].per_check * was.asked
+    report.left_out.update(*(plan.left_out for plan in plans))
+    if now.denied and not was.denied:
+        report.newly_hurt.append(name)
+    if was.denied and not now.denied:
+        report.freed.append(name)
+    if was.denied or now.denied:
+        report.rows.append(
+            {
+                "tenant": name,
+                "tier": tier,
+                "asked": was.asked,
+                "denied_before": was.denied,
+                "denied_after": now.denied,
+                "limits_before": dict(was.by),
+                "limits_after": dict(now.by),
+            }
+        )
+
+
+def _result(report: _Report, begin: datetime, end: datetime) -> dict[str, Any]:
+    rows = sorted(report.rows, key=lambda row: (-abs(row["denied_after"] - row["denied_before"]), row["tenant"]))
+    asked = max(1, report.asked)
+    return {
+        "begin": begin.isoformat(),
+        "end": end.isoformat(),
+        "tenants": report.tenants,
+        "asked": report.asked,
+        "denied_before": report.before,
+        "denied_after": report.after,
+        "newly_hurt": report.newly_hurt[:MOST_NAMES],
+        "newly_hurt_count": len(report.newly_hurt),
+        "freed": report.freed[:MOST_NAMES],
+        "freed_count": len(report.freed),
+        "rows": rows[:MOST_ROWS],
+        "redis": {
+            "bytes_before": report.bytes_before,
+            "bytes_after": report.bytes_after,
+            "limits_per_check_before": round(report.judged_before / asked, 3),
+            "limits_per_check_after": round(report.judged_after / asked, 3),
+            "checks_per_second": round(report.asked / max(1.0, (end - begin).total_seconds()), 3),
+        },
+        "not_replayed": sorted(report.left_out),
+    }
