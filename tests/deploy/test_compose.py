@@ -1,0 +1,95 @@
+"""docker-compose.yml and the Dockerfile: what they set is what the settings read, and every part can be watched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from config.places import ROOT
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = ("migrate", "web", "publisher", "worker", "beat")
+# Of the shell and the images, not of Headroom.
+FOR_COMPOSE = {"APP_PASSWORD": "a", "OWNER_PASSWORD": "b", "GRAFANA_PASSWORD": "c", "SECRET_KEY": "d" * 60}
+
+
+def variables_read() -> set[str]:
+    """Every name that the settings ask the environment for."""
+    places = [*(ROOT / "config").glob("*.py"), ROOT / "api/gateway/environment.py"]
+    return {name for path in places for name in re.findall(r'"([A-Z][A-Z0-9_]{3,})"', path.read_text())}
+
+
+def test_every_variable_it_sets_is_read() -> None:
+    read = variables_read()
+    for name in OURS:
+        assert set(SERVICES[name]["environment"]) <= read, name
+
+
+def test_each_of_ours_has_the_servers_and_the_secret() -> None:
+    needed = {"DATABASE_URL", "MIGRATION_DATABASE_URL", "REDIS_URL", "BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"}
+    for name in OURS:
+        assert needed <= set(SERVICES[name]["environment"]), name
+
+
+def test_the_hosts_it_names_are_services() -> None:
+    urls = " ".join(str(value) for value in SERVICES["web"]["environment"].values())
+    assert set(re.findall(r"@?(postgres|valkey|broker):\d+", urls)) == {"postgres", "valkey", "broker"}
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    targets = [target for job in scraped for static in job["static_configs"] for target in static["targets"]]
+    assert {target.partition(":")[0] for target in targets} <= set(SERVICES)
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "migrate"])
+def test_every_part_has_a_health_check(name: str) -> None:
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_nothing_of_ours_runs_as_root_or_can_write_its_image() -> None:
+    assert re.search(r"^USER headroom$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    for name in OURS:
+        assert SERVICES[name]["read_only"] is True
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+
+
+def test_redis_keeps_what_it_counts() -> None:
+    for name in ("valkey", "broker"):
+        command = " ".join(SERVICES[name]["command"])
+        assert "--appendonly yes" in command
+        assert "--maxmemory-policy noeviction" in command
+
+
+def test_every_file_it_mounts_is_there() -> None:
+    for name, service in SERVICES.items():
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).exists(), name
+            else:
+                assert source in COMPOSE["volumes"], name
+
+
+def test_the_image_has_every_package_that_is_imported() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    for package in ("config", "tenants", "quotas", "api", "dashboards"):
+        assert f"COPY {package} {package}" in text
+
+
+def has_compose() -> bool:
+    docker = shutil.which("docker")
+    if docker is None:
+        return False
+    return subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_compose(), reason="docker compose is not installed: the file is parsed, not judged by it")
+def test_compose_itself_accepts_it() -> None:
+    command = ["docker", "compose", "--project-directory", str(ROOT), "config", "--quiet"]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **FOR_COMPOSE}, check=False)
+    assert result.returncode == 0, result.stderr
