@@ -57,6 +57,16 @@ MENU: tuple[Item, ...] = (
     ),
     Item("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
     Item("Control", "Request tester", "send", "dashboards:tester"),
+    Item(
+        "Improve",
+        "Recommendations",
+        "rec",
+        "dashboards:recommendations",
+        below=("dashboards:recommendation",),
+        count=lambda pulse: pulse.waiting,
+        counted="recommendations that wait for approval",
+    ),
+    Item("Operate", "Settings", "sliders", "dashboards:settings"),
 )
 
 

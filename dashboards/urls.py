@@ -22,6 +22,9 @@ from dashboards.pages.matrix_import import matrix_import
 from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
 from dashboards.pages.overview import overview
 from dashboards.pages.palette import palette
+from dashboards.pages.recommendation import recommendation, recommendation_decide
+from dashboards.pages.recommendations import recommendations, recommendations_bulk
+from dashboards.pages.settings import settings, settings_recommender
 from dashboards.pages.tenant import tenant
 from dashboards.pages.tenants import tenants
 from dashboards.pages.tester import tester
@@ -43,6 +46,12 @@ urlpatterns = [
     path("matrix/publish", matrix_publish, name="matrix-publish"),
     path("matrix/published", matrix_published, name="matrix-published"),
     path("matrix/import", matrix_import, name="matrix-import"),
+    path("recommendations", recommendations, name="recommendations"),
+    path("recommendations/approve", recommendations_bulk, name="recommendations-bulk"),
+    path("recommendations/<int:number>", recommendation, name="recommendation"),
+    path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),
+    path("settings", settings, name="settings"),
+    path("settings/recommender", settings_recommender, name="settings-recommender"),
     path("tenants", tenants, name="tenants"),
     path("tenants/<slug:name>", tenant, name="tenant"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),

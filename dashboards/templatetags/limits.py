@@ -31,3 +31,13 @@ def plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def gain(share: float | None) -> str:
+    """0.5 is +50 %."""
+    if share is None:
+        return "new"
+    if abs(share) < 0.005:
+        return "as it is"
+    return f"{100 * share:+,.0f}{NARROW_SPACE}%".replace("-", "\N{MINUS SIGN}")

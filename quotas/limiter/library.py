@@ -69,14 +69,14 @@ def simulation_source() -> str:
 
 def ensure_loaded(server: Server) -> bool:
     """Loads the library if the server has none or a lower version. True if it was loaded now."""
-    if _stored_version(server) >= VERSION:
+    if stored_version(server) >= VERSION:
         return False
     _refuse_old_server(server)
     server.execute_command("FUNCTION", "LOAD", "REPLACE", source())
     return True
 
 
-def _stored_version(server: Server) -> int:
+def stored_version(server: Server) -> int:
     try:
         return int(server.execute_command("FCALL_RO", "hr_version", 0))
     except Exception as error:  # redis-py, hiredis and raw clients each have an error class of their own

@@ -9,9 +9,11 @@ from typing import Final
 from django.db import connection
 
 from quotas.models.change import ENDED
+from quotas.models.recommendation import Stage
 
 # Counting goes no further than this, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000
+WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Pulse:
     publisher_at: datetime | None
     drained_at: datetime | None
     open_changes: int  # proposed, tried out, scheduled or blocked
+    waiting: int  # recommendations that nobody has decided on
 
     @property
     def is_published(self) -> bool:
@@ -46,13 +49,15 @@ _QUERY: Final = """
         (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT drained_at FROM quotas_drainstate),
-        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted)
+        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s))
 """
 
 
 def pulse_read() -> Pulse:
     with connection.cursor() as cursor:
-        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": [str(state) for state in ENDED]})
-        now, tenants, endpoints, revision, detail, publisher_at, drained_at, changes = cursor.fetchone()
+        ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
+        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting})
+        now, tenants, endpoints, revision, detail, publisher_at, drained_at, *counts = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
-    return Pulse(now, tenants, endpoints, revision, published, publisher_at, drained_at, changes)
+    return Pulse(now, tenants, endpoints, revision, published, publisher_at, drained_at, *counts)

@@ -6,6 +6,7 @@ import { refresh } from "./live.js";
 const grid = $("#matrix-grid"), inspector = $("#inspector"), filter = $("#matrix-filter");
 const url = $("#matrix").dataset.cellUrl;
 const NARROW = matchMedia("(max-width: 1100px)");
+grid.style.setProperty("--columns", grid.tHead.rows[0].cells.length - 1);
 let chosen = [], home = null, wantsFocus = false; // chosen: keys of cells
 
 const cellOf = (key) => $(`.cell[data-cell="${CSS.escape(key)}"]`, grid);

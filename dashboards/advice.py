@@ -1,0 +1,239 @@
+"""A recommendation in words and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import log
+from typing import Any
+
+from dashboards.charts import number
+from dashboards.figure import Column, Figure, Mark, Panel, Row
+from quotas.calibration.sizing import is_sized, point_of
+from quotas.models import Recommendation
+from quotas.models.history import algorithm_load
+from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.policy.words import Short, algorithm_words, limit_short
+
+SHADOW_HOURS_SHOWN = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Requests (or units) a second, and at once."""
+
+    rate: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    note: str
+    state: str  # done, now, todo
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    row: Recommendation
+
+    @property
+    def owner(self) -> str:
+        return self.row.tenant or self.row.tier or "everyone"
+
+    @property
+    def now(self) -> Short:
+        return limit_short(algorithm_load(self.row.current))
+
+    @property
+    def then(self) -> Short | None:
+        return limit_short(algorithm_load(self.row.proposed)) if self.row.proposed else None
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_words(str(self.row.current["algorithm"]))
+
+    @property
+    def size_now(self) -> Size | None:
+        return _size(self.row.current)
+
+    @property
+    def size_then(self) -> Size | None:
+        return _size(self.row.proposed) if self.row.proposed else None
+
+    @property
+    def direction(self) -> str:
+        """up, down, or empty: another kind of change."""
+        now, then = self.size_now, self.size_then
+        if now is None or then is None or (now.rate, now.burst) == (then.rate, then.burst):
+            return ""
+        return "up" if then.rate > now.rate or (then.rate == now.rate and then.burst > now.burst) else "down"
+
+    @property
+    def verb(self) -> str:
+        if self.row.kind == Kind.OVERRIDE:
+            return "Override for"
+        return {"up": "Raise", "down": "Lower"}.get(self.direction, "Change")
+
+    @property
+    def rate_gain(self) -> float | None:
+        now, then = self.size_now, self.size_then
+        return then.rate / now.rate - 1 if now and then and now.rate else None
+
+    @property
+    def burst_gain(self) -> float | None:
+        now, then = self.size_now, self.size_then
+        return then.burst / now.burst - 1 if now and then and now.burst else None
+
+    @property
+    def bars(self) -> int:
+        """Of three."""
+        return {Trust.HIGH.value: 3, Trust.MEDIUM.value: 2}.get(self.row.trust, 1)
+
+    @property
+    def is_sure(self) -> bool:
+        return self.row.trust == Trust.HIGH and self.row.stage == Stage.SIMULATED
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.row.stage in (Stage.DRAFT, Stage.SIMULATED)
+
+    @property
+    def group(self) -> str:
+        groups = {
+            Stage.DRAFT.value: "Waiting for approval",
+            Stage.SIMULATED.value: "Waiting for approval",
+            Stage.APPROVED.value: "In shadow",
+            Stage.SHADOW.value: "In shadow",
+            Stage.ENFORCED.value: "Enforced, being evaluated",
+        }
+        return groups.get(self.row.stage, "Over")
+
+
+def _size(stored: Mapping[str, Any]) -> Size | None:
+    algorithm = algorithm_load(dict(stored))
+    if not is_sized(algorithm):
+        return None
+    point = point_of(algorithm)
+    return Size(point.rate, point.burst)
+
+
+def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor: float) -> list[Step]:
+    """The life cycle, as far as it has come."""
+    order = [Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED, Stage.EVALUATED]
+    # What is simulated waits for a person: approving is the step at hand.
+    at = {Stage.SIMULATED.value: 2, Stage.APPROVED.value: 3}.get(row.stage, _place(order, row.stage))
+    hours, days = shadow.total_seconds() / 3600, evaluate.days
+    notes = [
+        f"made {row.created:%-d %b %H:%M} UTC",
+        "replayed on unseen weeks",
+        row.decider or "you, or another approver",
+        f"{hours:g} h, counts but never denies",
+        f"back to shadow if 429s exceed {factor:g} × forecast",
+        f"after {days} days, kept or undone",
+    ]
+    names = ["Draft", "Simulated", "Approved", "Shadow", "Enforced", "Evaluated"]
+    states = ["done" if place < at else "now" if place == at else "todo" for place in range(len(names))]
+    if row.stage == Stage.EVALUATED:
+        states[-1] = "done"
+    return [Step(*facts) for facts in zip(names, notes, states, strict=True)]
+
+
+def _place(order: Sequence[Stage], stage: str) -> int:
+    return next((place for place, one in enumerate(order) if one.value == stage), 0)
+
+
+def figures_of(card: Card) -> list[Figure]:
+    """In the order of the argument: the rate, the burst, the backtest. Only those that there is something of."""
+    evidence = card.row.evidence
+    return [figure for figure in (_demand(card, evidence), _curve(card, evidence), _weeks(evidence)) if figure.rows]
+
+
+def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
+    bins: list[dict[str, Any]] = evidence.get("histogram", [])
+    total = sum(one["units"] for one in bins) or 1
+    rows = [
+        Row(i, [100 * one["units"] / total, one["minutes"]], f"{number(one['low'])} to {number(one['high'])}")
+        for i, one in enumerate(bins)
+    ]
+    percentiles = evidence.get("percentiles", {})
+    named = ((f"p{100 * float(q):g}", rate) for q, rate in percentiles.items() if 0.5 <= float(q) < 1)
+    said = ", ".join(f"{name} {number(rate)}/s" for name, rate in named)
+    return Figure(
+        "demand",
+        "Demand: how fast they really ask",
+        "share of the load by its 60 s rate, asked not allowed",
+        [Column("Load", "%", "bars", "1"), Column("Minutes", "", "")],
+        rows,
+        axis="category",
+        x_name="60 s rate, a second",
+        panels=[Panel("% of load", 200)],
+        marks=list(_marks(card, bins)),
+        caption=f"Of {evidence['marker']}, whose demand sets the limit: {said}." if evidence.get("marker") else said,
+    )
+
+
+def _marks(card: Card, bins: Sequence[Mapping[str, Any]]) -> Iterator[Mark]:
+    for name, size in (("now", card.size_now), ("new", card.size_then)):
+        place = _along(size.rate, bins) if size else None
+        if size is not None and place is not None:
+            yield Mark("mark", f"{name} {number(size.rate)}/s", at=place)
+
+
+def _along(rate: float, bins: Sequence[Mapping[str, Any]]) -> float | None:
+    """Where a rate lies among the bars, whose middles are the whole numbers."""
+    if not bins or rate > bins[-1]["high"] or rate < bins[0]["low"]:
+        return None
+    for i, one in enumerate(bins):
+        if rate <= one["high"]:
+            low, high = max(one["low"], 1e-9), max(one["high"], 1e-9)
+            inside = log(rate / low) / log(high / low) if high > low and rate > low else 0.5
+            return i - 0.5 + min(max(inside, 0.0), 1.0)
+    return None
+
+
+def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
+    points = {round(one["rate"], 6): [one["burst"], None, None] for one in evidence.get("curve", [])}
+    for place, size in ((1, card.size_then), (2, card.size_now)):
+        if points and size is not None:
+            points.setdefault(round(size.rate, 6), [None, None, None])[place] = size.burst
+    rows = [Row(rate, values) for rate, values in sorted(points.items())]
+    columns = [Column("b(r)", "", "line", "brand"), Column("Proposed", "", "points", "allowed")]
+    return Figure(
+        "curve",
+        "Burst: the curve b(r)",
+        "smallest burst that admits all but 0.1 % of arrivals",
+        [*columns, Column("Now", "", "points", "ref")],
+        rows,
+        axis="number",
+        x_name="Rate, a second",
+        panels=[Panel("burst", 200)],
+        classes="c-6",
+        caption="A point above the curve lets the bursts through; one below it denies.",
+    )
+
+
+def _weeks(evidence: Mapping[str, Any]) -> Figure:
+    rows = []
+    for i, week in enumerate(evidence.get("weeks", [])):
+        units = max(week["units"], 1)
+        start = datetime.fromisoformat(week["start"])
+        shares = [100 * week["denied_now"] / units, 100 * week["denied_then"] / units, week["units"]]
+        rows.append(Row(i, shares, f"{start:%-d %b}"))
+    return Figure(
+        "backtest",
+        "Backtest, week by week",
+        "recorded demand replayed through both limits",
+        [
+            Column("Limit now", "%", "line", "ref"),
+            Column("Proposed", "%", "line", "brand"),
+            Column("Asked", "units", ""),
+        ],
+        rows,
+        axis="category",
+        x_name="Week from",
+        panels=[Panel("% denied", 200)],
+        classes="c-6",
+        caption="The last week is not in the fit.",
+    )

@@ -1,0 +1,160 @@
+"""One recommendation: the evidence as pictures, and the decision beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.advice import Card, figures_of, steps_of
+from dashboards.forms import PageForm, ReasonedForm
+from dashboards.viewer import principal_of
+from quotas.models import Recommendation
+from quotas.selectors.recommendations import next_waiting
+from quotas.services import recommendations as services
+from quotas.services.calibration_settings import calibration_parameters
+from quotas.services.errors import Refused
+
+MOST_TENANTS = 12
+
+
+class EditForm(ReasonedForm):
+    rate = forms.FloatField(label="Rate, a second", min_value=0.001)
+    burst = forms.IntegerField(min_value=1)
+
+
+class DecideForm(PageForm):
+    """A comment is kept with the revision; without one, the summary says why."""
+
+    reason = forms.CharField(
+        label="Comment",
+        max_length=500,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Kept with the revision"}),
+    )
+    early = forms.BooleanField(required=False)
+
+
+class DismissForm(ReasonedForm):
+    pass
+
+
+ACTIONS = ("approve", "edit", "simulate", "dismiss", "enforce", "roll-back")
+
+
+@require_safe
+def recommendation(request: HttpRequest, number: int) -> HttpResponse:
+    return _page(request, _row(number))
+
+
+@require_POST
+def recommendation_decide(request: HttpRequest, number: int, action: str) -> HttpResponse:
+    row = _row(number)
+    if action not in ACTIONS:
+        raise Http404(f"There is nothing called {action} to do with a recommendation.")
+    form = {"edit": EditForm, "dismiss": DismissForm}.get(action, DecideForm)(request.POST)
+    if form.is_valid():
+        try:
+            said = _acts(action, row, form, principal_of(request).actor)()
+        except Refused as refusal:
+            form.refused(refusal)
+        else:
+            messages.success(request, said)
+            return redirect("dashboards:recommendation", number)
+    return _page(request, row, {action: form})
+
+
+def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Callable[[], str]:
+    fields = form.cleaned_data
+    who: dict[str, Any] = {"recommendation": row.pk, "author": author}
+    why: dict[str, Any] = {"reason": fields.get("reason") or row.summary or str(row)}
+
+    def simulate() -> str:
+        services.recommendation_simulate(**who)
+        return "Simulated|Its forecast is from recorded traffic"
+
+    def edit() -> str:
+        services.recommendation_edit(**who, **why, rate=fields["rate"], burst=fields["burst"])
+        services.recommendation_simulate(**who)
+        return "Edited and simulated again|The forecast is that of your values"
+
+    def approve() -> str:
+        done = services.recommendation_approve(**who, **why)
+        return f"Approved|It is {done.get_stage_display().lower()} now" + (f": {done.problem}" if done.problem else "")
+
+    def dismiss() -> str:
+        services.recommendation_dismiss(**who, **why)
+        return "Dismissed|It is not proposed again for 28 days, unless the evidence changes"
+
+    def enforce() -> str:
+        services.recommendation_enforce(**who, **why, early=fields["early"])
+        return "Enforced|It is watched for a week, and taken back if 429s exceed the forecast"
+
+    def roll_back() -> str:
+        services.recommendation_roll_back(**who, **why)
+        return "Taken back|The limit is again what it was before"
+
+    return {
+        "simulate": simulate,
+        "edit": edit,
+        "approve": approve,
+        "dismiss": dismiss,
+        "enforce": enforce,
+        "roll-back": roll_back,
+    }[action]
+
+
+def _row(number: int) -> Recommendation:
+    row = Recommendation.objects.select_related("change").filter(pk=number).first()
+    if row is None:
+        raise Http404(f"There is no recommendation {number}.")
+    return row
+
+
+def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form] | None = None) -> HttpResponse:
+    card, parameters, given = Card(row), calibration_parameters(), bound or {}
+    size = card.size_then
+    edit = EditForm(initial={"rate": size.rate, "burst": round(size.burst)} if size else None)
+    tenants = row.evidence.get("tenants", [])
+    context = {
+        "card": card,
+        "row": row,
+        "evidence": row.evidence,
+        "forecast": row.forecast,
+        "figures": figures_of(card),
+        "steps": steps_of(
+            row,
+            timedelta(hours=parameters.shadow_hours),
+            timedelta(days=parameters.evaluate_days),
+            parameters.rollback_factor,
+        ),
+        "tenants": [_tenant(one, size.rate if size else 0.0) for one in tenants[:MOST_TENANTS]],
+        "tenant_count": len(tenants),
+        "excluded": [_span(one) for one in row.evidence.get("excluded", [])],
+        "edit": given.get("edit", edit),
+        "dismiss": given.get("dismiss", DismissForm()),
+        "decide": next((form for name, form in given.items() if name not in ("edit", "dismiss")), DecideForm()),
+        "opened": next(iter(given), ""),
+        "shadow_hours": parameters.shadow_hours,
+        "next": next_waiting(row.pk),
+    }
+    return render(request, "dashboards/recommendation.html", context, status=422 if given else 200)
+
+
+def _span(one: dict[str, str]) -> dict[str, Any]:
+    return {
+        "start": datetime.fromisoformat(one["start"]),
+        "end": datetime.fromisoformat(one["end"]),
+        "why": one["why"],
+    }
+
+
+def _tenant(one: dict[str, Any], proposed: float) -> dict[str, Any]:
+    peak = one.get("peak", one["rate"])
+    return {**one, "share": peak / proposed if proposed else None}

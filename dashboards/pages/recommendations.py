@@ -1,0 +1,82 @@
+"""The inbox of recommendations: what the traffic says should change, and why nothing is proposed for the rest."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.advice import Card
+from dashboards.viewer import principal_of
+from quotas.models.recommendation import Stage
+from quotas.selectors.recommendations import TABS, Inbox, inbox_read
+from quotas.services.calibration_settings import calibration_parameters
+from quotas.services.errors import Refused
+from quotas.services.recommendations import recommendations_approve
+
+TITLES = {
+    "active": "Active",
+    "waiting": "Waiting",
+    "shadow": "In shadow",
+    "enforced": "Enforced",
+    "evaluated": "Evaluated",
+    "dismissed": "Dismissed",
+    "insufficient": "Insufficient data",
+}
+ORDER = ("Waiting for approval", "In shadow", "Enforced, being evaluated", "Over")
+
+
+@require_safe
+def recommendations(request: HttpRequest) -> HttpResponse:
+    tab = request.GET.get("tab", "active")
+    if tab not in TABS:
+        return HttpResponseBadRequest(f"tab must be one of {', '.join(TABS)}.", content_type="text/plain")
+    inbox = inbox_read(tab)
+    cards = sorted((Card(row) for row in inbox.rows), key=lambda card: ORDER.index(card.group))
+    context: dict[str, Any] = {
+        "inbox": inbox,
+        "sections": [(name, list(group)) for name, group in groupby(cards, key=lambda card: card.group)],
+        "near": [Card(row) for row in inbox.near],
+        "tabs": [(name, title, inbox.counts[name]) for name, title in TITLES.items()],
+        "funnel": _funnel(inbox.run.result or {}) if inbox.run else _known(inbox),
+        "parameters": calibration_parameters(),
+        "now": timezone.now(),
+        "stages": Stage,
+    }
+    return render(request, "dashboards/recommendations.html", context)
+
+
+@require_POST
+def recommendations_bulk(request: HttpRequest) -> HttpResponse:
+    """All that are simulated and of high confidence; the others need somebody to look."""
+    try:
+        done = recommendations_approve(author=principal_of(request).actor, reason=request.POST.get("reason", ""))
+    except Refused as refusal:
+        messages.error(request, f"Nothing was approved|{refusal.problems[0].message}")
+    else:
+        count = len(done)
+        messages.success(request, f"Approved {count}|{'It goes' if count == 1 else 'They go'} into shadow first")
+    return redirect("dashboards:recommendations")
+
+
+def _known(inbox: Inbox) -> list[tuple[int, str]]:
+    """Of a run that left no record of itself, what came of it."""
+    found = [(inbox.counts["insufficient"], "insufficient data: too few days, or too few tenants")]
+    found.append((inbox.waiting, "proposed, waiting for somebody"))
+    return found if any(count for count, _ in found) else []
+
+
+def _funnel(result: dict[str, Any]) -> list[tuple[int, str]]:
+    limits, idle = result.get("limits", 0), result.get("idle", 0)
+    return [
+        (limits, "limits looked at"),
+        (idle, "without any traffic"),
+        (result.get("insufficient", 0), "insufficient data: too few days, or too few tenants"),
+        (result.get("fitting", 0), "fit as they are: a change would be small, or come too soon"),
+        (len(result.get("proposed", [])), "proposed"),
+    ]

@@ -1,0 +1,108 @@
+"""The condition of the whole, for people: how fresh the figures are, what the shards hold, which library runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from quotas.limiter.library import VERSION, stored_version
+from quotas.models import DrainState, FoldState, Heartbeat, TierUse
+from quotas.publishing import store
+from quotas.publishing.shards import Shards
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    name: str
+    words: str
+    until: datetime | None  # None: never yet
+    expected: timedelta  # how old it may be
+
+    def is_late(self, now: datetime) -> bool:
+        return self.until is None or now - self.until > self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """`revisions`: how many shards hold which; a shard keeps its revision until its own content changes."""
+
+    ready: int
+    total: int
+    tenants: int
+    revisions: Mapping[int, int]
+    library: int
+    library_wanted: int
+    server: str
+
+
+FOLDS = {
+    "minutes": ("Rollups of a minute", timedelta(seconds=60)),
+    "hours": ("Rollups of hours and days", timedelta(minutes=5)),
+    "rates": ("Seconds and rates", timedelta(minutes=5)),
+    "latency": ("Latency", timedelta(minutes=5)),
+    "days": ("Rates of days", timedelta(days=2)),
+}
+
+
+def freshness_read() -> list[Freshness]:
+    drain = DrainState.objects.first()
+    beats = dict(Heartbeat.objects.values_list("name", "at"))
+    use = TierUse.objects.order_by("-measured_at").values_list("measured_at", flat=True).first()
+    leaders = (
+        TierUse.objects.order_by("-leaders_at").exclude(leaders_at=None).values_list("leaders_at", flat=True).first()
+    )
+    return [
+        Freshness("Publisher", "puts revisions into Redis", beats.get("publisher"), timedelta(seconds=10)),
+        Freshness("Worker", "drains, folds, measures", beats.get("worker"), timedelta(seconds=20)),
+        Freshness("Scheduler", "starts what is due", beats.get("beat"), timedelta(seconds=20)),
+        Freshness("Drain", "counters from Redis", drain.drained_at if drain else None, timedelta(seconds=30)),
+        *_folds(),
+        Freshness("Matrix", "use of limits by tier", use, timedelta(minutes=3)),
+        Freshness("Endpoints", "busiest tenants of 28 days", leaders, timedelta(minutes=15)),
+    ]
+
+
+def _folds() -> list[Freshness]:
+    return [
+        Freshness(
+            FOLDS.get(row.name, (row.name, timedelta()))[0], "folded from the drains", row.until, _expected(row.name)
+        )
+        for row in FoldState.objects.order_by("name")
+    ]
+
+
+def _expected(name: str) -> timedelta:
+    return FOLDS[name][1] if name in FOLDS else timedelta(minutes=5)
+
+
+def shards_read() -> ShardState | None:
+    """None: Redis does not answer."""
+    client = store.connect(settings.REDIS_URL)
+    try:
+        found = Shards(client, settings.HEADROOM_SHARDS).look()
+        server = store.info(client, "server")
+        name, version = server.get("server_name", "redis"), server.get("valkey_version") or server.get("redis_version")
+        return ShardState(
+            ready=sum(bool(shard.token) for shard in found),
+            total=len(found),
+            # Every shard has one entry that is nobody's (quotas.limiter.keys).
+            tenants=sum(max(shard.entries - 1, 0) for shard in found),
+            revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
+            library=stored_version(client),
+            library_wanted=VERSION,
+            server=f"{name} {version}",
+        )
+    except store.StoreError:
+        return None
+    finally:
+        client.close()
+
+
+def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Freshness]:
+    moment = now or timezone.now()
+    return [row for row in rows if row.is_late(moment)]

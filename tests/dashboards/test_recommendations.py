@@ -1,0 +1,185 @@
+"""The inbox of recommendations, and the decision on one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from quotas.models import Recommendation, Task
+from quotas.models.recommendation import Stage
+from tests.access.people import signed_in
+from tests.services.world import make_world
+
+NOW = timezone.now()
+EVIDENCE: dict[str, Any] = {
+    "used": {"start": "2030-05-01T00:00:00+00:00", "end": "2030-05-15T00:00:00+00:00"},
+    "excluded": [
+        {"start": "2030-05-02T08:00:00+00:00", "end": "2030-05-02T09:00:00+00:00", "why": "nothing was recorded"}
+    ],
+    "censored": {"hours": 3, "share": 0.01},
+    "days": 14.0,
+    "marker": "acme",
+    "percentiles": {"0.5": 40.0, "0.98": 120.0, "1.0": 150.0},
+    "histogram": [
+        {"low": 10.0, "high": 50.0, "minutes": 90, "units": 9_000},
+        {"low": 50.0, "high": 150.0, "minutes": 10, "units": 1_000},
+    ],
+    "curve": [{"rate": 80.0, "burst": 300}, {"rate": 160.0, "burst": 150}],
+    "weeks": [{"start": "2030-05-01", "end": "2030-05-08", "units": 1_000, "denied_now": 30, "denied_then": 1}],
+    "wanted": {"rate": 150.0, "burst": 320},
+    "tenants": [{"tenant": "acme", "rate": 150.0, "burst": 320, "c": 9.0, "above": True, "peak": 130.0}],
+    "overrides": [{"tenant": "acme", "rate": 150.0, "burst": 320}],
+    "advice": {"algorithm": "token_bucket", "reason": "bursts are short", "memory_bytes": 3_620},
+    "capacity": {"reason": "too few loads were seen to tell"},
+}
+FORECAST: dict[str, Any] = {
+    "denied_share": 0.001,
+    "low": 0.0,
+    "high": 0.002,
+    "denied_share_now": 0.03,
+    "tenants": 1,
+    "tenants_hit": 0,
+    "tenants_hit_now": 1,
+    "newly_hurt": [],
+    "freed": ["acme"],
+    "headroom": 1.2,
+    "units": 10_000,
+    "days": 14,
+    "abuse_units": 0,
+}
+
+
+@pytest.fixture(autouse=True)
+def world(db: None) -> None:
+    make_world()
+
+
+@pytest.fixture
+def approver(db: None) -> Client:
+    return signed_in("arno", "approver")
+
+
+def bucket_of(rate: int, burst: int) -> dict[str, Any]:
+    return {"algorithm": "token_bucket", "parameters": {"rate": rate, "per": "1s", "burst": burst}}
+
+
+def recommended(stage: Stage = Stage.SIMULATED, trust: str = "high", **fields: Any) -> Recommendation:
+    facts: dict[str, Any] = {
+        "kind": "tier",
+        "policy": "pro-all",
+        "limit": "burst",
+        "tier": "pro",
+        "endpoint": "*",
+        "current": bucket_of(100, 200),
+        "proposed": bucket_of(150, 320),
+        "summary": "Raise burst of pro-all.",
+        "evidence": EVIDENCE,
+        "forecast": FORECAST,
+        "measured_at": NOW,
+    }
+    return Recommendation.objects.create(stage=stage, trust=trust, **{**facts, **fields})
+
+
+def text_of(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", response.content.decode())
+
+
+def test_the_inbox_shows_what_would_change_and_what_for(client: Client) -> None:
+    row = recommended()
+    text = text_of(client, "/recommendations")
+    assert f"/recommendations/{row.pk}" in text
+    assert "100/s" in text
+    assert "150/s" in text
+    assert "3.0 % → 0.10 %" in text
+    assert "Approve 1 with" not in text  # a viewer decides nothing
+
+
+def test_tabs_hold_each_state(client: Client) -> None:
+    recommended()
+    missing: dict[str, Any] = {"proposed": None, "limit": "minute", "summary": "2 of 14 days", "forecast": {}}
+    recommended(Stage.INSUFFICIENT, "low", **missing)
+    assert "2 of 14 days" in text_of(client, "/recommendations?tab=active")
+    assert "2 of 14 days" in text_of(client, "/recommendations?tab=insufficient")
+    assert "None in this state" in text_of(client, "/recommendations?tab=shadow")
+    assert client.get("/recommendations?tab=no").status_code == 400
+
+
+def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
+    assert "No calibration has run here yet" in text_of(client, "/recommendations")
+    result = {"limits": 33, "idle": 2, "fitting": 20, "insufficient": 9, "proposed": [1, 2]}
+    Task.objects.create(kind="calibrate", state="done", author="x", result=result)
+    text = text_of(client, "/recommendations")
+    assert all(f"<b>{count}</b>" in text for count in (33, 2, 20, 9))
+
+
+def test_the_evidence_is_drawn_from_its_own_rows(client: Client) -> None:
+    text = text_of(client, f"/recommendations/{recommended().pk}")
+    assert all(f'id="{name}"' in text for name in ("demand", "curve", "backtest"))
+    assert 'data-v="90"' in text
+    assert "new 150/s" in text
+    assert "p98 120/s" in text
+    assert "nothing was recorded" in text
+    assert "+50 %" in text
+    assert "above the tier: override suggested" in text
+
+
+def test_without_evidence_it_says_what_is_missing(client: Client) -> None:
+    missing: dict[str, Any] = {"proposed": None, "evidence": {}, "forecast": {}, "summary": "2 of 14 days"}
+    text = text_of(client, f"/recommendations/{recommended(Stage.INSUFFICIENT, 'low', **missing).pk}")
+    assert "No picture yet" in text
+    assert "2 of 14 days" in text
+    assert client.get("/recommendations/999").status_code == 404
+
+
+def test_approving_starts_the_shadow(approver: Client) -> None:
+    row = recommended()
+    assert approver.post(f"/recommendations/{row.pk}/approve", {"reason": "they grew"}).status_code == 302
+    row.refresh_from_db()
+    assert (row.stage, row.decider, row.reason) == (Stage.SHADOW, "arno", "they grew")
+    assert "in shadow" in text_of(approver, f"/recommendations/{row.pk}")
+
+
+def test_a_refusal_stands_in_the_panel(approver: Client) -> None:
+    row = recommended(Stage.DRAFT, forecast={})
+    response = approver.post(f"/recommendations/{row.pk}/approve", {"reason": "now"})
+    assert response.status_code == 422
+    assert "only one that is simulated can be approved" in response.content.decode()
+
+
+def test_dismissing_takes_a_reason(approver: Client) -> None:
+    row = recommended()
+    refused = approver.post(f"/recommendations/{row.pk}/dismiss", {})
+    assert "data-open-now" in refused.content.decode()
+    approver.post(f"/recommendations/{row.pk}/dismiss", {"reason": "sold so"})
+    row.refresh_from_db()
+    assert (row.stage, row.reason) == (Stage.DISMISSED, "sold so")
+
+
+def test_an_edit_keeps_what_was_typed_when_it_is_refused(approver: Client) -> None:
+    row = recommended()
+    text = approver.post(f"/recommendations/{row.pk}/edit", {"rate": "0", "burst": "7", "reason": "x"}).content.decode()
+    assert 'value="7"' in text
+    row.refresh_from_db()
+    assert not row.is_edited
+
+
+def test_only_high_confidence_is_approved_in_bulk(approver: Client) -> None:
+    sure, unsure = recommended(), recommended(trust="medium", limit="minute", current=bucket_of(17, 2000))
+    assert "Approve 1 with high confidence" in text_of(approver, "/recommendations")
+    approver.post("/recommendations/approve", {"reason": "all clear"})
+    sure.refresh_from_db()
+    unsure.refresh_from_db()
+    assert (sure.stage, unsure.stage) == (Stage.SHADOW, Stage.SIMULATED)
+
+
+def test_who_may_not_approve_is_not_let_in(client: Client) -> None:
+    row = recommended()
+    assert client.post(f"/recommendations/{row.pk}/approve", {}).status_code == 403
+    assert signed_in("olga", "operator").post("/recommendations/approve", {"reason": "x"}).status_code == 403
+    assert signed_in("arno", "approver").post(f"/recommendations/{row.pk}/eat", {}).status_code == 404
