@@ -14,7 +14,8 @@ OWNERS: Final = frozenset({Role.OWNER.value})
 APPROVERS: Final = OWNERS | {Role.APPROVER.value}
 OPERATORS: Final = APPROVERS | {Role.OPERATOR.value}
 STAFF: Final = OPERATORS | {Role.VIEWER.value}
-EVERYBODY: Final = STAFF | {Role.TENANT.value}
+TENANTS: Final = frozenset({Role.TENANT.value})
+EVERYBODY: Final = STAFF | TENANTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,9 @@ TABLE: Final[Mapping[str, Rules]] = {
     "dashboards:bypass": {"POST": writes(OPERATORS)},
     "dashboards:bypass-end": {"POST": writes(OPERATORS)},
     "dashboards:first-run": {"GET": reads(STAFF), "POST": writes(OPERATORS)},
+    "dashboards:request-answer": {"POST": approves(APPROVERS)},
+    "dashboards:portal": {"GET": reads(EVERYBODY)},
+    "dashboards:portal-ask": {"POST": writes(TENANTS)},
     "dashboards:palette": {"GET": reads(STAFF)},
     "dashboards:live": {"GET": reads(STAFF)},
     # Django's admin asks for `is_staff` besides. Its own login would be a second door.

@@ -22,6 +22,8 @@ from dashboards.pages.matrix_import import matrix_import
 from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
 from dashboards.pages.overview import overview
 from dashboards.pages.palette import palette
+from dashboards.pages.portal import portal, portal_ask
+from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendation import recommendation, recommendation_decide
 from dashboards.pages.recommendations import recommendations, recommendations_bulk
 from dashboards.pages.settings import settings, settings_recommender
@@ -71,6 +73,9 @@ urlpatterns = [
     path("bypass", change_edits.bypass, name="bypass"),
     path("bypass/end", change_edits.bypass_end, name="bypass-end"),
     path("first-run", first_run, name="first-run"),
+    path("requests/<int:number>/answer", request_answer, name="request-answer"),
+    path("portal", portal, name="portal"),
+    path("portal/ask", portal_ask, name="portal-ask"),
     path("palette", palette, name="palette"),
     path("live", live, name="live"),
     path("login", SignIn.as_view(), name="login"),

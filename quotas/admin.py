@@ -15,6 +15,7 @@ from quotas.models import (
     Outbox,
     Override,
     Policy,
+    QuotaRequest,
     Recommendation,
     Revision,
     Task,
@@ -115,3 +116,10 @@ class AlertSettingAdmin(ReadOnlyAdmin):
 class AlertTargetAdmin(ReadOnlyAdmin):
     list_display = ["id", "kind", "label", "address", "is_on"]
     exclude = ["secret"]
+
+
+@admin.register(QuotaRequest)
+class QuotaRequestAdmin(ReadOnlyAdmin):
+    list_display = ["id", "created", "tenant", "scope", "limit", "wanted", "answer"]
+    list_filter = ["answer"]
+    list_select_related = ["tenant"]

@@ -15,12 +15,14 @@ from dashboards.forms import ReasonedForm
 from dashboards.heat import heat_of
 from dashboards.limits import Line, chosen_of, ladder_of
 from dashboards.pages.overrides import override_form
+from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant_compare import comparison_of
 from dashboards.pages.tenant_edits import KeyForm
 from dashboards.pages.tenant_figures import burn_figure, usage_figure
 from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
 from dashboards.viewer import principal_of
 from quotas.algorithms.windows import CalendarQuota
+from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.selectors import denials
 from quotas.selectors.burn_down import BurnDown, burn_down_read
 from quotas.selectors.overrides import override_state
@@ -35,6 +37,7 @@ from tenants.models import ApiKey, Tenant
 DAY = timedelta(days=1)
 MOST_DENIALS = 12
 MOST_KEYS = 20
+MOST_ASKED = 5
 
 
 @require_safe
@@ -67,6 +70,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         **_sparks(traffic),
         **override_form(lines, chosen),
         **_blank_forms(facts.tenant),
+        "asked": _asked(facts.tenant),
     }
     return render(request, "dashboards/tenant.html", context)
 
@@ -108,6 +112,11 @@ def _burn_down(facts: Facts) -> tuple[Line, BurnDown] | None:
         used=facts.counters.get((line.scope, line.limit.name)),
         now=facts.now,
     )
+
+
+def _asked(row: Tenant) -> list[tuple[QuotaRequest, AnswerForm]]:
+    waiting = QuotaRequest.objects.filter(tenant=row, answer=Answer.WAITING).order_by("pk")
+    return [(each, AnswerForm(auto_id=f"answer-{each.pk}-%s")) for each in waiting[:MOST_ASKED]]
 
 
 def _blank_forms(row: Tenant) -> dict[str, Any]:

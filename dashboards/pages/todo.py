@@ -12,6 +12,7 @@ from django.urls import reverse
 from dashboards.pages.palette import address
 from quotas.models import Change, Override
 from quotas.models.change import State
+from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.selectors.decisions import Decisions
 from quotas.selectors.throttling import Throttled
@@ -47,6 +48,7 @@ def todo_of(
     return [
         *_switches(enforcement),
         *_throttled(throttled),
+        *map(_asked, decisions.requests),
         *map(_change, decisions.changes),
         *_recommended(decisions.recommendations),
         *map(_ending, decisions.ending),
@@ -66,6 +68,12 @@ def _throttled(rows: Sequence[Throttled]) -> Iterator[Task]:
         text = f"{100 * row.share:.1f} % of its requests there were denied by {row.limit}."
         href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"
         yield Task("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
+
+
+def _asked(row: QuotaRequest) -> Task:
+    href = reverse("dashboards:tenant", args=[row.tenant.name])
+    title = f"{row.tenant.name} asks for {row.wanted:,} of {row.limit} on"
+    return Task("inbox", "brand", title, row.scope, row.reason, href, row.created)
 
 
 def _change(row: Change) -> Task:

@@ -13,6 +13,7 @@ from quotas.models.policy import Limit as Limit
 from quotas.models.policy import LimitName as LimitName
 from quotas.models.policy import Override as Override
 from quotas.models.policy import Policy as Policy
+from quotas.models.quota_request import QuotaRequest as QuotaRequest
 from quotas.models.rates import FoldState as FoldState
 from quotas.models.rates import LatencyHour as LatencyHour
 from quotas.models.rates import PackedSeconds as PackedSeconds

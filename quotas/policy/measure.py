@@ -48,3 +48,18 @@ def allowance_of(algorithm: Algorithm) -> Allowance | None:
             days = LONGEST_DAYS[algorithm.period]
             return Allowance(algorithm.limit, days * DAY_US / SECOND_US, algorithm.period)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    held: int  # its present value
+
+
+def parameters_of(algorithm: Algorithm) -> tuple[Parameter, Parameter | None]:
+    """Those that people move: how much, and (where there is one) how much at once."""
+    fields = algorithm.describe()
+    match algorithm:
+        case TokenBucket() | Gcra() | LeakyBucket():
+            return Parameter("rate", fields["rate"]), Parameter(algorithm.size_field, fields[algorithm.size_field])
+    return Parameter("limit", fields["limit"]), None

@@ -9,6 +9,7 @@ from typing import Final
 
 from quotas.models import Change, Override
 from quotas.models.change import State
+from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.models.recommendation import Recommendation, Stage, Trust
 from quotas.selectors.overrides import ACTIVE, overrides_in
 
@@ -24,6 +25,7 @@ class Decisions:
     ending: Sequence[Override]
     changes: Sequence[Change]
     recommendations: Sequence[Recommendation]
+    requests: Sequence[QuotaRequest]
 
     @property
     def sure(self) -> int:
@@ -39,4 +41,5 @@ def decisions_read(now: datetime) -> Decisions:
         list(ending.select_related("tenant", "endpoint").order_by("end")[:MOST]),
         list(changes.order_by("-id")[:MOST]),
         list(waiting.order_by("-created")[:MOST]),
+        list(QuotaRequest.objects.filter(answer=Answer.WAITING).select_related("tenant").order_by("pk")[:MOST]),
     )

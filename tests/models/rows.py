@@ -25,6 +25,7 @@ from quotas.models import (
     Outbox,
     Override,
     Policy,
+    QuotaRequest,
     Recommendation,
     Revision,
     Task,
@@ -82,6 +83,8 @@ def make_rows() -> dict[str, models.Model]:
     rows["recommendation2"] = _recommendation("daily")
     rows["alertsetting"] = AlertSetting.objects.create(name="quota-80", threshold=0.7)
     rows["alerttarget"] = AlertTarget.objects.create(kind="email", address="ops@example.com")
+    rows["quotarequest"] = _quota_request(rows["tenant"], "burst")
+    rows["quotarequest2"] = _quota_request(rows["tenant"], "daily")
     rows["calibrationsetting"] = CalibrationSetting.objects.create(name="margin", value=1.2)
     rows["task"] = Task.objects.create(kind="whatif", author="ann")
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
@@ -117,4 +120,10 @@ def _recommendation(limit: str) -> Recommendation:
         current=BUCKET,
         proposed=BUCKET,
         measured_at=timezone.now(),
+    )
+
+
+def _quota_request(tenant: Tenant, limit: str) -> QuotaRequest:
+    return QuotaRequest.objects.create(
+        tenant=tenant, scope="*", limit=limit, wanted=200, reason="we grow", author="carol"
     )

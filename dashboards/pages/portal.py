@@ -1,0 +1,188 @@
+"""What a tenant's own user sees: its limits, what is left of them, how to live with them, and how to ask for more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboards.asking import PeriodError, bad_request, period_of
+from dashboards.forms import PageForm
+from dashboards.limits import Line, chosen_of
+from dashboards.pages.tenant_figures import usage_figure
+from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
+from dashboards.viewer import principal_of
+from quotas.algorithms.base import Window
+from quotas.models.quota_request import QuotaRequest
+from quotas.policy.measure import parameters_of
+from quotas.selectors.periods import SPANS
+from quotas.selectors.throttling import throttled_read
+from quotas.selectors.traffic import traffic_read
+from quotas.services.errors import Refused
+from quotas.services.quota_requests import quota_request_create
+from tenants.access import tenant_get
+from tenants.models import Tenant
+
+MOST_REQUESTS = 10
+CLOSE = 0.8
+
+
+class AskForm(PageForm):
+    place = forms.CharField(label="Limit", widget=forms.Select)
+    wanted = forms.IntegerField(label="What you need", min_value=1, error_messages={"required": "Give a whole number."})
+    until = forms.DateTimeField(label="Until", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    reason = forms.CharField(
+        label="What for",
+        max_length=500,
+        widget=forms.Textarea({"rows": 3, "placeholder": "What changes, and for how long"}),
+        error_messages={"required": "Say what it is for: it makes a yes more likely."},
+    )
+
+    fields_of: ClassVar[dict[str, str]] = {"limit": "place", "scope": "place"}
+
+    def __init__(self, lines: Sequence[Line], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, auto_id="ask_%s", **kwargs)
+        self.lines = {line.key: line for line in lines}
+        choices = [(line.key, f"{where(line)}: {line.limit.name}, {line.short}") for line in lines]
+        self.fields["place"].widget = forms.Select({"class": "select"}, choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One limit, as its owner cares for it: how much is left at the busiest time."""
+
+    line: Line
+
+    @property
+    def place(self) -> str:
+        return where(self.line)
+
+    @property
+    def state(self) -> str:
+        share = self.line.use.share
+        if share is None:
+            return "unknown"
+        return "over" if share >= 1 else "close" if share >= CLOSE else "room"
+
+    @property
+    def left(self) -> str:
+        use, allowance = self.line.use, self.line.allowance
+        if use.share is None or use.peak is None or allowance is None:
+            return self.line.use.why_not
+        gap = allowance.units - use.peak
+        unit = f"{'req' if self.line.limit.unit == 'requests' else 'units'}/{allowance.window_words}"
+        return f"{abs(gap):,.3g} {unit} {'left' if gap >= 0 else 'too many'} at the peak"
+
+
+def where(line: Line) -> str:
+    return "all endpoints" if line.scope == "*" else line.scope
+
+
+@require_safe
+def portal(request: HttpRequest) -> HttpResponse:
+    row = _whose(request)
+    if row is None:
+        return redirect("dashboards:tenants")
+    facts = facts_of(row, timezone.now())
+    return _page(request, facts, AskForm(_own(facts), initial=_initial(request, facts)))
+
+
+@require_POST
+def portal_ask(request: HttpRequest) -> HttpResponse:
+    row = _whose(request)
+    if row is None:
+        return redirect("dashboards:tenants")
+    facts = facts_of(row, timezone.now())
+    form = AskForm(_own(facts), request.POST)
+    if form.is_valid():
+        try:
+            _ask(request, row, form)
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            messages.success(request, "Your request is sent|The answer will stand on this page")
+            return redirect("dashboards:portal")
+    return _page(request, facts, form, status=422)
+
+
+def _whose(request: HttpRequest) -> Tenant | None:
+    """Their own; somebody of the staff looks at one as its users do."""
+    principal = principal_of(request)
+    if principal.tenant is not None:
+        return principal.tenant
+    name = request.GET.get("tenant", "")
+    return tenant_get(principal, name) if name else None
+
+
+def _own(facts: Facts) -> list[Line]:
+    """Limits over all tenants are the operator's own affair."""
+    return [line for line in facts.lines if not line.effective.is_global and line.limit.mode == "enforce"]
+
+
+def _initial(request: HttpRequest, facts: Facts) -> dict[str, Any]:
+    own = _own(facts)
+    line = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
+    return {"place": line.key} if line else {}
+
+
+def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
+    data = form.cleaned_data
+    scope, _, limit = data["place"].partition("|")
+    line = form.lines.get(data["place"])
+    until: datetime | None = data["until"]
+    return quota_request_create(
+        tenant=row.name,
+        scope=scope,
+        limit=limit,
+        wanted=data["wanted"],
+        until=until.replace(tzinfo=ZoneInfo(row.timezone)) if until else None,
+        reason=data["reason"],
+        author=principal_of(request).actor,
+        usage=_usage(line) if line else {},
+    )
+
+
+def _usage(line: Line) -> dict[str, Any]:
+    """What goes along with the request."""
+    use = line.use
+    return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": use.denied_share}
+
+
+def _page(request: HttpRequest, facts: Facts, form: AskForm, status: int = 200) -> HttpResponse:
+    try:
+        period = period_of(request, facts.now, default="6h")
+    except PeriodError as error:
+        return bad_request(error)
+    own = _own(facts)
+    chosen = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
+    number = facts.tenant.number
+    traffic = (
+        traffic_read(period, tenant=number, endpoints=counted_endpoints(chosen, facts), unit=chosen.limit.unit)
+        if chosen
+        else None
+    )
+    context = {
+        "tenant": facts.tenant,
+        "rooms": [Room(line) for line in own],
+        "chosen": chosen,
+        "figure": usage_figure(chosen, traffic) if chosen and traffic else None,
+        "window": chosen.limit.algorithm.window if chosen else Window(1, 1),
+        "held": parameters_of(chosen.limit.algorithm)[0].held if chosen else 0,
+        "throttled": throttled_read(period, tenant=number, most=1),
+        "period": period,
+        "spans": SPANS,
+        "span": period.span,
+        "form": form,
+        "requests": QuotaRequest.objects.filter(tenant=number).select_related("override")[:MOST_REQUESTS],
+        "is_own": principal_of(request).tenant is not None,
+    }
+    return render(request, "dashboards/portal.html", context, status=status)

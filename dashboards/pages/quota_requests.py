@@ -1,0 +1,45 @@
+"""Requests for more quota, and their answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from dashboards.edits import carry_out
+from dashboards.forms import ReasonedForm
+from dashboards.viewer import principal_of
+from quotas.models.quota_request import QuotaRequest
+from quotas.services.errors import Refused
+from quotas.services.quota_requests import quota_request_decline, quota_request_grant
+
+
+class AnswerForm(ReasonedForm):
+    wanted = forms.IntegerField(label="Give", min_value=1, required=False)
+
+
+@require_POST
+def request_answer(request: HttpRequest, number: int) -> HttpResponse:
+    """Granted with an override, or declined; the tenant reads the reason."""
+    row = get_object_or_404(QuotaRequest.objects.select_related("tenant"), pk=number)
+    form = AnswerForm(request.POST, auto_id=f"answer-{number}-%s")
+    author = principal_of(request).actor
+    if form.is_valid():
+        said = {"request": number, "author": author, "reason": form.cleaned_data["reason"]}
+        try:
+            if request.POST.get("say") == "no":
+                quota_request_decline(**said)
+                messages.success(request, "Declined|The tenant reads your reason")
+            else:
+                act = partial(quota_request_grant, **said, wanted=form.cleaned_data["wanted"], emergency=True)
+                messages.success(request, carry_out(act).words)
+            return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[row.tenant.name])})
+        except Refused as refused:
+            form.refused(refused)
+    context = {"row": row, "form": form}
+    return render(request, "dashboards/parts/request_answer.html", context, status=422)

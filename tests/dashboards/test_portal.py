@@ -1,0 +1,128 @@
+"""A tenant's own page: its limits and nobody else's, and a request for more that an approver answers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from quotas.models import Override
+from quotas.models.quota_request import QuotaRequest
+from tests.access.people import person, signed_in
+from tests.dashboards.world import counted, drained, make_world, page, text_of
+
+pytestmark = pytest.mark.django_db
+
+ASK = {"place": "*|burst", "wanted": "150", "reason": "we launch in Lyon"}
+
+
+@pytest.fixture(autouse=True)
+def world(valkey: object) -> None:
+    make_world()
+    drained()
+
+
+@pytest.fixture
+def carol(world: None) -> Client:
+    return signed_in("carol", "tenant", "acme")
+
+
+def test_it_shows_the_tenants_own_limits_and_nobody_elses(carol: Client) -> None:
+    text = page(carol, "/portal")
+    assert "100/s burst 200" in text
+    assert "bolt" not in text
+    assert "10/s burst 20" not in text
+
+
+def test_it_says_what_was_denied_and_what_to_do(carol: Client) -> None:
+    counted("acme", "a", 60)
+    counted("acme", "d", 40, limit="burst")
+    assert "requests got a 429" in page(carol, "/portal")
+    assert 'RateLimit-Policy: "burst";' in page(carol, "/portal")
+
+
+def test_another_tenants_page_cannot_be_asked_for(carol: Client) -> None:
+    counted("bolt", "d", 77, limit="burst")
+    assert "got a 429" not in page(carol, "/portal?tenant=bolt")
+    assert carol.get("/tenants/bolt").status_code == 403
+    assert carol.get("/").status_code == 403
+
+
+def test_a_request_goes_along_with_the_usage_and_waits(carol: Client) -> None:
+    assert carol.post("/portal/ask", ASK).status_code == 302
+    row = QuotaRequest.objects.get()
+    assert (row.tenant.name, row.scope, row.limit, row.wanted, row.author) == ("acme", "*", "burst", 150, "carol")
+    assert row.usage["held"] == "100/s burst 200"
+    assert "we launch in Lyon" in page(carol, "/portal")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"wanted": "50"}, "that is not more than what you have, 100"),
+        ({"reason": ""}, "Say what it is for"),
+        ({"until": "2020-01-01T00:00"}, "until is in the past"),
+        ({"place": "*|nothing"}, "acme has no limit nothing on *"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused_beside_its_field(
+    carol: Client, change: dict[str, str], sentence: str
+) -> None:
+    response = carol.post("/portal/ask", {**ASK, **change})
+    assert response.status_code == 422
+    assert sentence in text_of(response.content)
+    assert not QuotaRequest.objects.exists()
+
+
+def test_the_same_is_not_asked_for_twice(carol: Client) -> None:
+    carol.post("/portal/ask", ASK)
+    assert "waits already" in text_of(carol.post("/portal/ask", ASK).content)
+
+
+def test_an_approver_grants_it_with_an_override(carol: Client) -> None:
+    carol.post("/portal/ask", ASK)
+    row = QuotaRequest.objects.get()
+    approver = signed_in("alex", "approver")
+    assert "we launch in Lyon" in page(approver, "/tenants/acme")
+    assert "acme asks for 150 of burst on" in page(approver, "/")
+    assert approver.post(f"/requests/{row.pk}/answer", {"reason": "good luck", "say": "yes"}).status_code == 200
+    row.refresh_from_db()
+    assert (row.answer, row.answer_author, row.override) == ("granted", "alex", Override.objects.get())
+    assert Override.objects.get().limits == {"burst": {"rate": 150, "burst": 300}}
+    assert re.search(r"granted</span> good luck", page(carol, "/portal"))
+
+
+def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
+    carol.post("/portal/ask", ASK)
+    row = QuotaRequest.objects.get()
+    approver = signed_in("alex", "approver")
+    assert approver.post(f"/requests/{row.pk}/answer", {"say": "no", "reason": ""}).status_code == 422
+    approver.post(f"/requests/{row.pk}/answer", {"say": "no", "reason": "wait for the new cluster"})
+    assert "wait for the new cluster" in page(carol, "/portal")
+    again = approver.post(f"/requests/{row.pk}/answer", {"say": "yes", "reason": "after all"})
+    assert "declined already" in text_of(again.content)
+    assert not Override.objects.exists()
+
+
+def test_an_operator_cannot_answer(carol: Client) -> None:
+    carol.post("/portal/ask", ASK)
+    row = QuotaRequest.objects.get()
+    assert signed_in("olga", "operator").post(f"/requests/{row.pk}/answer", {"say": "yes"}).status_code == 403
+
+
+def test_staff_see_it_as_the_tenant_does_and_cannot_ask(client: Client) -> None:
+    assert "This is what a user of acme sees." in page(client, "/portal?tenant=acme")
+    assert client.get("/portal").headers["Location"] == "/tenants"
+    assert client.post("/portal/ask", ASK).status_code == 403
+
+
+def test_a_tenants_user_lands_on_it_after_signing_in() -> None:
+    person("carol", "tenant", "acme")
+    user = User.objects.get(username="carol")
+    user.set_password("a long password of hers")
+    user.save()
+    client = Client()
+    fields = {"username": "carol", "password": "a long password of hers", "next": "/"}
+    assert client.post("/login", fields).headers["Location"] == "/portal"
