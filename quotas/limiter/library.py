@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it with every change of a .lua file: a server keeps the highest version it has seen.
-VERSION = 6
+VERSION = 7
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 

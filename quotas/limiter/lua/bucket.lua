@@ -85,9 +85,10 @@ function bucket.with_used(limit, used, at, out, o)
   out[o], out[o + 1] = at + ceil(used * limit.P / limit.Q), 0
 end
 
--- Only while the decision's own backlog lasts: later, its units have flowed back already.
+-- Only while the decision's own backlog lasts: later, its units have flowed back already. A bucket that was reset
+-- since has nothing to give back.
 function bucket.refund(limit, state, o, now, cost, given_us, tat)
-  if now >= tat then return false end
+  if now >= tat or state[o] == 0 then return false end
   local backlog = backlog_of(limit, state, o, now)
   local after = max(0, backlog - cost * limit.P)
   local whole = floor(after / limit.Q)
