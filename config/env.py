@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -18,6 +20,7 @@ FALSE: Final = frozenset({"0", "false", "no", "off"})
 POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
 REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
+MAIL_SCHEMES: Final = frozenset({"smtp", "smtps"})
 
 SECRET_CHARACTERS: Final = 50
 DEFAULT_SECRET_WORDS: Final = ("insecure", "changeme", "change-me", "secret_key", "default")
@@ -92,6 +95,34 @@ def matching(name: str, default: str, pattern: str, what: str) -> str:
 
 def words(name: str, default: str) -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    try:
+        return tuple(ip_network(word) for word in words(name, ""))
+    except ValueError:
+        raise SettingError(f"{name} is not a list of networks: write it like 10.0.0.0/8,192.168.7.0/24.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    host: str = ""  # empty: there is none
+    port: int = 587
+    user: str = ""
+    password: str = ""
+    is_tls: bool = False
+    starts_tls: bool = False
+
+
+def mail(name: str) -> Mail:
+    """smtp://user:password@host:587 (STARTTLS where it signs in) or smtps://… (TLS from the start)."""
+    if not text(name, ""):
+        return Mail()
+    parts = urlsplit(url(name, "", MAIL_SCHEMES, "smtp://user:password@mail.example.com:587"))
+    is_tls = parts.scheme == "smtps"
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    port = parts.port or (465 if is_tls else 587)
+    return Mail(parts.hostname or "", port, user, password, is_tls, starts_tls=bool(user) and not is_tls)
 
 
 def url(name: str, default: str, schemes: frozenset[str], example: str) -> str:

@@ -46,6 +46,15 @@ HEADROOM_RULES = HEADROOM_GATEWAY.rules
 HEADROOM_FOUR_EYES = env.flag("HEADROOM_FOUR_EYES", default=False)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
 HEADROOM_USAGE_MEMORY_MB = env.integer("HEADROOM_USAGE_MEMORY_MB", 512, 1, 1_000_000)
+# Private networks that webhooks of alerts may reach all the same.
+HEADROOM_ALERT_NETWORKS = env.networks("HEADROOM_ALERT_NETWORKS")
+_MAIL = env.mail("HEADROOM_SMTP_URL")
+HEADROOM_HAS_MAIL = bool(_MAIL.host)
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = _MAIL.is_tls, _MAIL.starts_tls
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.text("HEADROOM_MAIL_FROM", "headroom@localhost")
 HEADROOM_DRAIN_SECONDS = env.integer("HEADROOM_DRAIN_SECONDS", 3, 1, 60)
 HEADROOM_KEEP_DAYS = {
     "usage_10s": env.integer("HEADROOM_KEEP_10S_DAYS", 2, 1, 3650),

@@ -1,0 +1,40 @@
+"""The alerts there are: what each means, when it fires by default, and where its runbook is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
+Severity = Literal["notice", "warning", "critical"]
+Unit = Literal["share", "seconds", "enforcers"]
+
+NOW: Final = timedelta(0)
+A_MINUTE: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    words: str
+    threshold: float
+    unit: Unit
+    severity: Severity
+    hold: timedelta = A_MINUTE  # how long it has to be so before anybody is told
+
+    @property
+    def runbook(self) -> str:
+        return f"docs/runbooks/{self.name}.md"
+
+
+QUOTAS: Final = (
+    Rule("quota-80", "a tenant has used this share of a quota", 0.80, "share", "notice", NOW),
+    Rule("quota-95", "a tenant has used this share of a quota", 0.95, "share", "warning", NOW),
+    Rule("quota-100", "a tenant has used up a quota", 1.00, "share", "warning", NOW),
+)
+DENIED: Final = Rule("denied-share", "this share of requests is denied, over five minutes", 0.25, "share", "warning")
+DEGRADED: Final = Rule("degraded", "this many enforcers decide without Redis", 1, "enforcers", "critical", NOW)
+PUBLISH_LAG: Final = Rule("publish-lag", "an edit has waited this long for the publisher", 10, "seconds", "critical")
+DRAIN_LAG: Final = Rule("drain-lag", "the counters were last drained this long ago", 60, "seconds", "warning")
+
+RULES: Final = {rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG)}

@@ -1,0 +1,105 @@
+"""What is the case now that an alert could be about; a handful of bounded queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import Min
+
+from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, PUBLISH_LAG, QUOTAS
+from quotas.models import DrainState, Outbox
+from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
+from quotas.selectors.quota_use import quotas_used
+from quotas.services.alerts import RuleRow
+from quotas.services.enforcement import enforcement_read
+
+SPAN: Final = timedelta(minutes=5)
+FEWEST: Final = 100  # requests; a share of less says nothing
+MOST_TENANTS: Final = 20
+# Its own doing, and no reason to wake anybody.
+EXPECTED: Final = (Outcome.SUSPENDED, Outcome.UNKNOWN)
+
+_DENIED: Final = """
+    SELECT coalesce(t.name, '') AS tenant, sum(u.count) AS asked,
+        sum(u.count) FILTER (WHERE u.outcome = ANY(%(refused)s)) AS refused
+    FROM quotas_usage_10s AS u LEFT JOIN tenants_tenant AS t ON t.number = u.tenant_number
+    WHERE u.start >= %(since)s AND u.outcome = ANY(%(counted)s) AND u.tenant_number > 0
+    GROUP BY GROUPING SETS ((t.name), ())
+    HAVING sum(u.count) >= %(fewest)s
+        AND sum(u.count) FILTER (WHERE u.outcome = ANY(%(refused)s)) >= %(share)s * sum(u.count)
+    ORDER BY refused DESC LIMIT %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    about: str  # empty: the platform as a whole
+    value: float
+    text: str
+
+
+def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
+    on = {row.rule.name: row for row in rules}
+    return [*_quotas(now, on), *_denied(now, on), *_degraded(on), *_lags(now, on)]
+
+
+def _quotas(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    """Of several thresholds that a quota has passed, the highest speaks."""
+    steps = sorted((on[rule.name].threshold, rule.name) for rule in QUOTAS if rule.name in on)
+    if not steps:
+        return
+    for use in quotas_used(now, steps[0][0]):
+        name = [name for threshold, name in steps if use.share >= threshold][-1]
+        where = "" if use.scope == "*" else f" on {use.scope}"
+        text = f"{use.tenant} has used {use.share:.0%} of its quota {use.limit}{where} ({use.used:,} of {use.of:,})"
+        yield Finding(name, f"{use.tenant} {use.scope} {use.limit}", use.share, text)
+
+
+def _denied(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(DENIED.name)
+    if row is None:
+        return
+    refused = [letter.value for letter in REFUSED if letter not in EXPECTED]
+    asked: dict[str, Any] = {
+        "refused": refused,
+        "counted": [*refused, *(letter.value for letter in LET_THROUGH)],
+        "since": now - SPAN,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_DENIED, asked | {"fewest": FEWEST, "share": row.threshold, "most": MOST_TENANTS})
+        found = cursor.fetchall()
+    for tenant, count, denied in found:
+        share = float(denied) / float(count)
+        who = f"of {tenant}" if tenant else "of all tenants together"
+        yield Finding(
+            DENIED.name, tenant, share, f"{share:.0%} of the requests {who} are denied ({int(denied):,} in 5 min)"
+        )
+
+
+def _degraded(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(DEGRADED.name)
+    if row is None:
+        return
+    enforcement = enforcement_read()
+    if enforcement is None:
+        yield Finding(DEGRADED.name, "", row.threshold, "Redis does not answer")
+    elif (count := len(enforcement.degraded)) >= row.threshold:
+        hosts = ", ".join(sorted({each.host for each in enforcement.degraded})[:5])
+        yield Finding(DEGRADED.name, "", count, f"{count} enforcers decide without Redis ({hosts})")
+
+
+def _lags(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    oldest = Outbox.objects.aggregate(oldest=Min("created"))["oldest"]
+    drained = DrainState.objects.values_list("drained_at", flat=True).first()
+    for rule, moment, text in (
+        (PUBLISH_LAG, oldest, "an edit has waited {:.0f} s for the publisher"),
+        (DRAIN_LAG, drained, "the counters were last drained {:.0f} s ago"),
+    ):
+        seconds = (now - moment).total_seconds() if moment else 0.0
+        if rule.name in on and seconds >= on[rule.name].threshold:
+            yield Finding(rule.name, "", seconds, text.format(seconds))

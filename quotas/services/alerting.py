@@ -1,0 +1,118 @@
+"""Watches what alerts are about, and tells their targets: once, rarely again, and when it is over.
+
+An alert fires after it has held for its time, and is resolved after it was gone for a while, so that what flickers is
+told once. What happens together goes out as one message a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from quotas.alerts.events import Event, State, body_of
+from quotas.alerts.quiet import quiet_until
+from quotas.models import AlertDelivery, AlertState, AlertTarget
+from quotas.services.alert_findings import Finding, findings
+from quotas.services.alerts import RuleRow, alert_rules
+
+CLEAR: Final = timedelta(minutes=2)  # gone for so long, it is over
+FLICKER: Final = timedelta(minutes=15)  # back so soon, it is the same one
+REMIND: Final = timedelta(hours=24)
+KEPT: Final = timedelta(days=7)
+
+
+@dataclass(slots=True)
+class Watch:
+    now: datetime
+    rules: dict[str, RuleRow]
+
+    def run(self, found: Iterable[Finding]) -> list[Event]:
+        states = {(row.name, row.about): row for row in AlertState.objects.all()}
+        seen = {(finding.name, finding.about): finding for finding in found}
+        events = [self._seen(finding, states.get(key)) for key, finding in seen.items()]
+        higher = {finding.about for finding in seen.values()}
+        events += [self._gone(row, row.about in higher) for key, row in states.items() if key not in seen]
+        return [event for event in events if event is not None]
+
+    def _seen(self, finding: Finding, row: AlertState | None) -> Event | None:
+        if row is None or (row.resolved_at is not None and self.now - row.resolved_at > FLICKER):
+            since, told_at = self.now, None
+        else:
+            since, told_at = row.since, row.told_at
+        state: State | None = None
+        if told_at is None and self.now - since >= self.rules[finding.name].rule.hold:
+            state, told_at = "firing", self.now
+        elif told_at is not None and self.now - told_at >= REMIND:
+            state, told_at = "reminder", self.now
+        AlertState.objects.update_or_create(
+            name=finding.name,
+            about=finding.about,
+            defaults={
+                "value": finding.value,
+                "text": finding.text,
+                "since": since,
+                "seen_at": self.now,
+                "told_at": told_at,
+                "resolved_at": None,
+            },
+        )
+        return self._event(finding.name, finding.about, finding.value, finding.text, since, state) if state else None
+
+    def _gone(self, row: AlertState, is_higher: bool) -> Event | None:
+        """`is_higher`: another alert about the same has taken its place, and is told instead."""
+        if row.resolved_at is not None or not (is_higher or self.now - row.seen_at >= CLEAR):
+            return None
+        AlertState.objects.filter(name=row.name, about=row.about).update(resolved_at=self.now)
+        if row.told_at is None or is_higher or row.name not in self.rules:
+            return None
+        return self._event(row.name, row.about, row.value, row.text, row.since, "resolved")
+
+    def _event(self, name: str, about: str, value: float, text: str, since: datetime, state: State) -> Event:
+        held = self.rules[name]
+        rule = held.rule
+        return Event(name, about, state, rule.severity, value, held.threshold, text, since.isoformat(), rule.runbook)
+
+
+def alerts_watch(now: datetime | None = None) -> list[Event]:
+    """One look; what is to be told waits to be sent."""
+    now = now or timezone.now()
+    rules = alert_rules()
+    found = findings(now, [row for row in rules.values() if row.is_on])
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.alerts'))")
+        events = Watch(now, rules).run(found)
+        if events:
+            _enqueue(events, now)
+        AlertState.objects.filter(resolved_at__lt=now - KEPT).delete()
+        AlertDelivery.objects.filter(due_at__lt=now - KEPT).delete()
+    return events
+
+
+def _enqueue(events: Sequence[Event], now: datetime) -> None:
+    for target in AlertTarget.objects.filter(is_on=True):
+        wanted = [event for event in events if not target.alerts or event.alert in target.alerts]
+        urgent = [event for event in wanted if event.severity == "critical"]
+        over = quiet_until(now, target.quiet_from, target.quiet_until, target.timezone)
+        _put(target, urgent if over else wanted, now)
+        if over:
+            _put(target, [event for event in wanted if event not in urgent], over)
+
+
+def _put(target: AlertTarget, events: Sequence[Event], due_at: datetime) -> None:
+    """With what still waits for the same hour."""
+    if not events:
+        return
+    waiting = AlertDelivery.objects.filter(
+        target=target, sent_at=None, is_given_up=False, tries=0, due_at=due_at
+    ).first()
+    if waiting is None:
+        AlertDelivery.objects.create(target=target, body=body_of(events), due_at=due_at)
+    else:
+        waiting.body = body_of(events, waiting.body)
+        waiting.save(update_fields=["body"])

@@ -1,0 +1,180 @@
+"""Thresholds and targets of alerts. Triggers keep their history."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone as clock
+
+from quotas.alerts.addresses import UnreachableError, place_of
+from quotas.alerts.events import Event, body_of
+from quotas.alerts.quiet import minute_of
+from quotas.alerts.rules import RULES, Rule
+from quotas.algorithms.periods import known_zones
+from quotas.models import AlertDelivery, AlertSetting, AlertTarget
+from quotas.models.alert import TargetKind
+from quotas.services.drafts import said
+from quotas.services.errors import refuse
+from tenants.history import acting
+from tenants.sealing import seal
+
+SECRET_BYTES = 32
+MOST_TARGETS = 50
+LONGEST_ADDRESS = 500
+LONGEST_LABEL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    rule: Rule
+    threshold: float
+    is_on: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.is_on and self.threshold == self.rule.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedTarget:
+    row: AlertTarget
+    secret: str  # shown once; empty for e-mail
+
+
+def alert_rules() -> dict[str, RuleRow]:
+    stored = {row.name: row for row in AlertSetting.objects.all()}
+    return {
+        name: RuleRow(rule, stored[name].threshold if name in stored else rule.threshold, _is_on(stored.get(name)))
+        for name, rule in RULES.items()
+    }
+
+
+def _is_on(row: AlertSetting | None) -> bool:
+    return row is None or row.is_on
+
+
+def alert_setting_set(*, name: str, author: str, reason: str, threshold: float | None, is_on: bool = True) -> RuleRow:
+    """`threshold` None: its default."""
+    author, reason = said(author, reason)
+    if name not in RULES:
+        raise refuse("name", "unknown", f"there is no alert {name}; choose one of {', '.join(RULES)}")
+    rule = RULES[name]
+    value = rule.threshold if threshold is None else threshold
+    _check_threshold(rule, value)
+    with acting(author=author, action="alert_setting_set", reason=reason), transaction.atomic():
+        if is_on and value == rule.threshold:
+            AlertSetting.objects.filter(name=name).delete()
+        else:
+            AlertSetting.objects.update_or_create(name=name, defaults={"threshold": value, "is_on": is_on})
+    return RuleRow(rule, value, is_on)
+
+
+def _check_threshold(rule: Rule, value: float) -> None:
+    most = {"share": 1.0, "seconds": 86_400.0, "enforcers": 1_000_000.0}[rule.unit]
+    if not 0 < value <= most:
+        raise refuse("threshold", "range", f"the threshold of {rule.name} must be above 0 and at most {most:g}")
+
+
+def alert_target_create(
+    *,
+    kind: str,
+    address: str,
+    author: str,
+    reason: str,
+    label: str = "",
+    alerts: Collection[str] = (),
+    quiet_from: str | None = None,
+    quiet_until: str | None = None,
+    timezone: str = "UTC",
+) -> IssuedTarget:
+    author, reason = said(author, reason)
+    _check_target(kind, address, label, alerts, timezone)
+    begin, end = _quiet(quiet_from, quiet_until)
+    secret = secrets.token_hex(SECRET_BYTES) if kind == TargetKind.WEBHOOK else ""
+    with acting(author=author, action="alert_target_create", reason=reason), transaction.atomic():
+        row = AlertTarget.objects.create(
+            kind=kind,
+            address=address,
+            label=label,
+            alerts=sorted(set(alerts)),
+            quiet_from=begin,
+            quiet_until=end,
+            timezone=timezone,
+            secret=seal(secret.encode()),
+        )
+    return IssuedTarget(row, secret)
+
+
+def _check_target(kind: str, address: str, label: str, alerts: Collection[str], timezone: str) -> None:
+    if kind not in TargetKind.values:
+        raise refuse("kind", "kind", f"kind must be one of {', '.join(TargetKind.values)}")
+    if len(address) > LONGEST_ADDRESS or len(label) > LONGEST_LABEL:
+        raise refuse(
+            "address", "too_long", f"an address has at most {LONGEST_ADDRESS} characters, a label {LONGEST_LABEL}"
+        )
+    unknown = sorted(set(alerts) - RULES.keys())
+    if unknown:
+        raise refuse("alerts", "unknown", f"there is no alert {unknown[0]}; choose from {', '.join(RULES)}")
+    if timezone not in known_zones():
+        raise refuse(
+            "timezone", "timezone", f"timezone {timezone!r} is unknown; use an IANA name such as Europe/Berlin"
+        )
+    if AlertTarget.objects.count() >= MOST_TARGETS:
+        raise refuse("target", "too_many", f"there are {MOST_TARGETS} targets already; delete one first")
+    _check_address(kind, address)
+
+
+def _check_address(kind: str, address: str) -> None:
+    if kind == TargetKind.WEBHOOK:
+        try:
+            place_of(address, settings.HEADROOM_ALERT_NETWORKS)
+        except UnreachableError as error:
+            raise refuse("address", "address", str(error)) from None
+        return
+    if not settings.HEADROOM_HAS_MAIL:
+        raise refuse("kind", "mail", "there is no mail server to send with; set HEADROOM_SMTP_URL, or use a webhook")
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise refuse("address", "address", "the address is no e-mail address; correct it") from None
+
+
+def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:
+    if (begin is None) != (end is None):
+        raise refuse("quiet_from", "missing", "quiet hours need a beginning and an end; give both, or neither")
+    if begin is None or end is None:
+        return None, None
+    try:
+        return minute_of(begin), minute_of(end)
+    except ValueError as error:
+        raise refuse("quiet_from", "time", f"quiet hours: {error}") from None
+
+
+def alert_target_delete(*, target: int, author: str, reason: str) -> None:
+    """What waits to be sent to it is not sent any more."""
+    author, reason = said(author, reason)
+    row = _target(target)
+    with acting(author=author, action="alert_target_delete", reason=reason), transaction.atomic():
+        AlertDelivery.objects.filter(target=row).delete()
+        row.delete()
+
+
+def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery:
+    """A message that says it is a test; sent with the next ones, whatever the hour."""
+    author, _ = said(author, reason)
+    now = clock.now()
+    event = Event("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")
+    return AlertDelivery.objects.create(target=_target(target), body=body_of([event]), due_at=now)
+
+
+def _target(number: int) -> AlertTarget:
+    row = AlertTarget.objects.filter(pk=number).first()
+    if row is None:
+        raise refuse("target", "unknown", f"there is no target {number}; correct the number")
+    return row
