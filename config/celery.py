@@ -64,6 +64,11 @@ app.config_from_object(
                 "schedule": timedelta(seconds=60),
                 "options": {"expires": 60},
             },
+            "alerts": {
+                "task": "quotas.alerts",
+                "schedule": timedelta(seconds=15),
+                "options": {"expires": 15},
+            },
             "keep-usage-up": {
                 "task": "quotas.keep_up",
                 "schedule": timedelta(hours=1),

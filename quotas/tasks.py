@@ -8,6 +8,8 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from quotas.services.alert_sending import alerts_send
+from quotas.services.alerting import alerts_watch
 from quotas.services.changes import changes_apply_due
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
@@ -47,3 +49,10 @@ def keep_usage_up() -> None:
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
 def measure_tiers() -> None:
     log.debug("pairs of tier and endpoint: %s", tier_use_measure(timezone.now()))
+
+
+@shared_task(name="quotas.alerts", soft_time_limit=120, time_limit=180)
+def watch_alerts() -> None:
+    if told := alerts_watch():
+        log.info("alerts: %s", "; ".join(f"{event.state}: {event.text}" for event in told))
+    alerts_send()
