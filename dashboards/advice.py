@@ -154,7 +154,7 @@ def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
     bins: list[dict[str, Any]] = evidence.get("histogram", [])
     total = sum(one["units"] for one in bins) or 1
     rows = [
-        Row(i, [100 * one["units"] / total, one["minutes"]], f"{number(one['low'])} to {number(one['high'])}")
+        Row(i, [100 * one["units"] / total, one["minutes"], one["high"]], number(one["low"]))
         for i, one in enumerate(bins)
     ]
     percentiles = evidence.get("percentiles", {})
@@ -164,10 +164,10 @@ def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
         "demand",
         "Demand: how fast they really ask",
         "share of the load by its 60 s rate, asked not allowed",
-        [Column("Load", "%", "bars", "1"), Column("Minutes", "", "")],
+        [Column("Load", "%", "bars", "1"), Column("Minutes", "", ""), Column("Up to", "a second", "")],
         rows,
         axis="category",
-        x_name="60 s rate, a second",
+        x_name="60 s rate from, a second",
         panels=[Panel("% of load", 200)],
         marks=list(_marks(card, bins)),
         caption=f"Of {evidence['marker']}, whose demand sets the limit: {said}." if evidence.get("marker") else said,

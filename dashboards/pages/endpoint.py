@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import carry_out
+from dashboards.latency import latency_figure
 from dashboards.limit_line import Axis, Holding, Trial, burst_for, edit_of, holding_of, scope_words
 from dashboards.over_commit import over_commit_of
 from dashboards.pages.palette import address
@@ -65,6 +66,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
             "now": axis.percent(scene.holding.rate) if scene.holding else "",
             "line": axis.percent(rate),
             "height": 6 + 29 * min(len(scene.leaders.leaders), 16),
+            "latency": latency_figure(scene.endpoint, timezone.now()),
             **_tried(scene, scene.leaders, rate),
         }
     return render(request, "dashboards/endpoint.html", context)

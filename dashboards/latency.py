@@ -1,0 +1,51 @@
+"""How long answers took against the load, and where they begin to suffer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from dashboards.charts import number
+from dashboards.figure import Column, Figure, Mark, Panel, Row
+from quotas.calibration.capacity import Capacity, capacity_of
+from quotas.calibration.parameters import DEFAULTS
+from quotas.models import Endpoint
+from quotas.selectors.usage_latency import latency_read, latency_samples
+
+SPAN: Final = timedelta(days=7)
+P99: Final = 0.99
+
+
+def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
+    """None: nothing was measured."""
+    found = latency_read(endpoint.number, now - SPAN, now)
+    if not found:
+        return None
+    rows = [Row(one.load, [one.quantile_ms(P99), one.mean_ms, one.seconds]) for one in found]
+    capacity = capacity_of(latency_samples(endpoint.number, now - SPAN, now))
+    return Figure(
+        "latency",
+        "Latency against load, and the knee",
+        "all seconds of 7 days, by how many answers they had",
+        [Column("p99", "ms", "points", "1"), Column("Mean", "ms", "line", "ref"), Column("Seconds", "", "")],
+        rows,
+        axis="number",
+        x_name="Load, answers a second",
+        panels=[Panel("ms", 200)],
+        marks=_knee(capacity) if isinstance(capacity, Capacity) else (),
+        caption=_words(capacity) if isinstance(capacity, Capacity) else f"No knee: {capacity.reason}.",
+        classes="c-6",
+    )
+
+
+def _knee(capacity: Capacity) -> list[Mark]:
+    usable = DEFAULTS.capacity_share * capacity.load
+    return [
+        Mark("mark", f"0.8 × {number(usable)}", at=usable),
+        Mark("mark", f"knee {number(capacity.load)}", at=capacity.load),
+    ]
+
+
+def _words(capacity: Capacity) -> str:
+    seen = f"{number(capacity.most_seen)} is the most that was seen"
+    return f"Past {number(capacity.load)} answers a second it slows down; {seen}."
