@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 from io import SEEK_END
 from itertools import groupby, pairwise
 from tempfile import TemporaryFile
-from typing import IO, Any, Literal
+from typing import IO, Any
+from typing import Literal as OneOf
 
 import numpy as np
 from django.db import connection
 from django.db.models import Avg, Min, Sum
+from psycopg.sql import SQL, Identifier, Literal
 
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
 from quotas.calibration.estimate import Span
@@ -43,7 +45,7 @@ class Traffic:
     tenants: frozenset[int]
     endpoints: frozenset[int] | None  # None: all of them
     without: frozenset[int] = frozenset()
-    unit: Literal["requests", "cost"] = "requests"
+    unit: OneOf["requests", "cost"] = "requests"
 
     @property
     def column(self) -> str:
@@ -169,17 +171,17 @@ FROM (
     WINDOW one AS (PARTITION BY tenant_number, endpoint_number, subject ORDER BY at)
 ) AS arrivals GROUP BY tenant_number
 """
-_MINUTES = """
+_MINUTES = SQL("""
 COPY (
     SELECT tenant_number, (extract(epoch FROM start) / 60)::int4,
-           coalesce(sum({column}) FILTER (WHERE outcome = ANY(%s)), 0)::int8,
-           coalesce(sum({column}) FILTER (WHERE outcome = ANY(%s)), 0)::int8
+           coalesce(sum({column}) FILTER (WHERE outcome = ANY({allowed})), 0)::int8,
+           coalesce(sum({column}) FILTER (WHERE outcome = ANY({denied})), 0)::int8
     FROM quotas_usage_1m
-    WHERE start >= %s AND start < %s AND tenant_number = ANY(%s)
-      AND (%s OR endpoint_number = ANY(%s)) AND endpoint_number <> ALL(%s)
+    WHERE start >= {begin} AND start < {end} AND tenant_number = ANY({tenants}::int4[])
+      AND ({every} OR endpoint_number = ANY({endpoints}::int4[])) AND endpoint_number <> ALL({without}::int4[])
     GROUP BY 1, 2 ORDER BY 1, 2
 ) TO STDOUT (FORMAT binary)
-"""
+""")
 
 
 def _endpoint_values(traffic: Traffic) -> list[Any]:
@@ -191,15 +193,29 @@ def _spool(file: IO[bytes], traffic: Traffic, begin: datetime, end: datetime) ->
 
     Other queries have to wait until a copy is through, so nothing is worked out meanwhile.
     """
-    outcomes = [list(map(str, LET_THROUGH)), list(map(str, ASKED_IN_VAIN))]
-    values = [*outcomes, begin, end, list(traffic.tenants), *_endpoint_values(traffic)]
     skip = _HEADER_BYTES
-    with connection.cursor() as cursor, cursor.copy(_MINUTES.format(column=traffic.column), values) as copied:
+    with connection.cursor() as cursor, cursor.copy(_statement(traffic, begin, end)) as copied:
         for data in copied:
             file.write(data[skip:])
             skip = max(0, skip - len(data))
     file.truncate(file.tell() - _TRAILER_BYTES)
     return file.seek(0, SEEK_END) // _ROW.itemsize
+
+
+def _statement(traffic: Traffic, begin: datetime, end: datetime) -> str:
+    every, endpoints, without = _endpoint_values(traffic)
+    values = {
+        "allowed": list(map(str, LET_THROUGH)),
+        "denied": list(map(str, ASKED_IN_VAIN)),
+        "begin": begin,
+        "end": end,
+        "tenants": list(traffic.tenants),
+        "every": every,
+        "endpoints": endpoints,
+        "without": without,
+    }
+    literals = {name: Literal(value) for name, value in values.items()}
+    return _MINUTES.format(column=Identifier(traffic.column), **literals).as_string(connection.connection)
 
 
 def _tenant_minutes(rows: np.ndarray[Any, Any]) -> TenantMinutes:

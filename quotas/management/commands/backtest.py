@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.calibration.backtest import Options, Report, backtest
+from quotas.calibration.pictures import pictures
 from quotas.calibration.scoring import Score
 from quotas.calibration.trace import TraceError
 from quotas.management.progress import Bar
@@ -30,6 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--train-days", type=float, metavar="N", help="days to fit on (default: the first half)")
         parser.add_argument("--json", action="store_true", help="print one object")
         parser.add_argument("--bad-rows", type=int, default=1_000, help="refuse a file with more (default: 1000)")
+        parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the result there, as SVG")
         parser.add_argument("--scratch", metavar="FOLDER", help="where the trace is sorted (default: the system's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -51,7 +53,18 @@ class Command(BaseCommand):
             self.stderr.write(f"line {bad.line}: {bad.reason}")
         if report.bad_rows:
             self.stderr.write(f"{report.bad_rows:,} bad rows were passed over")
+        if options["pictures"] is not None:
+            _draw(report, options["pictures"])
         self.stdout.write(json.dumps(as_json(report)) if options["json"] else "\n".join(as_text(report)))
+
+
+def _draw(report: Report, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in pictures(report).items():
+            (folder / name).write_text(f"{text}\n")
+    except OSError as error:
+        raise CommandError(f"{folder}: {error.strerror}", returncode=2) from None
 
 
 def as_json(report: Report) -> dict[str, Any]:
