@@ -82,6 +82,7 @@ class CutOut(serializers.Serializer[Any]):
     before = serializers.CharField()
     after = serializers.CharField()
     percent = serializers.FloatField()
+    peak = serializers.CharField(required=False, help_text="Who has asked for more than is left; empty: nobody.")
 
 
 class WorstCutOut(serializers.Serializer[Any]):
@@ -91,7 +92,7 @@ class WorstCutOut(serializers.Serializer[Any]):
 
 
 class ImpactOut(serializers.Serializer[Any]):
-    """Whom it takes more than a tenth from; the lists have the first 100."""
+    """Whom it takes more than a tenth from, or more than they can spare; the lists have the first 100."""
 
     cuts = CutOut(many=True)
     cut_count = serializers.IntegerField()

@@ -74,7 +74,7 @@ def _holding(layers: Layers, scope: str, at_us: int) -> Iterator[Effective]:
 def cuts(before: Plan, after: Plan) -> list[Cut]:
     """Those above what is tolerated, worst first; what `*` loses is not repeated for each endpoint."""
     found: dict[tuple[str, str, str, str], Cut] = {}
-    for endpoint in _compared(before, after):
+    for endpoint in compared(before, after):
         for scope, cut in _cuts_at(endpoint, before, after):
             found.setdefault((scope, cut.limit, cut.before, cut.after), cut)
     return sorted(found.values(), key=lambda cut: (-cut.percent, cut.endpoint, cut.limit))
@@ -82,10 +82,10 @@ def cuts(before: Plan, after: Plan) -> list[Cut]:
 
 def same_enforced(before: Plan, after: Plan) -> bool:
     """Whether nobody can tell the one from the other by what is denied."""
-    return all(_enforced_values(before, name) == _enforced_values(after, name) for name in _compared(before, after))
+    return all(_enforced_values(before, name) == _enforced_values(after, name) for name in compared(before, after))
 
 
-def _compared(before: Plan, after: Plan) -> Iterator[str]:
+def compared(before: Plan, after: Plan) -> Iterator[str]:
     """`*`, every endpoint that something names, and of the others one for each pair of costs."""
     yield EVERYWHERE
     both = before.endpoints.keys() & after.endpoints.keys()

@@ -1,13 +1,13 @@
-"""Stops a change that takes more than a tenth from somebody, unless it is forced.
+"""Stops a change that takes more than a tenth from somebody, or goes below what somebody asks for, unless it is forced.
 
 A suspension is no cut: it is meant to refuse everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 
 from quotas.models import Revision
 from quotas.policy.problems import Problem
@@ -15,6 +15,7 @@ from quotas.services.concerned import Concerned
 from quotas.services.earlier import States
 from quotas.services.errors import Refused, refuse
 from quotas.services.judging import Group, Judgement
+from quotas.services.peaks import BelowPeak, below_peaks
 from quotas.services.targets import Targets
 
 MOST_CUTS = 100  # that an impact lists
@@ -30,10 +31,12 @@ class OwnedCut:
     before: str
     after: str
     percent: float
+    peak: str = ""  # who has asked for more than is left, in words
 
     def __str__(self) -> str:
         loses = f", a cut of {self.percent:g} %" if self.percent < 100 else ""
-        return f"limit {self.limit} on {self.endpoint}: {self.before} → {self.after}{loses}"
+        asked = f"; {self.peak}" if self.peak else ""
+        return f"limit {self.limit} on {self.endpoint}: {self.before} → {self.after}{loses}{asked}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,34 @@ def revision_impact(revision: Revision) -> Impact:
 def impact_of(concerned: Concerned, before: States) -> Impact:
     judgement = Judgement.of(concerned, before)
     losses = list(judgement.losses())
-    every = [OwnedCut(str(group), **asdict(cut)) for group, found in losses for cut in found]
+    below = list(below_peaks(judgement))
+    every = _every([OwnedCut(str(group), **asdict(cut)) for group, found in losses for cut in found], below)
     groups = hurt_groups(group for group, _ in losses)
-    names = tuple(islice((name for group in groups for name in judgement.names(group, MOST_NAMES)), MOST_NAMES))
-    count = sum(judgement.count(group) for group in groups)
+    small = _above_small_cuts(below, groups)
+    found = chain((name for group in groups for name in judgement.names(group, MOST_NAMES)), small)
+    names = tuple(islice(found, MOST_NAMES))
+    count = sum(judgement.count(group) for group in groups) + len(small)
     return Impact(tuple(every[:MOST_CUTS]), len(every), _worst(every), names, count)
+
+
+def _every(cuts: Sequence[OwnedCut], below: Iterable[BelowPeak]) -> list[OwnedCut]:
+    """The large cuts, with the peak that they go below, and the small ones that go below one."""
+    peaks = {(str(one.group), one.cut.scope, one.cut.limit): one for one in below}
+    every = []
+    for cut in cuts:
+        one = peaks.pop((cut.owner, cut.endpoint, cut.limit), None)
+        every.append(replace(cut, peak=str(one)) if one else cut)
+    return every + [
+        OwnedCut(owner, scope, limit, one.cut.before, one.cut.after, one.cut.percent, str(one))
+        for (owner, scope, limit), one in peaks.items()
+    ]
+
+
+def _above_small_cuts(below: Iterable[BelowPeak], counted: Collection[Group]) -> list[str]:
+    """Those whom a small cut hurts because they ask for so much; who is hurt by a large one is counted there."""
+    if Group() in counted:
+        return []
+    return list(dict.fromkeys(name for one in below if one.group not in counted for name in one.names))
 
 
 def check_cuts(impact: Impact, *, force: bool) -> None:

@@ -121,7 +121,7 @@ class Judgement:
         """The group's tenants in order, without those that are suspended."""
         if group.tenant:
             return [group.tenant] if among is None or group.tenant in among else []
-        rows = self._rows(group) if among is None else self._rows(group).filter(name__in=among)
+        rows = self.rows(group) if among is None else self.rows(group).filter(name__in=among)
         names = rows.order_by("name").values_list("name", flat=True)
         if self._is_split(group):
             return [name for name in names if self._is_in(name, group)][:most]
@@ -130,9 +130,11 @@ class Judgement:
     def count(self, group: Group) -> int:
         if self._is_split(group):
             return len(self.names(group))
-        return 1 if group.tenant else self._rows(group).count()
+        return 1 if group.tenant else self.rows(group).count()
 
-    def _rows(self, group: Group) -> QuerySet[Tenant]:
+    def rows(self, group: Group) -> QuerySet[Tenant]:
+        if group.tenant:
+            return Tenant.objects.filter(name=group.tenant)
         rows = Tenant.objects.filter(suspended=False)
         return rows.filter(tier__name=group.tier).exclude(name__in=self.concerned.tenants) if group.tier else rows
 
