@@ -23,7 +23,7 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 with one_line_errors():
     settings.SECRET_KEY  # noqa: B018 - reads the settings now, so that a wrong one is one line
 
-app = Celery("headroom")
+app = Celery("headroom", task_cls="config.jobs:Job")
 app.config_from_object(
     {
         "broker_url": settings.BROKER_URL,
@@ -35,6 +35,7 @@ app.config_from_object(
         "task_soft_time_limit": 1500,
         "task_time_limit": 1800,
         "worker_prefetch_multiplier": 1,
+        "beat_scheduler": "config.jobs:SlottedScheduler",
         "worker_hijack_root_logger": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "timezone": "UTC",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django.db import models
+from django.db import connection, models
+from django.db.models import F
+from django.db.models.functions import Now
 
 
 class JobSlot(models.Model):
@@ -32,3 +34,35 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job}, delivered {self.times} times"
+
+
+MOST_DELIVERIES = 3
+_TAKE = """
+    INSERT INTO quotas_jobslot AS held (job, slot, task_id, is_done, at) VALUES (%s, %s, %s, false, now())
+    ON CONFLICT (job) DO UPDATE SET slot = EXCLUDED.slot, task_id = EXCLUDED.task_id, is_done = false, at = now()
+    WHERE held.slot < EXCLUDED.slot
+       OR held.slot = EXCLUDED.slot AND held.task_id = EXCLUDED.task_id AND NOT held.is_done
+    RETURNING slot
+"""
+
+
+def slot_take(*, job: str, slot: int, task_id: str) -> bool:
+    """Whether this task is the one that runs it; asked again after its worker died, it still is."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, [job, slot, task_id])
+        return cursor.fetchone() is not None
+
+
+def slot_done(*, job: str, slot: int) -> None:
+    JobSlot.objects.filter(job=job, slot=slot).update(is_done=True)
+
+
+def delivery_note(*, job: str, task_id: str) -> bool:
+    """Notes that a task came back; False: too often, and it is set aside."""
+    row, is_new = Delivery.objects.get_or_create(task_id=task_id, defaults={"job": job, "times": 2, "at": Now()})
+    if not is_new:
+        Delivery.objects.filter(pk=row.pk).update(times=F("times") + 1, at=Now())
+        row.refresh_from_db()
+    if row.times > MOST_DELIVERIES and not row.is_set_aside:
+        Delivery.objects.filter(pk=row.pk).update(is_set_aside=True)
+    return row.times <= MOST_DELIVERIES

@@ -1,0 +1,207 @@
+"""F21 to F24: workers and their children killed and stopped, a broker that drops everybody, two beats, poison."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from config.places import ROOT
+from quotas.models import Delivery, JobSlot
+from quotas.models.jobs import delivery_note, slot_done, slot_take
+from quotas.usage.drain import drain
+from tests.faults.proxy import Proxy
+from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATIENCE_SECONDS = 60.0
+BROKER_DATABASE = 5
+
+
+class Workers:
+    """Starts workers and beats of the canary application on the servers of a test."""
+
+    def __init__(self, stack: ExitStack, folder: Path, valkey_port: int) -> None:
+        self.stack, self.folder, self.port = stack, folder, valkey_port
+        self.file = folder / "canary"
+
+    def environment(self, broker_port: int) -> dict[str, str]:
+        facts = connection.get_connection_params()
+        database = f"postgresql://{facts['user']}@/{facts['dbname']}?host={quote(facts['host'], safe='')}"
+        return {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            "DATABASE_URL": database,
+            "REDIS_URL": f"redis://127.0.0.1:{self.port}/0",
+            "BROKER_URL": f"redis://127.0.0.1:{broker_port}/{BROKER_DATABASE}",
+            "SECRET_KEY": settings.SECRET_KEY,
+            "CANARY_FILE": str(self.file),
+        }
+
+    def start(self, *words: str, broker_port: int = 0) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "celery", "--app", "tests.config.canary", "--quiet", *words]
+        environment = self.environment(broker_port or self.port)
+        process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL, process_group=0)
+        self.stack.callback(end, process)
+        return process
+
+    def worker(self, broker_port: int = 0) -> subprocess.Popen[bytes]:
+        quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "CRITICAL")
+        return self.start("worker", "--concurrency", "1", *quiet, broker_port=broker_port)
+
+    def beat(self, name: str) -> subprocess.Popen[bytes]:
+        return self.start("beat", "--schedule", str(self.folder / name), "--pidfile", str(self.folder / f"{name}.pid"))
+
+    def lines(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    def send(self, name: str, *arguments: object) -> None:
+        program = f"from tests.config.canary import app; app.send_task({name!r}, {[str(self.file), *arguments]!r})"
+        subprocess.run(
+            [sys.executable, "-c", program], env=self.environment(self.port), cwd=ROOT, check=True, timeout=60
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """With its children, which may be stopped."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture
+def workers(tmp_path: Path, valkey: redis.Redis, valkey_url: str) -> Iterator[Workers]:
+    port = int(valkey_url.rpartition(":")[2].partition("/")[0])
+    with ExitStack() as stack:
+        yield Workers(stack, tmp_path, port)
+
+
+def eventually(condition: Callable[[], object]) -> float:
+    """How long it took, in seconds."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < PATIENCE_SECONDS
+        time.sleep(0.05)
+    return time.monotonic() - begin
+
+
+def some_hits(seed: int) -> list[Hit]:
+    chance = random.Random(seed)
+    return [Hit(chance.randint(1, 100), outcome=chance.choice("ad")) for _ in range(300)]
+
+
+def check_drained(valkey: redis.Redis, hits: list[Hit]) -> None:
+    drain(valkey)
+    assert in_postgres() == expected(hits)
+    assert not in_redis(valkey)
+
+
+@pytest.mark.parametrize("step", ["read", "added"])
+def test_a_drain_goes_on_when_its_child_and_then_its_parent_was_killed(
+    workers: Workers, valkey: redis.Redis, step: str
+) -> None:
+    hits = some_hits(1)
+    count(valkey, hits)
+    first = workers.worker()
+    workers.send("canary.drain", "SIGKILL", step)
+    eventually(lambda: "drained" in workers.lines())
+    more = some_hits(2)
+    count(valkey, more)
+    workers.send("canary.drain", "SIGSTOP", step)
+    eventually(lambda: len(workers.lines()) == 3)
+    end(first)
+    workers.worker()
+    eventually(lambda: workers.lines().count("drained") == 2)
+    check_drained(valkey, hits + more)
+
+
+def test_a_drain_that_stood_still_past_the_time_out_adds_nothing_twice(workers: Workers, valkey: redis.Redis) -> None:
+    hits = some_hits(3)
+    count(valkey, hits)
+    workers.worker()
+    workers.send("canary.drain", "SIGSTOP", "read")
+    eventually(workers.lines)
+    child = int(workers.lines()[0].split()[0])
+    workers.worker()
+    eventually(lambda: "drained" in workers.lines())
+    os.kill(child, signal.SIGCONT)
+    eventually(lambda: workers.lines().count("drained") == 2)
+    check_drained(valkey, hits)
+
+
+def test_a_task_that_always_dies_is_set_aside_after_three_times(workers: Workers) -> None:
+    workers.worker()
+    workers.send("canary.die")
+    workers.send("canary.mark", "alive")
+    eventually(lambda: Delivery.objects.filter(is_set_aside=True).exists())
+    eventually(lambda: "alive" in workers.lines())
+    assert Counter(workers.lines()) == {"died": 3, "alive": 1}
+    assert Delivery.objects.get().job == "canary.die"
+
+
+def test_two_beats_have_one_effect_a_slot(workers: Workers, valkey: redis.Redis) -> None:
+    workers.worker()
+    workers.beat("one")
+    workers.beat("two")
+    eventually(lambda: len(workers.lines()) >= 5)
+    slots = Counter(workers.lines())
+    assert set(slots.values()) == {1}
+    assert JobSlot.objects.get(job="canary.tick").is_done
+
+
+@contextmanager
+def resetting(workers: Workers) -> Iterator[Proxy]:
+    with Proxy("127.0.0.1", workers.port) as wire:
+        workers.worker(broker_port=wire.port)
+        yield wire
+
+
+def check_resets(workers: Workers, resets: int) -> float:
+    with resetting(workers) as wire:
+        workers.send("canary.mark", "before")
+        eventually(lambda: "before" in workers.lines())
+        for _ in range(resets):
+            wire.reset()
+            wire.heal()
+            eventually(lambda: wire.connections > 0)
+        workers.send("canary.mark", "after")
+        return eventually(lambda: "after" in workers.lines())
+
+
+def test_a_canary_comes_through_after_the_broker_dropped_everybody(workers: Workers) -> None:
+    check_resets(workers, 3)
+
+
+@pytest.mark.faults_long
+def test_a_canary_comes_through_after_fifty_resets(workers: Workers, figures: Callable[[str], None]) -> None:
+    took = check_resets(workers, 50)
+    figures(f"50 resets, the canary came {took:.1f} s after them")
+
+
+def test_a_slot_is_taken_once_and_kept_by_whoever_has_it() -> None:
+    assert slot_take(job="drain", slot=7, task_id="a")
+    assert not slot_take(job="drain", slot=7, task_id="b")
+    assert not slot_take(job="drain", slot=6, task_id="c")
+    assert slot_take(job="drain", slot=7, task_id="a")
+    slot_done(job="drain", slot=7)
+    assert not slot_take(job="drain", slot=7, task_id="a")
+    assert slot_take(job="drain", slot=8, task_id="b")
+
+
+def test_a_task_is_delivered_three_times_at_most() -> None:
+    assert [delivery_note(job="x", task_id="a") for _ in range(3)] == [True, True, False]
+    assert Delivery.objects.get().is_set_aside
