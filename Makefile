@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed: install Python 3.11 or newer, or set PYTHON=/path/to/it." >&2; exit 1; }; $(PYTHON) config/install.py
 
-.PHONY: help install up test faults lint format bench wheel clean
+.PHONY: help install up test faults lint format bench screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    ruff, mypy, import rules, migrations"
 	@echo "make format  lets ruff format and fix"
 	@echo "make bench   measures, side by side with peers"
+	@echo "make screenshots  pictures of the running demo, for the README"
 	@echo "make wheel   builds dist/headroom-….whl: only what a service needs to enforce"
 	@echo "make clean   removes .venv and the caches; the data in .headroom stays"
 
@@ -43,6 +44,10 @@ format: install
 
 bench: install
 	@$(BIN)/python -m benchmarks
+
+# Starts nothing itself: `make up` has to run.
+screenshots: install
+	@$(BIN)/python -m tests.browser.screenshots
 
 wheel: install
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
