@@ -16,7 +16,7 @@ from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
 from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, timestamps
 from quotas.usage.partitions import ensure, slice_of
-from quotas.usage.rollups import SECOND
+from quotas.usage.rollups import SECOND, add_totals
 
 ROWS_AT_ONCE: Final = 100_000
 COLUMNS: Final = ("start", "tenant_number", "endpoint_number", "outcome", "limit_number", "count", "cost")
@@ -45,6 +45,7 @@ class Recorder:
             for size in _copy(model, cells):
                 done += size
                 progress(done, total)
+            add_totals(model, cells)
 
 
 def of_seconds(series: Series, first_s: int) -> Cells:

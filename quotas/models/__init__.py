@@ -28,6 +28,10 @@ from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
 from quotas.models.tally import Tally as Tally
 from quotas.models.tier_use import TierUse as TierUse
+from quotas.models.totals import TotalDay as TotalDay
+from quotas.models.totals import TotalHour as TotalHour
+from quotas.models.totals import TotalMinute as TotalMinute
+from quotas.models.totals import TotalStep as TotalStep
 from quotas.models.usage import Arrival as Arrival
 from quotas.models.usage import Denial as Denial
 from quotas.models.usage import DrainBatch as DrainBatch

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from django.db import models
 
+from quotas.models.totals import TOTALS
 from quotas.models.usage import ROLLUPS, Arrival, Denial, Partitioned
 
 EVERY_ENDPOINT = -1  # the sum over all of them, for limits on `*`; 0 is what nobody registered
@@ -143,4 +144,12 @@ class LatencyHour(Partitioned):
 
 
 RATES: tuple[type[Rates], ...] = (RatesHour, RatesDay)
-PARTITIONED: tuple[type[Partitioned], ...] = (*ROLLUPS, Denial, Arrival, PackedSeconds, *RATES, LatencyHour)
+PARTITIONED: tuple[type[Partitioned], ...] = (
+    *ROLLUPS,
+    *TOTALS.values(),
+    Denial,
+    Arrival,
+    PackedSeconds,
+    *RATES,
+    LatencyHour,
+)

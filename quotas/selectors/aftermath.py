@@ -52,7 +52,7 @@ _BRANCH: Final = """
         coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),
         coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0),
         coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0)
-    FROM quotas_usage_1m WHERE start >= %s AND start < %s
+    FROM {table} WHERE start >= %s AND start < %s
 """
 
 
@@ -74,7 +74,7 @@ def _branch(row: Revision, scope: Scope) -> tuple[str, list[Any]]:
     at = _minute(published_at(row))
     let, refused = ([str(outcome) for outcome in outcomes] for outcomes in (LET_THROUGH, REFUSED))
     values: list[Any] = [row.number, at, let, at, refused, at, let, at, refused, at - AROUND, at + AROUND]
-    sql = _BRANCH
+    sql = _BRANCH.format(table="quotas_usage_1m" if scope.tenants else "quotas_total_1m")
     if scope.tenants:
         # With every start named, the index finds a tenant's rows one by one.
         sql += " AND start = ANY(%s) AND tenant_number = ANY(%s)"

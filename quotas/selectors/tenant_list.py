@@ -13,7 +13,7 @@ from quotas.models import Override
 from quotas.models.usage import LET_THROUGH, REFUSED
 from quotas.selectors.overrides import ACTIVE, overrides_in
 from quotas.selectors.periods import Period
-from quotas.selectors.traffic import binned, rows_of, total
+from quotas.selectors.traffic import binned, refused_of, total
 from tenants.models import Tenant
 
 PAGE: Final = 50
@@ -74,7 +74,7 @@ def _filtered(rows: QuerySet[Tenant], wanted: Wanted, now: datetime) -> QuerySet
 
 
 def _denied(rows: QuerySet[Tenant], period: Period) -> list[Tenant]:
-    counts = rows_of(period).filter(outcome__in=REFUSED).values_list("tenant_number").annotate(n=Sum("count"))
+    counts = refused_of(period).values_list("tenant_number").annotate(n=Sum("count"))
     numbers = [number for number, _ in counts.order_by("-n")[:MOST_DENIED]]
     known = rows.in_bulk(numbers)
     return [known[number] for number in numbers if number in known][:PAGE]

@@ -14,7 +14,7 @@ from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
 from quotas.selectors.periods import Period
 from quotas.selectors.rows import EPOCH, MICROSECOND
-from quotas.selectors.traffic import Traffic, binned, rows_of
+from quotas.selectors.traffic import Traffic, binned, refused_of, rows_of
 from tenants.models import Tenant
 
 MOST: Final = 8
@@ -86,13 +86,13 @@ def causes_read(period: Period) -> list[Cause]:
 
 def denied_tenants_count(period: Period) -> int:
     """Registered ones that were denied at least once."""
-    rows = rows_of(period).filter(outcome__in=REFUSED, tenant_number__gt=0)
+    rows = refused_of(period).filter(tenant_number__gt=0)
     return rows.values("tenant_number").distinct().count()
 
 
 def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[Throttled]:
     """Tenant × endpoint × limit, most denied first."""
-    rows = rows_of(period, tenant).filter(outcome__in=REFUSED)
+    rows = refused_of(period, tenant)
     places = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
     top = list(places.order_by("-denied")[:most])
     if not top:

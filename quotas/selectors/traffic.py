@@ -10,6 +10,7 @@ from typing import Any, Final
 from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
+from quotas.models.totals import TOTALS
 from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, DrainState, GapRecord, Outcome, Rollup
 from quotas.policy.spec import Unit
 from quotas.selectors.periods import Period
@@ -92,13 +93,22 @@ def gaps_within(period: Period) -> list[GapRecord]:
 
 
 def rows_of(period: Period, tenant: int | None = None, endpoints: Collection[int] = ()) -> QuerySet[Rollup]:
-    rows = period.rollup._default_manager.order_by()
+    """Of one tenant, or of everyone together."""
     if tenant is None:
-        rows = rows.filter(start__gte=period.begin, start__lt=period.end)
+        everyone = TOTALS[period.rollup]._default_manager.order_by()
+        rows = everyone.filter(start__gte=period.begin, start__lt=period.end)
     else:
         # One look-up in the index for each start, instead of all tenants' rows of that time.
-        rows = rows.filter(start__in=period.keys, tenant_number=tenant)
+        rows = period.rollup._default_manager.order_by().filter(start__in=period.keys, tenant_number=tenant)
     return rows.filter(endpoint_number__in=endpoints) if endpoints else rows
+
+
+def refused_of(period: Period, tenant: int | None = None) -> QuerySet[Rollup]:
+    """Tenant by tenant; there is an index of these alone."""
+    if tenant is not None:
+        return rows_of(period, tenant).filter(outcome__in=REFUSED)
+    rows = period.rollup._default_manager.order_by()
+    return rows.filter(start__gte=period.begin, start__lt=period.end, outcome__in=REFUSED)
 
 
 def binned(rows: QuerySet[Rollup], period: Period) -> QuerySet[Any, Any]:

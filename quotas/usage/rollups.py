@@ -6,6 +6,7 @@ Everything here runs within the caller's transaction. A table takes only what it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
+from quotas.models.totals import EVERYONE, TOTALS
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.observations.cells import Cells
 from quotas.usage import fields
@@ -39,7 +41,15 @@ def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLL
     for model in models:
         cells = cells.summed(model.step // SECOND)
         oldest = (oldest_kept(model, now) - BEGINNING) // SECOND
-        _add(model, cells.where(cells.start >= oldest))
+        kept = cells.where(cells.start >= oldest)
+        _add(model, kept)
+        add_totals(model, kept)
+
+
+def add_totals(model: type[Rollup], cells: Cells) -> None:
+    """What is added to a rollup, again, as everyone's."""
+    everyone = replace(cells, tenant=np.full(len(cells), EVERYONE))
+    _add(TOTALS[model], everyone.summed(model.step // SECOND))
 
 
 def _add(model: type[Rollup], cells: Cells) -> None:

@@ -23,7 +23,7 @@ OBSERVATIONS = {
     "CalendarCounter",
     "UsageStep", "UsageMinute", "UsageHour", "UsageDay", "Denial", "Arrival", "DrainBatch", "DrainState", "GapRecord",
     "UsageLog", "FoldState", "PackedSeconds", "RatesHour", "RatesDay", "LatencyHour", "JobSlot", "Delivery",
-    "TierUse", "Tally", "AlertState", "AlertDelivery",
+    "TierUse", "Tally", "TotalStep", "TotalMinute", "TotalHour", "TotalDay", "AlertState", "AlertDelivery",
 }  # fmt: skip
 CONFIGURED = [model for model in OURS if model.__name__ not in OBSERVATIONS and model is not Heartbeat]
 

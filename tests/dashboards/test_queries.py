@@ -1,0 +1,65 @@
+"""How many queries each page costs, pinned in a file: a page that asks once a row is seen at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from quotas.services.overrides import override_create
+from quotas.services.policies import limit_set
+from quotas.services.tenants import NewTenant, tenants_create
+from tests.access.people import signed_in
+from tests.dashboards.world import counted, denied, drained, make_world, published
+from tests.services.world import SAID, bucket
+
+pytestmark = pytest.mark.django_db
+
+PINNED: dict[str, int] = json.loads((Path(__file__).parent / "queries.json").read_text())
+MANY = 30
+
+
+@pytest.fixture
+def owner(valkey: object) -> Client:
+    make_world()
+    _busy("acme")
+    drained()
+    published()
+    return signed_in("ann-owner", "owner")
+
+
+def _busy(tenant: str) -> None:
+    counted(tenant, "a", 50)
+    counted(tenant, "d", 5, limit="burst")
+    denied(tenant)
+
+
+def queries(client: Client, address: str) -> int:
+    client.get(address)  # what is read once and kept does not count
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        assert client.get(address).status_code == 200
+    return len(captured)
+
+
+@pytest.mark.parametrize("address", PINNED)
+def test_a_page_costs_as_many_queries_as_the_file_says(owner: Client, address: str) -> None:
+    assert queries(owner, address) == PINNED[address]
+
+
+def test_no_page_asks_more_for_more_tenants_changes_and_overrides(owner: Client) -> None:
+    few = {address: queries(owner, address) for address in PINNED}
+    names = [f"tenant-{i:03}" for i in range(MANY)]
+    tenants_create(tenants=[NewTenant(name, "pro") for name in names], **SAID)
+    for i, name in enumerate(names[:5]):
+        _busy(name)
+        override_create(tenant=name, limits={"burst": {"rate": 900, "burst": 1800}}, **SAID)
+        limit_set(policy="pro-all", limit=bucket(201 + i), **SAID)
+    published()
+    many = {address: queries(owner, address) for address in PINNED}
+    assert {address: n for address, n in many.items() if n > few[address]} == {}
