@@ -64,6 +64,7 @@ TABLE: Final[Mapping[str, Rules]] = {
     "dashboards:recommendations-bulk": {"POST": approves(APPROVERS)},
     "dashboards:recommendation": {"GET": reads(STAFF)},
     "dashboards:recommendation-decide": {"POST": approves(APPROVERS)},
+    "dashboards:simulator": {"GET": reads(STAFF), "POST": reads(STAFF)},
     "dashboards:settings": {"GET": reads(STAFF)},
     "dashboards:settings-recommender": {"POST": writes(OPERATORS)},
     "dashboards:matrix": {"GET": reads(STAFF)},

@@ -69,6 +69,7 @@ class Figure:
     rows: Sequence[Row]
     axis: Axis = "time"
     x_name: str = "From"
+    x_unit: str = ""  # behind the numbers of the x axis
     panels: Sequence[Panel] = (Panel(""),)
     marks: Sequence[Mark] = ()
     caption: str = ""

@@ -66,6 +66,7 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.waiting,
         counted="recommendations that wait for approval",
     ),
+    Item("Improve", "Simulator", "flask", "dashboards:simulator"),
     Item("Operate", "Settings", "sliders", "dashboards:settings"),
 )
 

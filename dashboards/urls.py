@@ -27,6 +27,7 @@ from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendation import recommendation, recommendation_decide
 from dashboards.pages.recommendations import recommendations, recommendations_bulk
 from dashboards.pages.settings import settings, settings_recommender
+from dashboards.pages.simulator import simulator
 from dashboards.pages.tenant import tenant
 from dashboards.pages.tenants import tenants
 from dashboards.pages.tester import tester
@@ -54,6 +55,7 @@ urlpatterns = [
     path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),
     path("settings", settings, name="settings"),
     path("settings/recommender", settings_recommender, name="settings-recommender"),
+    path("simulator", simulator, name="simulator"),
     path("tenants", tenants, name="tenants"),
     path("tenants/<slug:name>", tenant, name="tenant"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),

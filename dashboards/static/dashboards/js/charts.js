@@ -1,7 +1,8 @@
 // Draws every figure from the rows of its own table, so that chart, tip and table cannot disagree.
 //
-// <figure class="fig" data-chart="time|number|log|category" [data-zoom]>
-//   .chart[data-panel][data-y="log"]      one canvas each; all share the x axis
+// <figure class="fig" data-chart="time|number|log|category" [data-zoom] [data-x-unit]>
+//   .chart[data-panel][data-y="log|mirror"][data-top]   one canvas each; all share the x axis. mirror: what goes down
+//                                         is counted like what goes up; top: the end of the scale, where several share it
 //   .fig-table th[data-draw][data-color][data-panel], tr[data-x] > td[data-v]
 //   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel]
 /* global uPlot */
@@ -67,6 +68,10 @@ function heights(facts, panel) {
   const all = [...own, ...lines.flatMap((line) => [line.at, line.to])].filter((value) => value !== null && Number.isFinite(value));
   const largest = Math.max(0, ...all), least = Math.min(0, ...all);
   return [least < 0 ? -niceTop(-least) : 0, niceTop(largest || (least < 0 ? 0 : 1))];
+}
+
+function fixedHeights({ top, y }) {
+  return [y === "mirror" ? -Number(top) : 0, Number(top)];
 }
 
 function logHeights(facts, panel) {
@@ -188,6 +193,7 @@ function series(column, token) {
 
 function options(figure, facts, box, panel, isLast) {
   const token = tokens(figure), kind = figure.dataset.chart, ends = span(facts, figure);
+  const isMirror = box.dataset.y === "mirror", unit = figure.dataset.xUnit ? `\u00a0${figure.dataset.xUnit}` : "";
   const isLog = box.dataset.y === "log", font = `11px ${token("font-sans")}`;
   const axis = { stroke: token("text-3"), font, ticks: { show: false } };
   return {
@@ -196,16 +202,16 @@ function options(figure, facts, box, panel, isLast) {
     cursor: { y: false, sync: { key: figure.id, setSeries: false }, drag: { x: kind !== "category", y: false, setScale: false }, points: { size: 7 } },
     scales: {
       x: { time: kind === "time", distr: kind === "log" ? 3 : 1, range: () => ends },
-      y: { distr: isLog ? 3 : 1, range: () => (isLog ? logHeights(facts, panel) : heights(facts, panel)) },
+      y: { distr: isLog ? 3 : 1, range: () => (isLog ? logHeights(facts, panel) : box.dataset.top ? fixedHeights(box.dataset) : heights(facts, panel)) },
     },
     axes: [
       {
         ...axis, show: isLast, size: AXIS_HEIGHT, gap: 6, grid: { show: false },
         ...(kind === "time" ? { values: (_, splits, __, ___, step) => timeTexts(splits, step) } : {}),
         ...(kind === "category" ? { splits: () => facts.xs.map((_, index) => index), values: () => facts.rows.map((row) => row.dataset.label ?? row.cells[0].textContent.trim()) } : {}),
-        ...(kind === "number" || kind === "log" ? { values: (_, splits) => splits.map((value) => (value === null ? "" : amount(value))) } : {}),
+        ...(kind === "number" || kind === "log" ? { values: (_, splits) => splits.map((value) => (value === null ? "" : `${amount(value)}${unit}`)) } : {}),
       },
-      { ...axis, size: AXIS_WIDTH, gap: 8, space: 34, grid: { stroke: token("grid"), width: 1 }, values: (_, splits) => splits.map((value) => (value === null ? "" : amount(value))) },
+      { ...axis, size: AXIS_WIDTH, gap: 8, space: 34, grid: { stroke: token("grid"), width: 1 }, values: (_, splits) => splits.map((value) => (value === null ? "" : amount(isMirror ? Math.abs(value) : value))) },
     ],
     series: [{}, ...facts.columns.filter((column) => column.panel === panel).map((column) => series(column, token))],
     hooks: {

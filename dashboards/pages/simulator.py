@@ -1,0 +1,102 @@
+"""The simulator: the same arrivals through every algorithm, side by side. Touches no real quota."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from dashboards.pages.simulator_forms import CSV, EXAMPLE, PAINT, SimulatorForm
+from dashboards.pages.simulator_pictures import Axis, Painter, multiples_of, output_of
+from quotas.simulation.presets import painted_as, presets, scenarios, shapes
+from quotas.simulation.side_by_side import side_by_side
+
+AT_FIRST = "idle"
+NOT_SHARED = ("csv",)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def simulator(request: HttpRequest) -> HttpResponse:
+    """An address may hold everything but a CSV; what is typed is posted, and only the answer is put in its place."""
+    asked = request.POST if request.method == "POST" else request.GET
+    fields = _fields(asked)
+    form = SimulatorForm(fields)
+    context = _context(form)
+    if not request.headers.get("HX-Request"):
+        return render(request, "dashboards/simulator.html", context)
+    if "preset" in asked:
+        return _addressed(render(request, "dashboards/simulator_body.html", context), fields)
+    response = render(request, "dashboards/simulator_answer.html", {**context, "swaps": True})
+    if form.errors:
+        response["HX-Reswap"] = "none"  # what is shown stays, with a sentence beside the field
+        return response
+    return _addressed(response, fields)
+
+
+def _fields(asked: QueryDict) -> QueryDict:
+    """What was typed; a preset brings its own parameters, and what is missing is as it was at first."""
+    fields = QueryDict(mutable=True)
+    for name, field in SimulatorForm.base_fields.items():
+        fields.setlist(
+            name, list(field.initial) if name == "algorithms" else ["" if field.initial is None else field.initial]
+        )
+    for name in asked:
+        if name in SimulatorForm.base_fields:
+            fields.setlist(name, asked.getlist(name))
+    if "algorithms" not in asked and "rate" in asked:
+        fields.setlist("algorithms", [])
+    chosen = asked.get("preset", "")
+    if chosen in presets():
+        first = {name: str(field.initial or "") for name, field in SimulatorForm.base_fields.items()}
+        for name in ("rate", "per", "burst", "meter", "queue", "max_wait"):
+            fields[name] = presets()[chosen].parameters.get(name, first[name])
+    if chosen in presets() or chosen == CSV:
+        fields["traffic"] = chosen
+    if chosen == CSV and not str(fields["csv"]).strip():
+        fields["csv"] = EXAMPLE
+    return fields
+
+
+def _context(form: SimulatorForm) -> dict[str, Any]:
+    is_good = form.is_valid()
+    traffic = str(form.data.get("traffic", AT_FIRST))
+    context: dict[str, Any] = {
+        "form": form,
+        "traffic": traffic,
+        "shapes": shapes(),
+        "scenarios": scenarios(),
+        "preset": presets().get(traffic),
+        "is_csv": traffic == CSV,
+        "is_painted": traffic == PAINT,
+    }
+    if is_good:
+        axis = Axis(form.line)
+        multiples = multiples_of(side_by_side(form.limits, form.arrivals, form.line), axis)
+        context |= {
+            "axis": axis,
+            "painter": _painter(form, axis),
+            "multiples": multiples,
+            "output": output_of(multiples, axis),
+            "table": sorted(multiples, key=lambda one: -one.seen.accepted_count),
+            "total": len(form.arrivals),
+        }
+    return context
+
+
+def _painter(form: SimulatorForm, axis: Axis) -> Painter:
+    rate, per = form.cleaned_data["rate"], form.cleaned_data["per"]
+    each = rate * form.line.step_us / form.per_us
+    return Painter(axis, painted_as(form.arrivals, form.line), each, f"{rate:,} per {per}")
+
+
+def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:
+    """The address that shows the same again. A CSV is too long for one."""
+    if fields.get("traffic") != CSV:
+        left_out = NOT_SHARED if fields.get("traffic") == PAINT else (*NOT_SHARED, "bars", "step")
+        pairs = [(name, value) for name, values in fields.lists() if name not in left_out for value in values if value]
+        response["HX-Replace-Url"] = f"{reverse('dashboards:simulator')}?{urlencode(pairs)}"
+    return response

@@ -1,0 +1,187 @@
+"""What is typed and painted on the simulator's page, as arrivals and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+
+from dashboards.forms import PageForm
+from quotas.algorithms.base import ParameterError
+from quotas.algorithms.units import parse_duration_us
+from quotas.policy.fields import limit_parse
+from quotas.policy.spec import Limit
+from quotas.policy.words import algorithm_words
+from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
+from quotas.simulation.calendars import on_calendar
+from quotas.simulation.presets import painted, presets
+from quotas.simulation.scenarios.model import BASE_US
+from quotas.simulation.side_by_side import Timeline, lasting
+
+MOST_ARRIVALS: Final = 20_000
+MOST_CSV: Final = 1_000_000  # characters
+MOST_BARS: Final = 120
+MOST_STEPS: Final = 60  # of a CSV's timeline
+STEPS_US: Final = tuple(
+    number * unit
+    for unit in (1_000, 10_000, 100_000, 1_000_000, 60_000_000, 3_600_000_000)
+    for number in (1, 2, 5, 10, 30)
+)
+CSV: Final = "csv"
+PAINT: Final = "paint"
+HOLD: Final = "1m"
+EXAMPLE: Final = "t_us,subject,cost\n0,alice,1\n200000,alice,1\n250000,bob,1\n"
+
+# Algorithm → its parameters, each from a field of the form. The promise is the same for all: rate per per.
+PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "token_bucket": {"rate": "rate", "per": "per", "burst": "burst", "max_wait": "max_wait"},
+    "leaky_bucket": {"rate": "rate", "per": "per", "queue": "queue"},
+    "fixed_window": {"limit": "rate", "window": "per"},
+    "sliding_counter": {"limit": "rate", "window": "per"},
+    "sliding_log": {"limit": "rate", "window": "per"},
+    "gcra": {"rate": "rate", "per": "per", "burst": "meter"},
+    "concurrency": {"limit": "in_flight"},
+    "calendar_quota": {"limit": "quota"},
+}
+FIXED: Final[Mapping[str, Mapping[str, str]]] = {
+    "concurrency": {"hold": HOLD, "unit": "requests"},
+    "calendar_quota": {"period": "day"},
+}
+AT_FIRST: Final = tuple(PARAMETERS)[:6]
+
+
+def _whole(label: str, initial: int, **more: Any) -> forms.IntegerField:
+    messages = {
+        "required": f"{label} is missing; give a whole number.",
+        "invalid": f"{label} must be a whole number.",
+    }
+    return forms.IntegerField(
+        label=label,
+        initial=initial,
+        min_value=1,
+        error_messages=messages,
+        localize=False,
+        **more,
+        widget=forms.TextInput(attrs={"class": "input num", "inputmode": "numeric", "autocomplete": "off"}),
+    )
+
+
+def _duration(label: str, initial: str, **more: Any) -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        initial=initial,
+        max_length=20,
+        **more,
+        error_messages={"required": f"{label} is missing; write a duration like 1s or 1m."},
+        widget=forms.TextInput(attrs={"class": "input num", "autocomplete": "off", "spellcheck": "false"}),
+    )
+
+
+class SimulatorForm(PageForm):
+    rate = _whole("Rate", 100)
+    per = _duration("Per", "1s")
+    burst = _whole("Burst", 200)
+    meter = _whole("GCRA burst", 10)
+    queue = _whole("Queue", 100)
+    max_wait = _duration("Max wait", "", required=False)
+    in_flight = _whole("In flight", 20)
+    takes = _duration("Each takes", "200ms")
+    quota = _whole("A day", 500)
+    algorithms = forms.MultipleChoiceField(
+        choices=[(name, algorithm_words(name)) for name in PARAMETERS],
+        initial=AT_FIRST,
+        error_messages={"required": "Choose at least one algorithm."},
+    )
+    traffic = forms.CharField(initial="idle", widget=forms.HiddenInput)
+    bars = forms.CharField(required=False, max_length=2_000, widget=forms.HiddenInput)
+    step = forms.IntegerField(required=False, min_value=1_000, max_value=STEPS_US[-1], widget=forms.HiddenInput)
+    csv = forms.CharField(
+        label="Arrivals",
+        required=False,
+        max_length=MOST_CSV,
+        strip=False,
+        error_messages={"max_length": f"The text is longer than {MOST_CSV:,} characters; cut it down."},
+        widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false", "class": "textarea mono"}),
+    )
+
+    arrivals: list[Arrival]
+    line: Timeline
+    limits: list[Limit]
+    per_us: int
+
+    def clean(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().clean() or {}
+        self._clean_traffic(fields)
+        self.per_us, takes_us = (self._span_us(name, fields) for name in ("per", "takes"))
+        if not self.errors:
+            self.arrivals = lasting(self.arrivals, takes_us)
+            self.limits = [limit for name in PARAMETERS if name in fields["algorithms"] for limit in self._limit(name)]
+        return fields
+
+    def _clean_traffic(self, fields: Mapping[str, Any]) -> None:
+        traffic = fields.get("traffic")
+        if traffic == CSV:
+            self._clean_csv(fields.get("csv", ""))
+        elif traffic == PAINT:
+            self._clean_bars(fields)
+        elif preset := presets().get(str(traffic)):
+            self.arrivals, self.line = list(preset.arrivals), preset.line
+        else:
+            self.add_error("bars", "There is no such traffic; choose one of the list.")
+
+    def _clean_csv(self, text: str) -> None:
+        try:
+            found: list[Arrival] = []
+            for arrival in read_arrivals(text.strip().splitlines(keepends=True)):
+                found.append(arrival)
+                if len(found) > MOST_ARRIVALS:
+                    self.add_error("csv", f"There are more than {MOST_ARRIVALS:,} arrivals; leave some out.")
+                    return
+        except ArrivalsError as error:
+            self.add_error("csv", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            return
+        self.arrivals, self.line = found, timeline_of(found)
+
+    def _clean_bars(self, fields: Mapping[str, Any]) -> None:
+        words = fields.get("bars", "").split(",")
+        step_us = fields.get("step")
+        if step_us is None or len(words) > MOST_BARS or not all(word.isdecimal() and len(word) < 7 for word in words):
+            self.add_error("bars", f"Bars are at most {MOST_BARS} whole numbers with commas between; paint them anew.")
+            return
+        bars = [int(word) for word in words]
+        if sum(bars) > MOST_ARRIVALS:
+            self.add_error("bars", f"That is {sum(bars):,} arrivals; at most {MOST_ARRIVALS:,} fit. Paint lower bars.")
+            return
+        self.line = Timeline(BASE_US, step_us, len(bars))
+        self.arrivals = painted(bars, self.line)
+
+    def _span_us(self, name: str, fields: Mapping[str, Any]) -> int:
+        try:
+            return parse_duration_us(fields.get(name) or "1s")
+        except ValueError as error:
+            self.add_error(name, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            return 1
+
+    def _limit(self, name: str) -> list[Limit]:
+        values = {parameter: self.cleaned_data.get(field) for parameter, field in PARAMETERS[name].items()}
+        given = {parameter: value for parameter, value in values.items() if value not in (None, "")}
+        document = {"algorithm": name, "subject": "key", "unit": "cost", **given, **FIXED.get(name, {})}
+        try:
+            return [on_calendar(limit_parse(name, document), "UTC")]
+        except ParameterError as error:
+            field = PARAMETERS[name].get(error.field, "algorithms")
+            self.add_error(field, f"{algorithm_words(name).capitalize()}: {error.message}.")
+            return []
+
+
+def timeline_of(arrivals: list[Arrival]) -> Timeline:
+    """Steps of a round length that hold them all, and a little of what comes after."""
+    if not arrivals:
+        return Timeline(BASE_US, 250_000, 48)
+    first_us, last_us = arrivals[0].t_us, arrivals[-1].t_us
+    span_us = max(1_000, (last_us - first_us) * 11 // 10)
+    step_us = next((step for step in STEPS_US if span_us <= step * (MOST_STEPS - 1)), None)
+    step_us = step_us or -(-span_us // (MOST_STEPS - 1))
+    begin_us = first_us // step_us * step_us
+    return Timeline(begin_us, step_us, (last_us - begin_us) // step_us + 1 + MOST_STEPS // 12)
