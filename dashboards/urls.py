@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from dashboards.pages import change_edits, tenant_edits
+from dashboards.pages.alerts import alert_rule, alert_target, alert_target_add
 from dashboards.pages.changes import changes
 from dashboards.pages.decisions import decisions, decisions_new
 from dashboards.pages.endpoint import endpoint, endpoint_draft, endpoint_impact
@@ -55,6 +56,9 @@ urlpatterns = [
     path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),
     path("settings", settings, name="settings"),
     path("settings/recommender", settings_recommender, name="settings-recommender"),
+    path("settings/alert", alert_rule, name="alert-rule"),
+    path("settings/targets", alert_target_add, name="alert-target-add"),
+    path("settings/targets/<int:number>/<slug:action>", alert_target, name="alert-target"),
     path("simulator", simulator, name="simulator"),
     path("tenants", tenants, name="tenants"),
     path("tenants/<slug:name>", tenant, name="tenant"),

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.pages.alerts import alerts_shown
 from dashboards.viewer import principal_of
 from quotas.services.calibration_settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.services.condition import freshness_read, late_of, shards_read
@@ -71,6 +72,7 @@ def _page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
+        **alerts_shown(),
     }
     return render(request, "dashboards/settings.html", context, status=422 if errors else 200)
 

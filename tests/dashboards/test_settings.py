@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 
 import pytest
 import redis
 from django.conf import settings
 from django.test import Client
 
-from quotas.models import CalibrationSetting
-from quotas.models.health import beat
+from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
+from quotas.services.alerts import alert_rules
 from quotas.services.calibration_settings import calibration_parameters
 from tests.access.people import signed_in
 from tests.services.world import make_world
@@ -30,9 +31,8 @@ def text_of(client: Client) -> str:
 
 
 def test_it_says_what_is_behind(client: Client, valkey: redis.Redis) -> None:
-    beat("worker")
     text = text_of(client)
-    assert "behind: publisher, scheduler, drain" in text
+    assert "behind: publisher, worker, scheduler, drain" in text
     assert "0 of 64" in text
 
 
@@ -75,3 +75,37 @@ def test_what_is_wrong_is_said_and_what_was_typed_stays(operator: Client, typed:
 
 def test_a_viewer_changes_nothing(client: Client) -> None:
     assert client.post("/settings/recommender", {"margin": "9", "reason": "x"}).status_code == 403
+
+
+def test_an_alert_threshold_is_set_in_its_unit(operator: Client) -> None:
+    typed = {"name": "denied-share", "threshold": "40", "is_on": "on", "reason": "fewer"}
+    operator.post("/settings/alert", typed)
+    assert alert_rules()["denied-share"].threshold == pytest.approx(0.4)
+    text = text_of(operator)
+    assert "on, changed" in text
+    operator.post("/settings/alert", {**typed, "threshold": "400"})
+    assert "at most 1" in text_of(operator)
+    operator.post("/settings/alert", {"name": "denied-share", "reason": "too loud"})
+    assert not alert_rules()["denied-share"].is_on
+
+
+def test_a_target_tells_its_secret_once_and_goes(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "HEADROOM_ALERT_NETWORKS", (ip_network("203.0.113.0/24"),))
+    typed = {"kind": "webhook", "address": "https://203.0.113.7/hook", "timezone": "UTC", "reason": "on call"}
+    operator.post("/settings/targets", typed)
+    target = AlertTarget.objects.get()
+    assert "shown only now" in text_of(operator)
+    assert "shown only now" not in text_of(operator)
+    operator.post(f"/settings/targets/{target.pk}/test")
+    assert AlertDelivery.objects.count() == 1
+    operator.post(f"/settings/targets/{target.pk}/delete")
+    assert not AlertTarget.objects.exists()
+    assert operator.post(f"/settings/targets/{target.pk}/eat").status_code == 404
+
+
+def test_a_private_address_is_refused(operator: Client) -> None:
+    operator.post(
+        "/settings/targets", {"kind": "webhook", "address": "http://127.0.0.1/", "timezone": "UTC", "reason": "x"}
+    )
+    assert "Nothing was changed" in text_of(operator)
+    assert not AlertTarget.objects.exists()
