@@ -155,7 +155,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='alerttarget',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('quiet_from', None), ('quiet_until', None)), models.Q(('quiet_from__gte', 0), ('quiet_from__lt', 1440), ('quiet_until__gte', 0), ('quiet_until__lt', 1440)), _connector='OR'), name='alert_target_quiet'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('quiet_from', None), ('quiet_until', None)), models.Q(('quiet_from__gte', 0), ('quiet_from__isnull', False), ('quiet_from__lt', 1440), ('quiet_until__gte', 0), ('quiet_until__isnull', False), ('quiet_until__lt', 1440)), _connector='OR'), name='alert_target_quiet'),
         ),
         migrations.AddField(
             model_name='alertdelivery',

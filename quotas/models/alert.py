@@ -57,7 +57,9 @@ class AlertTarget(models.Model):
             models.CheckConstraint(condition=~Q(address=""), name="alert_target_address"),
             models.CheckConstraint(
                 condition=Q(quiet_from=None, quiet_until=None)
-                | Q(quiet_from__gte=0, quiet_from__lt=DAY_MINUTES, quiet_until__gte=0, quiet_until__lt=DAY_MINUTES),
+                # A null would make the comparison unknown, which a constraint takes for true.
+                | Q(quiet_from__isnull=False, quiet_from__gte=0, quiet_from__lt=DAY_MINUTES)
+                & Q(quiet_until__isnull=False, quiet_until__gte=0, quiet_until__lt=DAY_MINUTES),
                 name="alert_target_quiet",
             ),
         ]

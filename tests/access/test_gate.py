@@ -11,6 +11,7 @@ from config.urls import urlpatterns as real_patterns
 from dashboards.middleware import POLICY
 from tests.access.people import STAFF, machine, person, signed_in, token
 from tests.access.routes import routes
+from tests.services.world import make_world
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +36,7 @@ def test_the_overview_needs_a_login_and_comes_back_after_it() -> None:
 
 @pytest.mark.parametrize("role", STAFF)
 def test_people_who_work_here_see_it(role: str) -> None:
+    make_world()
     assert signed_in("alice", role).get("/").status_code == 200
 
 
@@ -45,6 +47,7 @@ def test_somebody_without_a_role_sees_nothing() -> None:
 
 
 def test_a_superuser_is_an_owner_and_nobody_once_inactive() -> None:
+    make_world()
     alice = person("alice")
     alice.is_superuser = True
     alice.save()
@@ -91,6 +94,7 @@ def test_a_wrong_token_counts_alone_even_beside_a_session(text: str) -> None:
 
 
 def test_a_token_does_what_its_role_and_its_scopes_both_allow() -> None:
+    make_world()
     assert machine(token("viewer", "read")).get("/").status_code == 200
     response = machine(token("owner", "write", "check")).get("/")
     assert (response.status_code, response.json()["code"]) == (403, "scope-missing")

@@ -12,10 +12,13 @@ from django.db.models import Sum
 from quotas.limiter import Decision, Limiter
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import LET_THROUGH, Denial, Outcome, UsageMinute
+from quotas.services.policies import policy_create
+from quotas.services.tenants import NewTenant, tenant_suspend, tenants_create
 from quotas.usage.drain import drain
 from quotas.usage.folding import fold_all
 from quotas.usage.rollups import subject_hash
 from tenants.models import Tenant
+from tests.services.world import FORCED, GET, PAY, SAID, bucket, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,16 +28,19 @@ KEY = "key-of-somebody"
 
 @pytest.fixture
 def decisions(valkey: redis.Redis, valkey_url: str) -> list[Decision]:
-    call_command("seed", verbosity=0)
+    make_world()
+    policy_create(name="bolts", tenant="bolt", limits=[bucket(10, "units", unit="cost")], **FORCED)
+    tenants_create(tenants=[NewTenant("early", "free")], **SAID)
+    tenant_suspend(name="early", **SAID)
     call_command("publish", verbosity=0)
     asked = [
-        *[("blue-line", "rides:get", 1)] * 40,
-        *[("blue-line", "fares:quote", 1)] * 5,
-        ("blue-line", "rides:get", 20_000),
-        *[("kite-mobility", "rides:request", 7)] * 6,
-        *[("early-bird", "rides:get", 1)] * 3,
-        *[("nobody", "rides:get", 1)] * 2,
-        *[("kite-mobility", "not:registered", 2)] * 4,
+        *[("bolt", GET, 1)] * 40,
+        *[("bolt", PAY, 1)] * 5,
+        ("bolt", GET, 20_000),
+        *[("acme", PAY, 7)] * 6,
+        *[("early", GET, 1)] * 3,
+        *[("nobody", GET, 1)] * 2,
+        *[("acme", "not:registered", 2)] * 4,
     ]
     with Limiter.from_url(valkey_url, fail="closed", budget_ms=5_000) as limiter:
         return [limiter.check(tenant=t, endpoint=e, cost=c, subject={"key": KEY}) for t, e, c in asked]
