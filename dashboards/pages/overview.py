@@ -21,11 +21,11 @@ from dashboards.revisions import Summary, summary_of
 from quotas.models import Revision
 from quotas.selectors.aftermath import Aftermath, aftermaths_read
 from quotas.selectors.decisions import decisions_read
+from quotas.selectors.nearness import nearness_read
 from quotas.selectors.periods import SPANS, Period
 from quotas.selectors.pulse import Pulse, pulse_read
 from quotas.selectors.throttling import (
     causes_read,
-    denied_tenants_count,
     published_at,
     reigns,
     revisions_within,
@@ -94,7 +94,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "reigns": reigns(traffic, revisions, _held_before(revisions, pulse))[::-1],
             "throttled": throttled,
             "enforcement": enforcement,
-            "denied_tenants": denied_tenants_count(period),
+            "near": nearness_read(now),
             "all_tenants": pulse.tenants,
             "decisions": decisions,
             "todo": todo_of(decisions, throttled, enforcement, now),

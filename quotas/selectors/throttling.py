@@ -84,12 +84,6 @@ def causes_read(period: Period) -> list[Cause]:
     ]
 
 
-def denied_tenants_count(period: Period) -> int:
-    """Registered ones that were denied at least once."""
-    rows = refused_of(period).filter(tenant_number__gt=0)
-    return rows.values("tenant_number").distinct().count()
-
-
 def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[Throttled]:
     """Tenant × endpoint × limit, most denied first."""
     rows = refused_of(period, tenant)
