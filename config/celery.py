@@ -10,6 +10,7 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
+from celery.schedules import crontab
 from celery.signals import heartbeat_sent
 from django.conf import settings
 from django.db import Error, close_old_connections
@@ -63,6 +64,21 @@ app.config_from_object(
             "measure-tiers": {
                 "task": "quotas.measure_tiers",
                 "schedule": timedelta(seconds=60),
+                "options": {"expires": 60},
+            },
+            "calibrate": {
+                "task": "quotas.calibrate",
+                "schedule": crontab(hour="3", minute="17"),
+                "options": {"expires": 3600},
+            },
+            "advance-recommendations": {
+                "task": "quotas.advance",
+                "schedule": timedelta(minutes=5),
+                "options": {"expires": 300},
+            },
+            "run-waiting-tasks": {
+                "task": "quotas.run_waiting",
+                "schedule": timedelta(minutes=1),
                 "options": {"expires": 60},
             },
             "alerts": {

@@ -8,9 +8,14 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from quotas.models import Task
 from quotas.services.alert_sending import alerts_send
 from quotas.services.alerting import alerts_watch
+from quotas.services.calibration_runs import calibration_run, calibration_task
 from quotas.services.changes import changes_apply_due
+from quotas.services.evaluating import recommendations_advance
+from quotas.services.long_tasks import tasks_waiting
+from quotas.services.whatif import whatif_task
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.folding import fold_due
@@ -49,6 +54,29 @@ def keep_usage_up() -> None:
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
 def measure_tiers() -> None:
     log.debug("pairs of tier and endpoint: %s", tier_use_measure(timezone.now()))
+
+
+@shared_task(name="quotas.calibrate", soft_time_limit=3000, time_limit=3300)
+def calibrate_limits() -> None:
+    log.info("calibrated: %s", calibration_run())
+
+
+@shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)
+def advance_recommendations() -> None:
+    if moved := recommendations_advance():
+        log.info("recommendations that moved: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
+
+
+@shared_task(name="quotas.run_task", soft_time_limit=3000, time_limit=3300)
+def run_task(number: int, kind: str) -> None:
+    (whatif_task if kind == Task.Kind.WHAT_IF else calibration_task)(number)
+
+
+@shared_task(name="quotas.run_waiting", soft_time_limit=60, time_limit=90)
+def run_waiting_tasks() -> None:
+    """What was filed while the broker was away."""
+    for task in tasks_waiting():
+        run_task.delay(task.pk, task.kind)
 
 
 @shared_task(name="quotas.alerts", soft_time_limit=120, time_limit=180)

@@ -13,6 +13,7 @@ from api.v1 import (
     explain,
     overrides,
     policies,
+    recommendations,
     revisions,
     schema,
     staged,
@@ -20,6 +21,7 @@ from api.v1 import (
     tenants,
     tiers,
     usage,
+    whatif,
 )
 
 converters.register()
@@ -70,4 +72,16 @@ urlpatterns = [
     path("usage", usage.Usage.as_view(), name="usage"),
     path("denials", usage.Denials.as_view(), name="denials"),
     path("audit", audit.AuditList.as_view(), name="audit"),
+    path("recommendations", recommendations.RecommendationList.as_view(), name="recommendations"),
+    path("recommendations/approve", recommendations.RecommendationsApprove.as_view(), name="recommendations-approve"),
+    path("recommendations/<number:number>", recommendations.RecommendationDetail.as_view(), name="recommendation"),
+    *(
+        path(f"recommendations/<number:number>/{step}", view.as_view(), name=f"recommendation-{step}")
+        for step, view in recommendations.STEPS.items()
+    ),
+    path("whatif", whatif.WhatIfList.as_view(), name="whatifs"),
+    path("whatif/<number:number>", whatif.WhatIfDetail.as_view(), name="whatif"),
+    path("calibrations", whatif.CalibrationList.as_view(), name="calibrations"),
+    path("calibrations/<number:number>", whatif.CalibrationDetail.as_view(), name="calibration"),
+    path("calibration-settings", whatif.CalibrationSettings.as_view(), name="calibration-settings"),
 ]

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.utils import timezone
 
-from quotas.models import Endpoint, Revision
+from quotas.models import Endpoint, Recommendation, Revision, Task
 from quotas.policy.document import read_document
 from quotas.services.api_keys import api_key_issue
 from quotas.services.bypasses import bypass_set
 from quotas.services.changes import change_propose
 from quotas.services.documents import document_apply, document_export
 from quotas.services.errors import accepted
+from quotas.services.long_tasks import task_file
 from quotas.services.overrides import override_create
 from quotas.services.policies import limit_set, policy_create
 from tenants.models import ApiKey, Tenant
-from tests.services.world import PAY, SAID, bucket
+from tests.services.world import PAY, SAID, bucket, limit_of
 
 WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
@@ -30,6 +32,11 @@ class World:
     override: int
     change: int
     revision: int
+    simulated: int  # recommendations
+    shadowed: int
+    enforced: int
+    whatif: int  # tasks
+    calibration: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,28 @@ def grow(tenants: int, endpoints: int) -> World:
         policy_create(name=name, tenant=name, limits=[bucket(50)], **SAID)
     change = change_propose(limit_set, policy="free-all", limit=bucket(12), **SAID)
     bypass_set(scope="tenant", name="acme", duration="1h", **SAID)
-    return World(key, override, change.pk, Revision.objects.latest("number").number)
+    Recommendation.objects.all().delete()
+    wanted = (("simulated", "pro-all", "burst"), ("shadow", "pro-all", "minute"), ("enforced", "free-all", "burst"))
+    recommended = [_recommended(*one) for one in wanted]
+    tasks = [task_file(kind=kind, author="ann", asked={}).pk for kind in (Task.Kind.WHAT_IF, Task.Kind.CALIBRATE)]
+    Task.objects.update(state=Task.State.DONE)
+    return World(key, override, change.pk, Revision.objects.latest("number").number, *recommended, *tasks)
+
+
+def _recommended(stage: str, policy: str, limit: str) -> int:
+    """In shadow with a change of its own; enforced, with a limit that is what it proposed."""
+    held, now = limit_of(policy, limit), timezone.now()
+    live = {"algorithm": held.algorithm, "parameters": held.parameters}
+    parameters = {**held.parameters, "burst": 4_000}
+    more = {"algorithm": held.algorithm, "parameters": parameters}
+    before, after = (more, live) if stage == "enforced" else (live, more)
+    row = Recommendation(kind="tier", stage=stage, policy=policy, limit=limit, endpoint="*", current=before)
+    row.proposed, row.measured_at, row.shadow_at, row.enforced_at, row.decider = after, now, now, now, "bob"
+    if stage == "shadow":
+        fields = {"name": limit, "algorithm": held.algorithm, **parameters}
+        row.change = change_propose(limit_set, policy=policy, limit=fields, **SAID)
+    row.save()
+    return row.pk
 
 
 def add_tenants(count: int) -> None:
@@ -70,7 +98,7 @@ def requests(world: World) -> dict[str, Asked]:
     assert ApiKey.objects.filter(key_id=world.key).exists()
     return {
         f"{name} {asked.method}": asked
-        for asks in (_reads(world), _tenants(world), _policies(world), _history(world))
+        for asks in (_reads(world), _tenants(world), _policies(world), _history(world), _measured(world))
         for name, asked in asks
     }
 
@@ -92,6 +120,12 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "denials": "denials?tenant=t000000",
         **{name: name for name in ("bypasses", "document", "schema", "docs")},
         "document-schema": "document/schema",
+        "recommendations": "recommendations",
+        "recommendation": f"recommendations/{world.simulated}",
+        "whatifs": "whatif",
+        "whatif": f"whatif/{world.whatif}",
+        "calibration": f"calibrations/{world.calibration}",
+        "calibration-settings": "calibration-settings",
     }
     return [(name, Asked("GET", f"/v1/{path}")) for name, path in {**{name: name for name in pages}, **things}.items()]
 
@@ -143,4 +177,22 @@ def _history(world: World) -> list[tuple[str, Asked]]:
         ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
         ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),
         ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),
+    ]
+
+
+def _measured(world: World) -> list[tuple[str, Asked]]:
+    simulated, shadowed, enforced = (
+        f"/v1/recommendations/{number}" for number in (world.simulated, world.shadowed, world.enforced)
+    )
+    return [
+        ("recommendation-simulate", Asked("POST", f"{simulated}/simulate{DRY}", {})),
+        ("recommendation-edit", Asked("POST", f"{simulated}/edit{DRY}", {"rate": 5, "burst": 9, **WHY})),
+        ("recommendation-approve", Asked("POST", f"{simulated}/approve{DRY}", WHY)),
+        ("recommendation-enforce", Asked("POST", f"{shadowed}/enforce{DRY}", {"early": True, **WHY})),
+        ("recommendation-dismiss", Asked("POST", f"{simulated}/dismiss{DRY}", WHY)),
+        ("recommendation-roll-back", Asked("POST", f"{enforced}/roll-back{DRY}", WHY)),
+        ("recommendations-approve", Asked("POST", f"/v1/recommendations/approve{DRY}", WHY)),
+        ("whatifs", Asked("POST", f"/v1/whatif{DRY}", {"document": "tiers: []"})),
+        ("calibrations", Asked("POST", f"/v1/calibrations{DRY}", {})),
+        ("calibration-settings", Asked("PATCH", f"/v1/calibration-settings{DRY}", {"values": {"margin": 2}, **WHY})),
     ]

@@ -1,0 +1,160 @@
+"""Long work: what a document would do to the fleet, a calibration now; and the parameters of calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.actors import author_of
+from api.changes import Change, changed, created, said
+from api.inputs import Reasoned, Strict, Text, body
+from api.pagination import PageQuery, listed, order_field
+from api.preconditions import shown
+from api.v1.described import AnythingField, changes, creates, lists, reads
+from api.v1.recommendations import Number
+from quotas.models import Task
+from quotas.policy.diff import differences
+from quotas.services.calibration_runs import calibration_ask
+from quotas.services.calibration_settings import calibration_settings_set, parameter_rows
+from quotas.services.effects import Effect
+from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
+from quotas.tasks import run_task
+
+LONGEST_DOCUMENT = 1_000_000
+
+
+class TaskOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=Task.Kind.values)
+    state = serializers.ChoiceField(choices=Task.State.values)
+    author = serializers.CharField()
+    percent = serializers.IntegerField()
+    doing = serializers.CharField()
+    problem = serializers.CharField(help_text="Why it failed, and what to change.")
+    created = serializers.DateTimeField()
+    changed = serializers.DateTimeField()
+
+
+class WholeTaskOut(TaskOut):
+    result = AnythingField(help_text="Whole when it is done; before that, null or what a replay has found so far.")
+
+
+class TasksQuery(PageQuery):
+    state = serializers.ChoiceField(choices=Task.State.values, required=False)
+    order = order_field("created", default="-created")
+
+    orders = {"created": "id"}
+    lookups = {"state": "state"}
+
+
+class NewWhatIf(Strict):
+    document = Text(max_length=LONGEST_DOCUMENT, help_text="A policy document, as YAML or JSON.")
+    days = Number(min_value=0.01, max_value=MOST_DAYS, default=DAYS, help_text="Of the past, to replay.")
+
+
+class ParameterOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    value = serializers.FloatField()
+    default = serializers.FloatField()
+    words = serializers.CharField()
+
+
+class ParametersOut(serializers.Serializer[Any]):
+    items = ParameterOut(many=True)
+
+
+class Settings(Reasoned):
+    values = serializers.DictField(child=Number(allow_null=True), help_text="By name; null: back to its default.")
+
+
+class WhatIfList(APIView):
+    @lists(TasksQuery, TaskOut)
+    def get(self, request: Request) -> Response:
+        rows = Task.objects.filter(kind=Task.Kind.WHAT_IF).defer("asked", "result")
+        return listed(request, TasksQuery, rows, TaskOut)
+
+    @creates(NewWhatIf, WholeTaskOut)
+    def post(self, request: Request) -> Response:
+        """Replays the recorded usage of all tenants against the document; the answer says where to look."""
+        fields, author = body(NewWhatIf, request), author_of(request)
+        return _filed(request, "v1:whatif", Change(lambda: whatif_ask(author=author, **fields), _task))
+
+
+class WhatIfDetail(APIView):
+    @reads(WholeTaskOut)
+    def get(self, request: Request, number: int) -> Response:
+        return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF)))
+
+
+class CalibrationList(APIView):
+    @creates(Strict, WholeTaskOut)
+    def post(self, request: Request) -> Response:
+        """Measures every limit now; if that is going on already, its task is shown."""
+        body(Strict, request)
+        author = author_of(request)
+        return _filed(request, "v1:calibration", Change(lambda: calibration_ask(author=author), _task))
+
+
+class CalibrationDetail(APIView):
+    @reads(WholeTaskOut)
+    def get(self, request: Request, number: int) -> Response:
+        return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.CALIBRATE)))
+
+
+class CalibrationSettings(APIView):
+    @reads(ParametersOut)
+    def get(self, request: Request) -> Response:
+        return shown(request, _parameters())
+
+    @changes(Settings, ParametersOut, needs_match=True)
+    def patch(self, request: Request) -> Response:
+        fields = body(Settings, request)
+        who = said(request, fields)
+        before = _values()
+        change = Change(
+            lambda: calibration_settings_set(**fields, **who),
+            lambda _: _parameters(),
+            _parameters,
+            has_revision=False,
+            describe=lambda _: Effect(
+                differences({"calibration:settings": before}, {"calibration:settings": _values()})
+            ),
+        )
+        return changed(request, change)
+
+
+def _filed(request: Request, where: str, change: Change[Task]) -> Response:
+    def act() -> Task:
+        task = change.act()
+        transaction.on_commit(lambda: _send(task))
+        return task
+
+    filed = Change(act, change.show, has_revision=False, describe=lambda _: Effect())
+    return created(request, filed, where=lambda task: reverse(where, args=[task.pk]))
+
+
+def _send(task: Task) -> None:
+    """Where the broker is away, beat sends it later."""
+    try:
+        run_task.delay(task.pk, task.kind)
+    except run_task.OperationalError:
+        return
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return WholeTaskOut(task).data
+
+
+def _parameters() -> dict[str, Any]:
+    return ParametersOut({"items": parameter_rows()}).data
+
+
+def _values() -> dict[str, float]:
+    return {row.name: row.value for row in parameter_rows()}

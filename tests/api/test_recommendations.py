@@ -1,0 +1,125 @@
+"""/v1/recommendations, /v1/whatif, /v1/calibrations and the parameters: what each role may do, and what they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from quotas.models import Recommendation, Task
+from quotas.models.recommendation import Stage, Trust
+from tests.access.people import token
+from tests.services.world import limit_of
+
+pytestmark = pytest.mark.usefixtures("world")
+WHY = {"reason": "the forecast is good"}
+PARAMETERS = "/v1/calibration-settings"
+ANY = {"If-Match": "*"}
+
+
+def recommended(**fields: Any) -> Recommendation:
+    live = limit_of("pro-all").parameters
+    return Recommendation.objects.create(
+        **{
+            "kind": "tier",
+            "stage": Stage.SIMULATED,
+            "policy": "pro-all",
+            "limit": "burst",
+            "tier": "pro",
+            "endpoint": "*",
+            "current": {"algorithm": "token_bucket", "parameters": live},
+            "proposed": {"algorithm": "token_bucket", "parameters": {**live, "rate": 150, "burst": 300}},
+            "evidence": {"days": 28},
+            "forecast": {"denied_share": 0.001},
+            "trust": Trust.HIGH,
+            "measured_at": timezone.now(),
+            **fields,
+        }
+    )
+
+
+def by(role: str) -> APIClient:
+    return APIClient(headers={"Authorization": f"Bearer {token(role)}"})
+
+
+def test_they_are_listed_without_their_evidence_and_shown_with_it(client: APIClient) -> None:
+    row = recommended()
+    (item,) = client.get("/v1/recommendations?stage=simulated&trust=high").json()["items"]
+    assert (item["id"], item["policy"], item["forecast"]) == (row.pk, "pro-all", {"denied_share": 0.001})
+    assert "evidence" not in item
+    assert client.get(f"/v1/recommendations/{row.pk}").json()["evidence"] == {"days": 28}
+    assert client.get("/v1/recommendations?stage=shadow").json()["items"] == []
+    assert client.get("/v1/recommendations/99").status_code == 404
+
+
+def test_an_approver_brings_it_into_shadow_and_enforces_it(client: APIClient) -> None:
+    row, path = recommended(), "/v1/recommendations/{}/{}"
+    assert by("operator").post(path.format(row.pk, "approve"), WHY).status_code == 403
+    approver = by("approver")
+    done = approver.post(path.format(row.pk, "approve"), WHY)
+    assert (done.status_code, done.json()["stage"], done.json()["problem"]) == (200, "shadow", "")
+    early = approver.post(path.format(row.pk, "enforce"), WHY)
+    assert (early.status_code, early.json()["code"]) == (422, "too-early")
+    assert approver.post(path.format(row.pk, "enforce"), {"early": True, **WHY}).json()["stage"] == "enforced"
+    assert limit_of("pro-all").parameters["rate"] == 150
+    assert client.post(path.format(row.pk, "roll-back"), WHY).json()["stage"] == "rolled_back"
+    assert limit_of("pro-all").parameters["rate"] == 100
+
+
+def test_it_is_edited_simulated_and_dismissed(client: APIClient) -> None:
+    row = recommended()
+    edited = client.post(f"/v1/recommendations/{row.pk}/edit", {"rate": 120, "burst": 250, **WHY}).json()
+    assert (edited["stage"], edited["is_edited"], edited["proposed"]["parameters"]["rate"]) == ("draft", True, 120)
+    simulated = client.post(f"/v1/recommendations/{row.pk}/simulate", {}).json()
+    assert (simulated["stage"], simulated["forecast"]["denied_share"]) == ("simulated", 0)
+    assert client.post(f"/v1/recommendations/{row.pk}/dismiss", {}).status_code == 400
+    dismissed = client.post(f"/v1/recommendations/{row.pk}/dismiss", WHY).json()
+    assert (dismissed["stage"], dismissed["reason"]) == ("dismissed", "the forecast is good")
+    again = client.post(f"/v1/recommendations/{row.pk}/dismiss", WHY)
+    assert (again.status_code, again.json()["code"]) == (409, "over")
+
+
+def test_a_dry_run_leaves_it_as_it_was(client: APIClient) -> None:
+    row = recommended()
+    done = client.post(f"/v1/recommendations/{row.pk}/approve?dry_run=true", WHY).json()
+    assert "policy:pro-all" in [change["object"] for change in done["changes"]]
+    assert Recommendation.objects.get().stage == Stage.SIMULATED
+    assert limit_of("pro-all").candidate is None
+
+
+def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:
+    sure, unsure = recommended(), recommended(limit="minute", trust=Trust.MEDIUM)
+    assert client.post("/v1/recommendations/approve", WHY).json() == {"approved": [sure.pk]}
+    unsure.refresh_from_db()
+    assert unsure.stage == Stage.SIMULATED
+
+
+def test_what_if_is_filed_and_looked_at(client: APIClient) -> None:
+    filed = client.post("/v1/whatif", {"document": "tiers: [{name: free}]", "days": 1})
+    assert (filed.status_code, filed.json()["state"], filed.json()["result"]) == (201, "waiting", None)
+    Task.objects.update(state="done", percent=100, result={"freed": []})
+    assert client.get(filed["Location"]).json()["result"] == {"freed": []}
+    assert [item["percent"] for item in client.get("/v1/whatif").json()["items"]] == [100]
+    wrong = client.post("/v1/whatif", {"document": "tiers: {"})
+    assert (wrong.status_code, Task.objects.count()) == (422, 1)
+    assert client.post("/v1/whatif", {"document": "tiers: []", "days": 99}).status_code == 400
+
+
+def test_a_calibration_that_waits_is_not_filed_twice(client: APIClient) -> None:
+    first, second = (client.post("/v1/calibrations", {}) for _ in range(2))
+    assert first["Location"] == second["Location"]
+    assert client.get(first["Location"]).json()["kind"] == "calibrate"
+
+
+def test_parameters_are_read_and_set(client: APIClient) -> None:
+    assert by("viewer").patch(PARAMETERS, {"values": {}, **WHY}, headers=ANY).status_code == 403
+    done = client.patch(PARAMETERS, {"values": {"margin": 1.3}, **WHY}, headers=ANY).json()
+    assert {item["name"]: item["value"] for item in done["items"]}["margin"] == 1.3
+    wrong = client.patch(PARAMETERS, {"values": {"margin": 0.2}, **WHY}, headers=ANY)
+    assert (wrong.status_code, wrong.json()["errors"][0]["detail"]) == (
+        422,
+        "margin is a factor and must be at least 1, not 0.2",
+    )
+    assert client.patch(PARAMETERS, {"values": {"margin": "x"}, **WHY}, headers=ANY).status_code == 400
