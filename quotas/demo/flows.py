@@ -66,7 +66,7 @@ def _free(began_s: int) -> list[Flow]:
         Flow("night-owl-cars", "driver:nearby", abuser("night-owl-cars", 0.02, 18, two_days_ago)),
         Flow("old-town-taxi", "rider:quote", steady("old-town-taxi", 0.015)),
         Flow("pebble-shuttle", "partner:bookings", cron_burst("pebble-shuttle", 0.003, 14)),
-        Flow("quay-cabs", "rider:quote", cron_burst("quay-cabs", 0.005, 22, 1_800), retries=2),
+        Flow("quay-cabs", "rider:quote", cron_burst("quay-cabs", 0.005, 17, 1_800), retries=2),
         Flow("river-rides", "rider:track", by_day("river-rides", 0.01, 0.09, hours=2)),
         Flow("sunny-side-cabs", "rider:quote", by_day("sunny-side-cabs", 0.01, 0.07, hours=-8)),
         Flow("tram-and-taxi", "rider:track", new("tram-and-taxi", 0.05, began_s + 5 * DAY_S)),

@@ -11,28 +11,33 @@ import numpy as np
 from django.db.models import Max
 
 from quotas.demo.copying import Recorder, of_seconds
+from quotas.demo.counters import write_counters
+from quotas.demo.denials import denials
 from quotas.demo.flows import flows
 from quotas.demo.history import Numbers, Series, recorded
 from quotas.demo.past import as_of_then, moment
 from quotas.demo.rates import write_rates
 from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
-from quotas.models import Endpoint, LimitName, Revision
+from quotas.models import Endpoint, LimitName, Revision, Tally, Task
 from quotas.models.health import Heartbeat
-from quotas.models.usage import BEGINNING, ROLLUPS, DrainBatch, DrainState, GapRecord, UsageStep
+from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
 from quotas.services.drafts import take_turn
+from quotas.services.long_tasks import task_file
 from quotas.usage.drain import connect
 from quotas.usage.history import add_history
+from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 
 SEED: Final = 1
 FINEST_S: Final = 86_400  # steps of 10 s are back-filled for the last day
+RECORDED: Final = SPAN + timedelta(days=1)  # from the first midnight on
 LONGEST_CATCH_UP: Final = timedelta(hours=1)
 Progress = Callable[[str, int, int], None]
 
 
-def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = SPAN) -> bool:
+def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDED) -> bool:
     """False, and nothing done, where there is any configuration already; `recorded_for` shortens the traffic only."""
     began = midnight(now) - SPAN
     with as_of_then():
@@ -45,6 +50,8 @@ def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = SPAN) -
                 step.act()
             progress("story", done, len(steps))
         fill(began, max(began, now - recorded_for), now, progress)
+        # The worker takes it up within a minute, and the inbox fills.
+        task_file(kind=Task.Kind.CALIBRATE, author="pipeline", asked={})
     return True
 
 
@@ -53,14 +60,18 @@ def fill(began: datetime, first: datetime, now: datetime, progress: Progress) ->
     end = now - (now - BEGINNING) % UsageStep.step
     span = range(int(first.timestamp()), int(end.timestamp()))
     recorder = Recorder({model: span.stop - FINEST_S if model is UsageStep else span.start for model in ROLLUPS})
-    every = groupby(_recorded(began, span, np.random.default_rng(SEED)), key=lambda series: series.tenant)
+    draw = np.random.default_rng(SEED)
+    every = groupby(_recorded(began, span, draw), key=lambda series: series.tenant)
+    newest = Revision.objects.latest("number").number
     for done, (_, found) in enumerate(every, 1):
         of_tenant = list(found)
         for series in of_tenant:
             recorder.add(series, span.start)
+            add_denials(denials(series, span.start, newest, draw), end)
         write_rates(of_tenant, span.start)
         progress("traffic", done, len(TENANTS) + 1)
     recorder.write(lambda done, total: progress("history", done, total))
+    write_counters(end)
     GapRecord.objects.create(start=BEGINNING, end=first, reason="Nothing was measured before.")
     with connect() as server:
         run_id = server.info("server")["run_id"]
@@ -70,10 +81,17 @@ def fill(began: datetime, first: datetime, now: datetime, progress: Progress) ->
 def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
     """What came between the end of the history and now, on the first start only: a stop is a gap, and stays one."""
     newest = UsageStep.objects.aggregate(newest=Max("start"))["newest"]
-    if DrainBatch.objects.exists() or newest is None or now - newest > LONGEST_CATCH_UP:
+    if _has_been_live() or newest is None or now - newest > LONGEST_CATCH_UP:
         return
+    # The publisher took a new server for one that was emptied; what was never there was not lost.
+    GapRecord.objects.filter(start__gte=newest).delete()
     span = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp()))
     add_history(Cells.joined([of_seconds(series, span.start) for series in _recorded(began, span, draw)]), now)
+
+
+def _has_been_live() -> bool:
+    """Whether a check on any of the demo's endpoints was ever drained."""
+    return Tally.objects.filter(endpoint_number__gt=0).exists()
 
 
 def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterator[Series]:

@@ -87,7 +87,9 @@ class Traffic:
         ) as decision:
             self._note(decision)
             if decision.allowed:
-                await asyncio.sleep(decision.wait_ms / 1_000 + self.draw.uniform(*WORK_S))
+                work_s = self.draw.uniform(*WORK_S)
+                await asyncio.sleep(decision.wait_ms / 1_000 + work_s)
+                self.limiter.observe(endpoint=flow.endpoint, status=200, seconds=work_s)
         return decision.allowed
 
     def _note(self, decision: Decision) -> None:

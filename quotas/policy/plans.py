@@ -206,10 +206,18 @@ def _rule(algorithm: Algorithm, zone: str, month_us: int) -> Rule:
     if not isinstance(algorithm, CalendarQuota):
         parameters = algorithm.compiled()
         return Rule(_fingerprint([algorithm.kind, parameters]), parameters, "")
-    zone = zone if algorithm.timezone == TENANT_ZONE else algorithm.timezone
-    starts = _starts(algorithm, zone, month_us)
-    identity = [algorithm.kind, algorithm.limit, algorithm.period, algorithm.anchor, zone]
-    return Rule(_fingerprint(identity), algorithm.on(starts).compiled(), calendar_text(starts))
+    starts = _starts(algorithm, _zone(algorithm, zone), month_us)
+    return Rule(calendar_fingerprint(algorithm, zone), algorithm.on(starts).compiled(), calendar_text(starts))
+
+
+def calendar_fingerprint(algorithm: CalendarQuota, tenant_zone: str) -> int:
+    """By which its counters are known, as long as its parameters never come back after a reset."""
+    zone = _zone(algorithm, tenant_zone)
+    return _fingerprint([algorithm.kind, algorithm.limit, algorithm.period, algorithm.anchor, zone])
+
+
+def _zone(algorithm: CalendarQuota, tenant_zone: str) -> str:
+    return tenant_zone if algorithm.timezone == TENANT_ZONE else algorithm.timezone
 
 
 def _fingerprint(identity: list[Any]) -> int:

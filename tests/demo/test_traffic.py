@@ -15,11 +15,14 @@ from django.utils import timezone
 from quotas.demo.flows import UNKNOWN, Flow, flows
 from quotas.demo.history import per_second
 from quotas.demo.seeding import catch_up, history_begins, midnight
+from quotas.demo.story import WORLD
 from quotas.demo.tenants import TENANTS
 from quotas.demo.traffic import Traffic
 from quotas.limiter import AsyncLimiter
-from quotas.models import Endpoint
-from quotas.models.usage import DrainBatch, Outcome, UsageStep
+from quotas.models import Tally
+from quotas.models.usage import Outcome, UsageStep
+from quotas.policy.document import read_document
+from quotas.services.errors import accepted
 from quotas.simulation.synthetic import cron_burst
 from quotas.usage.drain import drain
 from tests.usage.counters import in_postgres
@@ -63,12 +66,11 @@ def test_it_never_sends_more_than_its_bound(valkey: redis.Redis, valkey_url: str
     assert traffic.sent == 20
 
 
-@pytest.mark.django_db(transaction=True)
-def test_every_tenant_and_endpoint_has_traffic(valkey: redis.Redis) -> None:
-    call_command("seed", hours=0, verbosity=0)
+def test_every_tenant_has_traffic_and_every_endpoint_of_the_platform() -> None:
     every = flows(BEGAN_S)
     assert {flow.tenant for flow in every} == {tenant.name for tenant in TENANTS} | {UNKNOWN}
-    assert {flow.endpoint for flow in every} == set(Endpoint.objects.values_list("name", flat=True))
+    document = accepted(read_document(WORLD.read_text()))
+    assert {flow.endpoint for flow in every} == {endpoint.name for endpoint in document.endpoints}
 
 
 def test_live_traffic_has_the_rate_of_the_history() -> None:
@@ -92,6 +94,6 @@ def test_the_first_start_leaves_no_hole_and_later_ones_fill_none(valkey: redis.R
     assert set(UsageStep.objects.filter(start__gte=end).values_list("start", flat=True)) == {
         end + i * UsageStep.step for i in range(4)
     }
-    DrainBatch.objects.create(id="00000000-0000-4000-8000-000000000000", shard=0, drained_at=end, run_id="", rows=1)
+    Tally.objects.create(endpoint_number=1, outcome="a", count=1, cost=1)
     catch_up(began, end + timedelta(minutes=5), draw)
     assert UsageStep.objects.order_by("-start")[0].start == end + 3 * UsageStep.step

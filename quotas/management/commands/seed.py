@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from quotas.demo.seeding import seed
-from quotas.demo.story import HOUR, SPAN
+from quotas.demo.seeding import RECORDED, seed
+from quotas.demo.story import HOUR
 from quotas.demo.tenants import TENANTS
 from quotas.management.progress import Bar
 
@@ -15,11 +15,13 @@ class Command(BaseCommand):
     help = "Give an empty installation a platform to look at, with two weeks of history; otherwise do nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--hours", type=float, default=SPAN / HOUR, help="hours of recorded traffic (default: 336)")
+        parser.add_argument(
+            "--hours", type=float, default=RECORDED / HOUR, help="hours of recorded traffic (default: 360)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         bar = Bar(self.stdout)
-        if seed(timezone.now(), bar.show, recorded_for=min(SPAN, options["hours"] * HOUR)):
+        if seed(timezone.now(), bar.show, recorded_for=min(RECORDED, options["hours"] * HOUR)):
             bar.end()
             self.stdout.write(f"seeded {len(TENANTS)} tenants and their history")
         else:
