@@ -26,7 +26,7 @@ up:
 	@$(BIN)/python -m config.up --end-with-parent
 
 test: install
-	@$(BIN)/python -m pytest --numprocesses $(JOBS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
 faults: install
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --timeout 3600 -m "faults_long"

@@ -25,6 +25,8 @@ from quotas.simulation.synthetic import SyntheticTenant
 
 START = 20_000 * DAY_S
 DAYS = 6
+# What they share is made once.
+pytestmark = pytest.mark.xdist_group("backtest")
 
 
 def write(path: Path, tenants: list[SyntheticTenant], days: float = DAYS) -> Path:

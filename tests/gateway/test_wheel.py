@@ -22,6 +22,8 @@ from tests.gateway.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 RUNNER = Path(__file__).with_name("readme_runner.py")
+# What they share is made once.
+pytestmark = pytest.mark.xdist_group("wheel")
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ CASES = [
     for case in scenario.cases
 ]
 MINUTE_US = 60 * SECOND_US
+# What they share is made once.
+pytestmark = pytest.mark.xdist_group("scenarios")
 
 
 @pytest.mark.parametrize("case", CASES)

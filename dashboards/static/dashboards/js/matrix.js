@@ -109,6 +109,11 @@ function sift() {
     shown += row.hidden ? 0 : 1;
   }
   $("#matrix-none").hidden = shown > 0;
+  // Tab leads into the grid by one cell; that one has to be in sight.
+  if ($(".cell[tabindex='0']", grid)?.closest("tr").hidden) {
+    const first = $("tr:not([hidden]) .cell", grid.tBodies[0]);
+    if (first) rove(first);
+  }
 }
 
 filter.addEventListener("input", sift);

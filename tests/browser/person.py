@@ -1,0 +1,101 @@
+"""Somebody at the browser, and everything that goes wrong under their hands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, Response, ViewportSize
+
+from tests.browser.world import PASSWORD
+
+PATIENCE_MS: Final = 60_000  # two cores are shared with the whole product
+WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
+NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
+BAD: Final = ("serious", "critical")
+DRAWN: Final = """() => [...document.querySelectorAll("figure[data-chart]")].every((figure) =>
+    !figure.querySelector(".fig-table tr[data-x]")
+    || [...figure.querySelectorAll(".chart")].every((box) => !box.clientWidth || box.querySelector("canvas")))"""
+FITS: Final = "() => document.documentElement.scrollWidth <= window.innerWidth"
+FOCUSED: Final = """() => { const at = document.activeElement;
+    const name = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.textContent;
+    return name.replace(/\\s+/g, " ").trim(); }"""
+MOST_TABS: Final = 150
+WIDER: Final = """() => [...document.body.querySelectorAll("*")]
+    .filter((each) => each.getBoundingClientRect().right > window.innerWidth + 0.5 && each.checkVisibility())
+    .slice(0, 8).map((each) => `${each.tagName}.${each.className} ${each.textContent.trim().slice(0, 40)}`)"""
+
+
+@dataclass
+class Person:
+    """One page, watched; `troubles` has to be empty at the end."""
+
+    page: Page
+    address: str
+    troubles: list[str] = field(default_factory=list)
+
+    @classmethod
+    def at(cls, context: BrowserContext, address: str) -> Person:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        person = cls(page, address)
+        page.on("console", person._console)
+        page.on("pageerror", lambda error: person.troubles.append(f"error: {error}"))
+        page.on("requestfailed", person._failed)
+        page.on("response", person._response)
+        return person
+
+    def _console(self, message: ConsoleMessage) -> None:
+        # A violation of the Content-Security-Policy is written here as an error too.
+        if message.type in ("error", "warning"):
+            self.troubles.append(f"console: {message.text}")
+
+    def _failed(self, request: Request) -> None:
+        # The browser drops what is still open when a page is left.
+        if request.failure != "net::ERR_ABORTED":
+            self.troubles.append(f"failed: {request.url} {request.failure}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 400:
+            self.troubles.append(f"{response.status}: {response.url}")
+
+    def goes_to(self, path: str) -> None:
+        self.page.goto(self.address + path)
+        self.page.wait_for_function(DRAWN)
+
+    def signs_in(self, name: str) -> None:
+        self.goes_to("/login")
+        self.page.get_by_label("User name").fill(name)
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_url(lambda url: "/login" not in url)
+
+    def tabs_to(self, name: str) -> None:
+        """With the keyboard alone, to what is called so."""
+        seen = []
+        for _ in range(MOST_TABS):
+            self.page.keyboard.press("Tab")
+            seen.append(self.page.evaluate(FOCUSED))
+            if seen[-1].startswith(name):
+                return
+        raise AssertionError(f"{name} cannot be reached with Tab: {seen}")
+
+    def looks(self, scheme: str, size: ViewportSize) -> None:
+        """In this colour scheme, at this size; nothing may stand out to the right."""
+        self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        self.page.set_viewport_size(size)
+        self.page.wait_for_function(DRAWN)
+        if not self.page.evaluate(FITS):
+            self.page.wait_for_timeout(250)  # charts are drawn anew after the resize
+        if not self.page.evaluate(FITS):
+            wider = self.page.evaluate(WIDER)
+            self.troubles.append(f"{scheme}, {size['width']} px: wider than the window: {wider}")
+
+    def reads_with_axe(self, scheme: str, *rules: str) -> None:
+        only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+        found = Axe().run(self.page, options={"resultTypes": ["violations"], **only})
+        for each in found.response["violations"]:
+            if each["impact"] in BAD:
+                places = [f"{node['target']} {node.get('failureSummary', '')[:160]}" for node in each["nodes"][:4]]
+                self.troubles.append(f"axe, {scheme}: {each['id']} ({each['impact']}), {len(each['nodes'])}: {places}")

@@ -1,0 +1,46 @@
+"""Every page, light and dark, wide and narrow: nothing is blocked, fails, overflows or cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from dashboards.menu import MENU
+from tests.browser.person import NARROW, WIDE, Person
+from tests.browser.world import THROTTLED
+
+BELOW = (
+    ("dashboards:tenant", THROTTLED),
+    ("dashboards:endpoint", "rider:quote"),
+    ("dashboards:recommendation", 1),
+    ("dashboards:matrix-import",),
+    ("dashboards:first-run",),
+)
+PATHS = [*(reverse(item.url) for item in MENU), *(reverse(name, args=rest) for name, *rest in BELOW)]
+STATES = ("/changes?revision=3", "/changes?change=1", "/decisions?tenant=" + THROTTLED, "/portal?tenant=fleetly")
+
+
+def check(person: Person, path: str) -> None:
+    still = "live=0" if "?" not in path else "&live=0"
+    person.goes_to(f"{path}{'' if '?' in path else '?'}{still}")
+    person.looks("light", WIDE)
+    person.reads_with_axe("light")
+    person.looks("light", NARROW)
+    person.looks("dark", NARROW)
+    person.looks("dark", WIDE)
+    # Of all that axe looks at, only the colours are others.
+    person.reads_with_axe("dark", "color-contrast")
+    assert not person.troubles, "\n".join(person.troubles)
+
+
+@pytest.mark.parametrize("path", [*PATHS, *STATES])
+def test_a_page_is_whole(ada: Person, path: str) -> None:
+    check(ada, path)
+
+
+def test_the_page_of_a_tenants_own_people_is_whole(tess: Person) -> None:
+    check(tess, reverse("dashboards:portal"))
+
+
+def test_signing_in_is_whole(stranger: Person) -> None:
+    check(stranger, reverse("dashboards:login"))
