@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.changes import Change, changed, said
-from api.inputs import Flag, Reasoned, Strict, Whole, body
+from api.inputs import Flag, Reasoned, Whole, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import AnythingField, changes, lists, reads
@@ -125,11 +125,10 @@ class RecommendationDetail(APIView):
 
 
 class RecommendationSimulate(APIView):
-    @changes(Strict, WholeRecommendationOut)
+    @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
         """Replays recorded usage through the limit that holds and the one that is proposed."""
-        body(Strict, request)
-        author = said(request, {"reason": ""})["author"]
+        author = said(request, body(Reasoned, request))["author"]
         return _acted(
             request, number, lambda: recommendation_simulate(recommendation=number, author=author), writes=False
         )

@@ -12,9 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.actors import author_of
 from api.changes import Change, changed, created, said
-from api.inputs import Reasoned, Strict, Text, body
+from api.inputs import Reasoned, Text, body
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
 from api.v1.described import AnythingField, changes, creates, lists, reads
@@ -54,7 +53,7 @@ class TasksQuery(PageQuery):
     lookups = {"state": "state"}
 
 
-class NewWhatIf(Strict):
+class NewWhatIf(Reasoned):
     document = Text(max_length=LONGEST_DOCUMENT, help_text="A policy document, as YAML or JSON.")
     days = Number(min_value=0.01, max_value=MOST_DAYS, default=DAYS, help_text="Of the past, to replay.")
 
@@ -83,8 +82,9 @@ class WhatIfList(APIView):
     @creates(NewWhatIf, WholeTaskOut)
     def post(self, request: Request) -> Response:
         """Replays the recorded usage of all tenants against the document; the answer says where to look."""
-        fields, author = body(NewWhatIf, request), author_of(request)
-        return _filed(request, "v1:whatif", Change(lambda: whatif_ask(author=author, **fields), _task))
+        fields = body(NewWhatIf, request)
+        who = said(request, fields)
+        return _filed(request, "v1:whatif", Change(lambda: whatif_ask(**fields, **who), _task))
 
 
 class WhatIfDetail(APIView):
@@ -94,12 +94,11 @@ class WhatIfDetail(APIView):
 
 
 class CalibrationList(APIView):
-    @creates(Strict, WholeTaskOut)
+    @creates(Reasoned, WholeTaskOut)
     def post(self, request: Request) -> Response:
         """Measures every limit now; if that is going on already, its task is shown."""
-        body(Strict, request)
-        author = author_of(request)
-        return _filed(request, "v1:calibration", Change(lambda: calibration_ask(author=author), _task))
+        who = said(request, body(Reasoned, request))
+        return _filed(request, "v1:calibration", Change(lambda: calibration_ask(**who), _task))
 
 
 class CalibrationDetail(APIView):

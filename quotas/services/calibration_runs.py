@@ -27,10 +27,10 @@ def calibration_run(now: datetime | None = None, progress: Progress = lambda *_:
     return found
 
 
-def calibration_ask(*, author: str) -> Task:
+def calibration_ask(*, author: str, reason: str = "") -> Task:
     """One at a time: who asks while one waits or runs is shown that one."""
     rows = Task.objects.filter(kind=Task.Kind.CALIBRATE, state__in=[Task.State.WAITING, Task.State.RUNNING])
-    return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked={})
+    return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked={"reason": reason})
 
 
 def calibration_task(number: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,12 +15,13 @@ from quotas.models import Arrival, Task
 from quotas.policy.document import Document, read_document
 from quotas.policy.resolve import Index
 from quotas.policy.spec import Configuration
+from quotas.selectors.askers import askers_read
 from quotas.selectors.configuration import configuration_load
-from quotas.selectors.demand import asking_tenants, loads_of, measured_until
+from quotas.selectors.demand import loads_of, measured_until
 from quotas.selectors.rows import to_us
 from quotas.services.documents import document_apply
 from quotas.services.errors import accepted, refuse
-from quotas.services.long_tasks import task_file, task_run
+from quotas.services.long_tasks import EVERY_S, task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
 
@@ -27,11 +29,17 @@ DAYS = 7.0
 MOST_DAYS = 30.0
 MOST_ROWS = 1_000
 MOST_NAMES = 200
+MOST_SEEN = 200  # tenants that can be watched as they are done
 SAMPLED = 1_024 / 16  # subjects for each one that is sampled
+
+
+Watch = Callable[[dict[str, Any]], None]
 
 
 @dataclass(slots=True)
 class _Report:
+    order: list[str]  # the busiest tenants, in the order in which they are done
+    seen: list[dict[str, Any]] = field(default_factory=list)  # their rows
     rows: list[dict[str, Any]] = field(default_factory=list)
     newly_hurt: list[str] = field(default_factory=list)
     freed: list[str] = field(default_factory=list)
@@ -47,36 +55,55 @@ class _Report:
 
 
 def whatif(
-    text: str, *, days: float = DAYS, author: str = "what-if", progress: Progress = lambda *_: None
+    text: str,
+    *,
+    days: float = DAYS,
+    author: str = "what-if",
+    progress: Progress = lambda *_: None,
+    watch: Watch = lambda _: None,
 ) -> dict[str, Any]:
-    """Nothing is written: the document is applied and taken back in one transaction."""
+    """Nothing is written: the document is applied and taken back in one transaction. `watch` sees it grow."""
     days = _days(days)
     document = accepted(read_document(text))
     before, after = _both(document, author)
     end = measured_until() or timezone.now()
     begin = end - timedelta(days=days)
     names = {tenant.number: name for name, tenant in before.tenants.items()}
-    wanted = [number for number in asking_tenants(begin, end) if number in names]
-    report, sides = _Report(), tuple((one, Index.of_configuration(one)) for one in (before, after))
+    wanted = [number for number in askers_read(begin, end) if number in names]
+    report = _Report([names[number] for number in wanted[:MOST_SEEN]])
+    sides = tuple((one, Index.of_configuration(one)) for one in (before, after))
     subjects = _subjects(begin, end)
     for place, number in enumerate(wanted):
         progress("replaying", place, len(wanted))
+        watch({"order": report.order, "seen": report.seen})
         _replay(report, names[number], number, sides, (begin, end), subjects.get(number, 0))
     return _result(report, begin, end)
 
 
-def whatif_ask(*, document: str, author: str, days: float = DAYS) -> Task:
+def whatif_ask(*, document: str, author: str, days: float = DAYS, reason: str = "") -> Task:
     """Files it for a worker; a document that cannot be read is refused at once."""
     accepted(read_document(document))
-    return task_file(kind=Task.Kind.WHAT_IF, author=author, asked={"document": document, "days": _days(days)})
+    asked = {"document": document, "days": _days(days), "reason": reason}
+    return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
 
 
 def whatif_task(number: int) -> None:
-    task_run(number, _asked)
+    def work(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        return whatif(asked["document"], days=asked["days"], progress=progress, watch=_watcher(number))
+
+    task_run(number, work)
 
 
-def _asked(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    return whatif(asked["document"], days=asked["days"], progress=progress)
+def _watcher(number: int) -> Watch:
+    last = [0.0]
+
+    def keep(found: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now - last[0] >= EVERY_S:
+            last[0] = now
+            Task.objects.filter(pk=number).update(result=found)
+
+    return keep
 
 
 def _days(days: float) -> float:
@@ -144,18 +171,19 @@ def _note(
         report.newly_hurt.append(name)
     if was.denied and not now.denied:
         report.freed.append(name)
+    row = {
+        "tenant": name,
+        "tier": tier,
+        "asked": was.asked,
+        "denied_before": was.denied,
+        "denied_after": now.denied,
+        "limits_before": dict(was.by),
+        "limits_after": dict(now.by),
+    }
     if was.denied or now.denied:
-        report.rows.append(
-            {
-                "tenant": name,
-                "tier": tier,
-                "asked": was.asked,
-                "denied_before": was.denied,
-                "denied_after": now.denied,
-                "limits_before": dict(was.by),
-                "limits_after": dict(now.by),
-            }
-        )
+        report.rows.append(row)
+    if len(report.seen) < MOST_SEEN:
+        report.seen.append(row)
 
 
 def _result(report: _Report, begin: datetime, end: datetime) -> dict[str, Any]:
@@ -173,6 +201,8 @@ def _result(report: _Report, begin: datetime, end: datetime) -> dict[str, Any]:
         "freed": report.freed[:MOST_NAMES],
         "freed_count": len(report.freed),
         "rows": rows[:MOST_ROWS],
+        "order": report.order,
+        "seen": report.seen,
         "redis": {
             "bytes_before": report.bytes_before,
             "bytes_after": report.bytes_after,

@@ -72,7 +72,7 @@ def test_it_is_edited_simulated_and_dismissed(client: APIClient) -> None:
     row = recommended()
     edited = client.post(f"/v1/recommendations/{row.pk}/edit", {"rate": 120, "burst": 250, **WHY}).json()
     assert (edited["stage"], edited["is_edited"], edited["proposed"]["parameters"]["rate"]) == ("draft", True, 120)
-    simulated = client.post(f"/v1/recommendations/{row.pk}/simulate", {}).json()
+    simulated = client.post(f"/v1/recommendations/{row.pk}/simulate", WHY).json()
     assert (simulated["stage"], simulated["forecast"]["denied_share"]) == ("simulated", 0)
     assert client.post(f"/v1/recommendations/{row.pk}/dismiss", {}).status_code == 400
     dismissed = client.post(f"/v1/recommendations/{row.pk}/dismiss", WHY).json()
@@ -97,18 +97,18 @@ def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:
 
 
 def test_what_if_is_filed_and_looked_at(client: APIClient) -> None:
-    filed = client.post("/v1/whatif", {"document": "tiers: [{name: free}]", "days": 1})
+    filed = client.post("/v1/whatif", {"document": "tiers: [{name: free}]", "days": 1, **WHY})
     assert (filed.status_code, filed.json()["state"], filed.json()["result"]) == (201, "waiting", None)
     Task.objects.update(state="done", percent=100, result={"freed": []})
     assert client.get(filed["Location"]).json()["result"] == {"freed": []}
     assert [item["percent"] for item in client.get("/v1/whatif").json()["items"]] == [100]
-    wrong = client.post("/v1/whatif", {"document": "tiers: {"})
+    wrong = client.post("/v1/whatif", {"document": "tiers: {", **WHY})
     assert (wrong.status_code, Task.objects.count()) == (422, 1)
-    assert client.post("/v1/whatif", {"document": "tiers: []", "days": 99}).status_code == 400
+    assert client.post("/v1/whatif", {"document": "tiers: []", "days": 99, **WHY}).status_code == 400
 
 
 def test_a_calibration_that_waits_is_not_filed_twice(client: APIClient) -> None:
-    first, second = (client.post("/v1/calibrations", {}) for _ in range(2))
+    first, second = (client.post("/v1/calibrations", WHY) for _ in range(2))
     assert first["Location"] == second["Location"]
     assert client.get(first["Location"]).json()["kind"] == "calibrate"
 
@@ -120,6 +120,6 @@ def test_parameters_are_read_and_set(client: APIClient) -> None:
     wrong = client.patch(PARAMETERS, {"values": {"margin": 0.2}, **WHY}, headers=ANY)
     assert (wrong.status_code, wrong.json()["errors"][0]["detail"]) == (
         422,
-        "margin is a factor and must be at least 1, not 0.2",
+        "Margin is a factor and must be at least 1, not 0.2.",
     )
     assert client.patch(PARAMETERS, {"values": {"margin": "x"}, **WHY}, headers=ANY).status_code == 400
