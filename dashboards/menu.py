@@ -66,7 +66,13 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.waiting,
         counted="recommendations that wait for approval",
     ),
-    Item("Improve", "Simulator", "flask", "dashboards:simulator"),
+    Item(
+        "Improve",
+        "Simulator",
+        "flask",
+        "dashboards:simulator",
+        below=("dashboards:what-if", "dashboards:what-if-run"),
+    ),
     Item("Operate", "Settings", "sliders", "dashboards:settings"),
 )
 

@@ -32,6 +32,7 @@ from dashboards.pages.simulator import simulator
 from dashboards.pages.tenant import tenant
 from dashboards.pages.tenants import tenants
 from dashboards.pages.tester import tester
+from dashboards.pages.whatif import what_if, what_if_draft, what_if_run
 
 app_name = "dashboards"
 urlpatterns = [
@@ -60,6 +61,9 @@ urlpatterns = [
     path("settings/targets", alert_target_add, name="alert-target-add"),
     path("settings/targets/<int:number>/<slug:action>", alert_target, name="alert-target"),
     path("simulator", simulator, name="simulator"),
+    path("simulator/what-if", what_if, name="what-if"),
+    path("simulator/what-if/<int:number>", what_if_run, name="what-if-run"),
+    path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
     path("tenants", tenants, name="tenants"),
     path("tenants/<slug:name>", tenant, name="tenant"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),

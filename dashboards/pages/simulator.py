@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboards.pages.simulator_forms import CSV, EXAMPLE, PAINT, SimulatorForm
-from dashboards.pages.simulator_pictures import Axis, Painter, multiples_of, output_of
+from dashboards.pages.simulator_pictures import Axis, Painter, multiples_of, output_of, span_words
 from quotas.simulation.presets import painted_as, presets, scenarios, shapes
 from quotas.simulation.side_by_side import side_by_side
 
@@ -71,7 +71,6 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
         "scenarios": scenarios(),
         "preset": presets().get(traffic),
         "is_csv": traffic == CSV,
-        "is_painted": traffic == PAINT,
     }
     if is_good:
         axis = Axis(form.line)
@@ -88,9 +87,9 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
 
 
 def _painter(form: SimulatorForm, axis: Axis) -> Painter:
-    rate, per = form.cleaned_data["rate"], form.cleaned_data["per"]
+    rate = form.cleaned_data["rate"]
     each = rate * form.line.step_us / form.per_us
-    return Painter(axis, painted_as(form.arrivals, form.line), each, f"{rate:,} per {per}")
+    return Painter(axis, painted_as(form.arrivals, form.line), each, f"{rate:,} in {span_words(form.per_us)}")
 
 
 def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:

@@ -28,6 +28,13 @@ WHEN = {
 }
 
 
+def span_words(span_us: int) -> str:
+    """As people write it: 250 ms, 1 min."""
+    text = format_duration(span_us)
+    number, unit = text.rstrip("abcdefghijklmnopqrstuvwxyzµ"), text.lstrip("0123456789")
+    return f"{int(number):,} {'min' if unit == 'm' else unit}"
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """Time from the begin, in the unit that suits the span."""
@@ -48,7 +55,7 @@ class Axis:
 
     @property
     def each(self) -> str:
-        return format_duration(self.line.step_us) if self.line.step_us % 1_000 == 0 else f"{self.line.step_us:,} µs"
+        return span_words(self.line.step_us)
 
     def middle(self, place: int) -> float:
         return (place + 0.5) * self.line.step_us / self.unit_us
@@ -94,10 +101,6 @@ class Painter:
     @property
     def bars(self) -> list[Bar]:
         return [self._bar(place, count) for place, count in enumerate(self.counts)]
-
-    @property
-    def text(self) -> str:
-        return ",".join(map(str, self.counts))
 
     @property
     def ticks(self) -> list[Tick]:
@@ -164,7 +167,7 @@ class Multiple:
     def first_denied(self) -> str:
         if self.seen.first_denied_us is None:
             return "never"
-        return f"at {self.seen.first_denied_us / self.axis.unit_us:,.4g} {self.axis.unit}"
+        return f"at {self.seen.first_denied_us / self.axis.unit_us:,.3g} {self.axis.unit}"
 
     @property
     def longest_wait(self) -> str:

@@ -1,0 +1,191 @@
+"""What-if: recorded traffic replayed against a draft, tenant by tenant; and the draft as a proposed change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from dashboards.forms import PageForm, ReasonedForm
+from dashboards.viewer import principal_of
+from quotas.models import Change, Policy, Task
+from quotas.models.change import ENDED
+from quotas.policy.document import MOST_BYTES, read_document
+from quotas.policy.export import document_text
+from quotas.policy.states import without_candidates
+from quotas.services.changes import change_propose
+from quotas.services.documents import document_apply
+from quotas.services.errors import Refused, accepted
+from quotas.services.snapshots import POLICY, key_of, snapshots
+from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
+from quotas.tasks import run_task
+
+MOST_RUNS = 8
+MOST_CHOICES = 200
+RUN = "dashboards:what-if-run"
+
+
+class DraftForm(PageForm):
+    document = forms.CharField(
+        label="Document",
+        max_length=MOST_BYTES,
+        strip=False,
+        error_messages={"required": "Start from a policy or a staged change, or write a document."},
+        widget=forms.Textarea(attrs={"rows": 16, "spellcheck": "false", "class": "textarea mono"}),
+    )
+    days = forms.IntegerField(
+        label="Traffic",
+        min_value=1,
+        max_value=int(MOST_DAYS),
+        initial=int(DAYS),
+        widget=forms.TextInput(attrs={"class": "input num", "inputmode": "numeric"}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRow:
+    """One place of the table: filled in once the tenant is replayed."""
+
+    tenant: str
+    found: dict[str, Any] | None
+
+    @property
+    def before(self) -> float:
+        return self._share("denied_before")
+
+    @property
+    def after(self) -> float:
+        return self._share("denied_after")
+
+    @property
+    def verdict(self) -> str:
+        if self.found is None:
+            return ""
+        before, after = self.found["denied_before"], self.found["denied_after"]
+        if not before and not after:
+            return ""
+        if not before:
+            return "newly hurt"
+        if not after:
+            return "freed"
+        return "better" if after < before else "worse" if after > before else "as before"
+
+    @property
+    def limits(self) -> str:
+        """Those that deny, with the draft or else now."""
+        found = self.found or {}
+        return ", ".join(sorted(found.get("limits_after") or found.get("limits_before") or {}))
+
+    def _share(self, name: str) -> float:
+        return self.found[name] / max(1, self.found["asked"]) if self.found else 0.0
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def what_if(request: HttpRequest) -> HttpResponse:
+    if request.method != "POST":
+        form = DraftForm(initial={"document": _start(request), "days": int(DAYS)})
+        return render(request, "dashboards/whatif.html", {"form": form, **_choices(request)})
+    form = DraftForm(request.POST)
+    if form.is_valid():
+        fields = form.cleaned_data
+        try:
+            task = whatif_ask(
+                document=fields["document"], days=float(fields["days"]), author=principal_of(request).actor
+            )
+            transaction.on_commit(lambda: _send(task))
+            return redirect(RUN, task.pk)
+        except Refused as refusal:
+            for problem in refusal.problems[:5]:
+                form.add_error("days" if problem.path == "days" else "document", f"{problem}.")
+    return render(request, "dashboards/whatif.html", {"form": form, **_choices(request)})
+
+
+@require_safe
+def what_if_run(request: HttpRequest, number: int) -> HttpResponse:
+    task = get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF)
+    rows = list(_rows(task))
+    context = {"task": task, "rows": rows, "done": sum(row.found is not None for row in rows)}
+    if request.headers.get("HX-Request"):
+        return render(request, "dashboards/whatif_run.html", context)
+    form = DraftForm(initial=task.asked | {"days": int(task.asked["days"])})
+    return render(request, "dashboards/whatif.html", {**context, "form": form, **_choices(request)})
+
+
+@require_POST
+def what_if_draft(request: HttpRequest, number: int) -> HttpResponse:
+    """A proposed change with what was tried; nothing is enforced."""
+    task = get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF, state=Task.State.DONE)
+    form = ReasonedForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "No draft was made|Say why: the reason is kept with the change")
+        return redirect(RUN, number)
+    try:
+        change = change_propose(
+            document_apply,
+            document=accepted(read_document(task.asked["document"])),
+            author=principal_of(request).actor,
+            reason=form.cleaned_data["reason"],
+        )
+    except Refused as refusal:
+        messages.error(request, f"No draft was made|{refusal.problems[0].message}")
+        return redirect(RUN, number)
+    messages.success(request, f"Filed as change {change.pk}|Start it in shadow, as a canary, or promote it")
+    return redirect("dashboards:changes")
+
+
+def _send(task: Task) -> None:
+    """Where the broker is away, beat sends it later."""
+    try:
+        run_task.delay(task.pk, task.kind)
+    except run_task.OperationalError:
+        return
+
+
+def _rows(task: Task) -> Iterator[TenantRow]:
+    result = task.result or {}
+    seen = {row["tenant"]: row for row in result.get("seen", ())}
+    return (TenantRow(name, seen.get(name)) for name in result.get("order", ()))
+
+
+def _choices(request: HttpRequest) -> dict[str, Any]:
+    open_changes = Change.objects.exclude(state__in=ENDED).only("id", "reason", "state")[:MOST_CHOICES]
+    names = Policy.objects.order_by("name").values_list("name", flat=True)[:MOST_CHOICES]
+    runs = Task.objects.filter(kind=Task.Kind.WHAT_IF).defer("asked", "result")[:MOST_RUNS]
+    chosen = request.GET.get("from", "")
+    number = chosen.removeprefix("change:")
+    return {
+        "changes": open_changes,
+        "policies": names,
+        "runs": runs,
+        "chosen": chosen,
+        "chosen_change": int(number) if number.isdecimal() else None,
+    }
+
+
+def _start(request: HttpRequest) -> str:
+    """The text to edit: of a policy as it stands, or of a change that is not written yet."""
+    kind, _, name = request.GET.get("from", "").partition(":")
+    if kind == "policy":
+        state = snapshots([key_of(POLICY, name)])[key_of(POLICY, name)]
+        return _text({key_of(POLICY, name): state} if state else {}, f"The policy {name}; change what you want to try.")
+    if kind == "change" and name.isdecimal():
+        change = Change.objects.filter(pk=int(name)).first()
+        return _text(change.after if change else {}, f"Change {name}, as it would be written.")
+    return ""
+
+
+def _text(states: dict[str, Any], heading: str) -> str:
+    """What goes away, and what no document can say, is left out."""
+    said = {
+        key: without_candidates(state)
+        for key, state in states.items()
+        if state and key.partition(":")[0] in ("tier", "endpoint", "policy")
+    }
+    return document_text({key: state or {} for key, state in said.items()}, heading, {}) if said else ""
