@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import groupby
 
 BOX = 1000
 ROUND = (1, 2, 3, 4, 5, 6, 8)
 SMALLEST_POWER = -2  # a tick is written with two digits
-NARROWEST = 0.25  # percent; a gap of seconds must be seen among days
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +24,14 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    at: str
-    width: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Panel:
     line: str
     area: str
-    ticks: Sequence[Tick]
-
-
-def panel(values: Sequence[float | None], divisions: int) -> Panel:
-    """Steps over equal times; None is unknown and breaks the line."""
-    top = nice_top(_largest(values), divisions)
-    ticks = [Tick(_percent(100 - 100 * i / divisions), number(top * i / divisions)) for i in range(divisions + 1)]
-    return Panel(*_paths(values, top), ticks)
 
 
 def spark(values: Sequence[float | None]) -> Panel:
-    """The same without an axis; flat at the bottom if there was nothing."""
-    return Panel(*_paths(values, _largest(values) * 1.08 or 1), ())
+    """A line in steps over equal times; None is unknown and breaks it; flat at the bottom if there was nothing."""
+    return Panel(*_paths(values, _largest(values) * 1.08 or 1))
 
 
 def _largest(values: Sequence[float | None]) -> float:
@@ -83,36 +66,6 @@ def _line(first: int, run: Sequence[float], steps: int, top: float) -> str:
     heights = [f"{BOX * (1 - value / top):.1f}" for value in run]
     path = "".join(f"V{y}H{BOX * (first + i + 1) / steps:.1f}" for i, y in enumerate(heights))
     return f"M{BOX * first / steps:.1f} {heights[0]}{path}"
-
-
-def bands(times: Sequence[tuple[datetime, datetime, str]], begin: datetime, end: datetime) -> list[Band]:
-    """Where nothing is known, as far as it can be seen."""
-    found = []
-    for start, stop, title in times:
-        left, right = _share(start, begin, end), _share(stop, begin, end)
-        width = min(max(right - left, NARROWEST), 100)
-        found.append(Band(_percent(min(left, 100 - width)), _percent(width), title))
-    return found
-
-
-def time_ticks(begin: datetime, end: datetime, every: timedelta, form: str) -> list[Tick]:
-    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
-    moment = midnight + -(-(begin - midnight) // every) * every
-    ticks: list[Tick] = []
-    while moment < end:
-        at = _share(moment, begin, end)
-        anchor = "start" if at < 2 else "end" if at > 98 else "middle"
-        ticks.append(Tick(_percent(at), f"{moment:{form}}", anchor, minor=len(ticks) % 2 == 1))
-        moment += every
-    return ticks
-
-
-def _share(moment: datetime, begin: datetime, end: datetime) -> float:
-    return min(max(100 * ((moment - begin) / (end - begin)), 0.0), 100.0)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def number(value: float) -> str:

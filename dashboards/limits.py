@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quotas.policy.measure import Allowance, allowance_of
@@ -146,7 +146,3 @@ def _beside(other: Line) -> Rung:
 
 def _plain(source: str) -> str:
     return source.removeprefix("tier ").removeprefix("tenant ").removeprefix("global × ")
-
-
-def by_place(lines: Iterable[ExplainedLimit]) -> Mapping[tuple[str, str], Effective]:
-    return {(each.effective.scope, each.effective.limit.name): each.effective for each in lines}

@@ -73,7 +73,7 @@ class Ticker:
             time = asyncio.get_running_loop().time()
             if time - self._looked >= EVERY_SECONDS:
                 self._looked = time
-                self._mark = await sync_to_async(_look)()
+                self._mark = await sync_to_async(_look_apart)()
             return self._mark
 
 
@@ -84,11 +84,17 @@ def _ticker() -> Ticker:
     return _TICKERS.setdefault(asyncio.get_running_loop(), Ticker())
 
 
+def _look_apart() -> Mark | None:
+    """In a thread of the stream's own, which gives its connection back at once."""
+    try:
+        return _look()
+    finally:
+        close_old_connections()
+
+
 def _look() -> Mark | None:
     try:
         pulse = pulse_read()
     except Error:
         return None
-    finally:
-        close_old_connections()
     return Mark(pulse.drained_at, pulse.revision, pulse.published)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from math import ceil
@@ -22,9 +23,8 @@ from dashboards.forms import ReasonedForm
 from dashboards.limits import Line, chosen_of
 from dashboards.tenant_facts import facts_of
 from dashboards.viewer import principal_of
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from quotas.algorithms.periods import known_zones
+from quotas.policy.measure import parameters_of
 from quotas.services.errors import Refused
 from quotas.services.overrides import override_cancel, override_create
 from tenants.access import tenant_get
@@ -75,19 +75,11 @@ class OverrideForm(ReasonedForm):
         line = self.line
         if line is None:
             return {}
-        main, size = names_of(line.limit.algorithm)
-        wanted = {main: self.cleaned_data["main"]}
+        main, size = parameters_of(line.limit.algorithm)
+        wanted = {main.name: self.cleaned_data["main"]}
         if size and self.cleaned_data.get("size"):
-            wanted[size] = self.cleaned_data["size"]
+            wanted[size.name] = self.cleaned_data["size"]
         return wanted
-
-
-def names_of(algorithm: Algorithm) -> tuple[str, str]:
-    """The parameters that an override changes: how much, and (where there is one) how much at once."""
-    match algorithm:
-        case TokenBucket() | Gcra() | LeakyBucket():
-            return "rate", algorithm.size_field
-    return "limit", ""
 
 
 def override_form(lines: Sequence[Line], chosen: Line | None) -> dict[str, Any]:
@@ -101,28 +93,25 @@ def override_form(lines: Sequence[Line], chosen: Line | None) -> dict[str, Any]:
 def _words(line: Line | None) -> dict[str, Any]:
     if line is None:
         return {}
-    main, size = names_of(line.limit.algorithm)
-    held = line.limit.algorithm.describe()
-    found = {
-        "held_main": held[main],
-        "held_size": held.get(size),
-        "size_label": size.capitalize(),
-        "has_size": bool(size),
+    main, size = parameters_of(line.limit.algorithm)
+    return {
+        "held_main": main.held,
+        "held_size": size.held if size else None,
+        "size_label": size.name.capitalize() if size else "",
+        "has_size": size is not None,
+        "unit": line.short.main.partition("/")[2] or "at once",
+        "suggestion": _suggested(line),
     }
-    return {**found, "unit": line.short.main.partition("/")[2] or "at once", "suggestion": _suggested(line)}
 
 
 def _suggested(line: Line) -> dict[str, Any]:
-    """Enough for the peak that was measured, and never less than what holds."""
-    main, size = names_of(line.limit.algorithm)
-    held = line.limit.algorithm.describe()
-    wanted = (
-        MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else STEP_UP * held[main]
-    )
-    most = max(_round(wanted), held[main])
-    found = {"place": line.key, "main": most}
+    """Enough for the peak that was measured; where that fits already, a step up."""
+    main, size = parameters_of(line.limit.algorithm)
+    peak = MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else 0.0
+    most = _round(peak if peak > main.held else STEP_UP * main.held)
+    found: dict[str, Any] = {"place": line.key, "main": most}
     if size:
-        found["size"] = max(_round(held[size] * most / held[main]), held[size])
+        found["size"] = max(_round(size.held * most / main.held), size.held)
     return found
 
 
@@ -155,11 +144,20 @@ def override_preview(request: HttpRequest, name: str) -> HttpResponse:
     problems: list[str] = []
     if form.is_valid() or set(form.errors) <= {"reason"}:
         try:
-            found = rehearse(partial(_create, request, row, form, "to see what it changes", force=True))
+            found = _readable(rehearse(partial(_create, request, row, form, "to see what it changes", force=True)))
         except Refused as refused:
             problems = [problem.message for problem in refused.problems]
     context = {"found": found, "problems": problems, "line": form.line, "wanted": form.cleaned_data.get("main")}
     return render(request, "dashboards/parts/rehearsal.html", context)
+
+
+def _readable(found: Rehearsal) -> Rehearsal:
+    """Of the new override, what it changes; who gives it, and to whom, stands around it."""
+    changes = tuple(
+        replace(each, fields=tuple(field for field in each.fields if field.path.startswith("limits.")))
+        for each in found.effect.changes
+    )
+    return replace(found, effect=replace(found.effect, changes=changes))
 
 
 @require_POST

@@ -24,6 +24,7 @@ from dashboards.viewer import principal_of
 from quotas.algorithms.base import Window
 from quotas.models.quota_request import QuotaRequest
 from quotas.policy.measure import parameters_of
+from quotas.policy.words import compact
 from quotas.selectors.periods import SPANS
 from quotas.selectors.throttling import throttled_read
 from quotas.selectors.traffic import traffic_read
@@ -80,7 +81,11 @@ class Room:
             return self.line.use.why_not
         gap = allowance.units - use.peak
         unit = f"{'req' if self.line.limit.unit == 'requests' else 'units'}/{allowance.window_words}"
-        return f"{abs(gap):,.3g} {unit} {'left' if gap >= 0 else 'too many'} at the peak"
+        return f"{_amount(abs(gap))} {unit} {'left' if gap >= 0 else 'too many'} at the peak"
+
+
+def _amount(value: float) -> str:
+    return compact(round(value)) if value >= 100 else f"{value:.3g}"
 
 
 def where(line: Line) -> str:

@@ -63,7 +63,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "period": period,
         "spans": SPANS,
         "span": period.span,
-        "figure": usage_figure(chosen, own) if chosen else None,
+        "figure": usage_figure(chosen, own, "c-8") if chosen else None,
         "ladder": ladder_of(chosen, lines) if chosen else (),
         "throttled": throttled_read(period, tenant=facts.tenant.number, most=3),
         **_below(facts),

@@ -12,7 +12,7 @@ from quotas.selectors.burn_down import BurnDown
 from quotas.selectors.traffic import Moment, Traffic
 
 
-def usage_figure(line: Line, traffic: Traffic) -> Figure:
+def usage_figure(line: Line, traffic: Traffic, classes: str = "") -> Figure:
     """Asked and allowed in the limit's own unit, so that its line is where it is enforced."""
     allowance = line.allowance
     scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
@@ -29,7 +29,7 @@ def usage_figure(line: Line, traffic: Traffic) -> Figure:
         marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), *_limits(line, allowance, traffic)],
         legend=_legend(line, allowance),
         caption="What lies between asked and allowed was denied.",
-        classes="c-8",
+        classes=classes,
         zooms=True,
         start=traffic.period.begin.timestamp(),
         end=traffic.period.end.timestamp(),

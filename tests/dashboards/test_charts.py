@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.charts import bands, nice_top, number, panel, spark, time_ticks
+from dashboards.charts import nice_top, number, spark
 from dashboards.templatetags.figures import ago, share
-
-NOON = datetime(2030, 5, 7, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 
 
 def test_a_line_goes_in_steps_and_breaks_where_nothing_is_known() -> None:
-    chart = panel([1, 2, None, 4], 4)
-    assert chart.line == "M0.0 750.0V750.0H250.0V500.0H500.0M750.0 0.0V0.0H1000.0"
-    assert chart.area == "M0.0 750.0V750.0H250.0V500.0H500.0V1000H0.0ZM750.0 0.0V0.0H1000.0V1000H750.0Z"
-    assert [tick.label for tick in chart.ticks] == ["0", "1", "2", "3", "4"]
-
-
-def test_a_chart_of_nothing_has_an_axis_and_no_line() -> None:
-    chart = panel([None, None], 2)
-    assert (chart.line, chart.area) == ("", "")
-    assert [tick.label for tick in chart.ticks] == ["0", "1", "2"]
+    drawn = spark([1, 2, None, 4])
+    assert drawn.line == "M0.0 768.5V768.5H250.0V537.0H500.0M750.0 74.1V74.1H1000.0"
+    assert drawn.area == "M0.0 768.5V768.5H250.0V537.0H500.0V1000H0.0ZM750.0 74.1V74.1H1000.0V1000H750.0Z"
 
 
 def test_a_spark_of_nothing_lies_flat() -> None:
@@ -43,24 +33,6 @@ def test_the_top_of_a_scale_is_not_far_away(largest: float, divisions: int) -> N
 )
 def test_the_parts_of_a_scale_are_round(largest: float, top: float) -> None:
     assert nice_top(largest, 4) == pytest.approx(top)
-
-
-def test_a_gap_of_seconds_is_seen_among_days() -> None:
-    begin = NOON - 24 * HOUR
-    [found] = bands([(NOON - HOUR, NOON - HOUR + timedelta(seconds=5), "why")], begin, NOON)
-    assert (found.at, found.width, found.title) == ("95.83%", "0.25%", "why")
-
-
-def test_a_gap_ends_with_the_chart() -> None:
-    long, last = bands([(NOON - 9 * HOUR, NOON - HOUR, ""), (NOON, NOON, "")], NOON - 2 * HOUR, NOON)
-    assert (long.at, long.width) == ("0%", "50%")
-    assert (last.at, last.width) == ("99.75%", "0.25%")
-
-
-def test_ticks_stand_at_whole_times() -> None:
-    ticks = time_ticks(NOON - HOUR - timedelta(minutes=5), NOON, timedelta(minutes=30), "%H:%M")
-    assert [(tick.label, tick.minor) for tick in ticks] == [("11:00", False), ("11:30", True)]
-    assert ticks[0].at == "7.69%"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""What every page has: the menu, the palette, news; and the first steps of an empty installation."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from dashboards.pages import live
+from quotas.models import Heartbeat, Limit, Revision
+from tenants.models import Tenant
+from tests.access.people import signed_in
+from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_menu_marks_the_page_and_counts_what_there_is(client: Client) -> None:
+    make_world()
+    text = page(client, "/tenants")
+    assert re.search(r'<a href="/tenants" aria-current="page">.*?aria-label="2 tenants">2<', text)
+
+
+def test_the_palette_finds_tenants_endpoints_policies_and_pages(client: Client) -> None:
+    make_world()
+    assert 'data-href="/tenants/acme"' in page(client, "/palette?q=ac")
+    assert f'data-href="/endpoints/{PAY}"' in page(client, "/palette?q=charge")
+    assert 'data-href="/changes?touched=policy:pro-all"' in page(client, "/palette?q=pro")
+    assert 'data-href="/changes"' in page(client, "/palette?q=chang")
+    assert "Nothing is called “zzz”" in page(client, "/palette?q=zzz")
+
+
+def test_the_palette_finds_no_more_than_a_few_of_each(client: Client) -> None:
+    make_world()
+    tier = Tenant.objects.get(name="acme").tier
+    Tenant.objects.bulk_create(Tenant(name=f"many-{i:02}", tier=tier) for i in range(20))
+    assert page(client, "/palette?q=many").count('role="option"') == 6
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_open_page_hears_of_a_drain_and_of_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = iter([1, 1, 2, 2, 3])
+    looks = iter(live.Mark(None, n, None) for n in marks)
+    monkeypatch.setattr(live, "_look_apart", lambda: next(looks, None))
+    monkeypatch.setattr(live, "EVERY_SECONDS", 0.0)
+    stream = live.events()
+    said = [await anext(stream) for _ in range(3)]
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert said == ["retry: 2000\n\n", "event: fresh\ndata: \n\n", "event: fresh\ndata: \n\n"]
+
+
+def test_what_is_told_to_open_pages_follows_drains_and_revisions() -> None:
+    make_world()
+    before = live._look()
+    assert before == live._look()
+    drained()
+    assert live._look() != before
+
+
+def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
+    operator = signed_in("olga", "operator")
+    assert "Name an endpoint" in page(operator, "/first-run")
+    for fields in (
+        {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"},
+        {"step": "tenant", "name": "first-tenant", "tier": "free"},
+        {"step": "limit", "rate": "2", "burst": "5"},
+    ):
+        assert operator.post("/first-run", fields).status_code == 302
+    assert Limit.objects.get().parameters == {"rate": 2, "burst": 5, "per": "1s"}
+    assert "on its way to Redis" in page(operator, "/first-run")
+    newest = Revision.objects.latest("number").number
+    Heartbeat.objects.create(name="publisher", at=timezone.now(), detail=str(newest))
+    assert "FCALL hr_check 1 hr:{" in page(operator, "/first-run")
+    counted("first-tenant", "d", 3, endpoint="orders:create")
+    assert "The first 429 was counted." in page(operator, "/first-run")
+
+
+def test_a_step_that_is_refused_says_why_and_keeps_what_was_typed(valkey: object) -> None:
+    operator = signed_in("olga", "operator")
+    response = operator.post("/first-run", {"step": "endpoint", "name": "No Good", "method": "GET", "path": "/x"})
+    assert response.status_code == 422
+    assert 'value="No Good"' in text_of(response.content)
+    assert not Revision.objects.exists()
+
+
+def test_who_only_looks_is_shown_the_steps_and_no_form(client: Client, valkey: object) -> None:
+    assert "Go on" not in page(client, "/first-run")
