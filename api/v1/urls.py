@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from api.v1 import (
+    alerts,
     api_keys,
     audit,
     bypasses,
@@ -72,6 +73,12 @@ urlpatterns = [
     path("usage", usage.Usage.as_view(), name="usage"),
     path("denials", usage.Denials.as_view(), name="denials"),
     path("audit", audit.AuditList.as_view(), name="audit"),
+    path("alerts", alerts.AlertList.as_view(), name="alerts"),
+    path("alert-rules", alerts.AlertRuleList.as_view(), name="alert-rules"),
+    path("alert-rules/<word:name>", alerts.AlertRuleDetail.as_view(), name="alert-rule"),
+    path("alert-targets", alerts.AlertTargetList.as_view(), name="alert-targets"),
+    path("alert-targets/<number:number>", alerts.AlertTargetDetail.as_view(), name="alert-target"),
+    path("alert-targets/<number:number>/test", alerts.AlertTargetTest.as_view(), name="alert-target-test"),
     path("recommendations", recommendations.RecommendationList.as_view(), name="recommendations"),
     path("recommendations/approve", recommendations.RecommendationsApprove.as_view(), name="recommendations-approve"),
     path("recommendations/<number:number>", recommendations.RecommendationDetail.as_view(), name="recommendation"),

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, Recommendation, Revision, Task
 from quotas.policy.document import read_document
+from quotas.services.alerts import alert_target_create
 from quotas.services.api_keys import api_key_issue
 from quotas.services.bypasses import bypass_set
 from quotas.services.changes import change_propose
@@ -37,6 +38,7 @@ class World:
     enforced: int
     whatif: int  # tasks
     calibration: int
+    target: int  # of alerts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def grow(tenants: int, endpoints: int) -> World:
         key = api_key_issue(tenant=name, **SAID).row.key_id
         override = override_create(tenant=name, multiplier=(2, 1), **SAID).pk
         policy_create(name=name, tenant=name, limits=[bucket(50)], **SAID)
+    target = alert_target_create(kind="webhook", address="https://1.1.1.1/hook", **SAID).row
     change = change_propose(limit_set, policy="free-all", limit=bucket(12), **SAID)
     bypass_set(scope="tenant", name="acme", duration="1h", **SAID)
     Recommendation.objects.all().delete()
@@ -63,7 +66,8 @@ def grow(tenants: int, endpoints: int) -> World:
     recommended = [_recommended(*one) for one in wanted]
     tasks = [task_file(kind=kind, author="ann", asked={}).pk for kind in (Task.Kind.WHAT_IF, Task.Kind.CALIBRATE)]
     Task.objects.update(state=Task.State.DONE)
-    return World(key, override, change.pk, Revision.objects.latest("number").number, *recommended, *tasks)
+    others = [*recommended, *tasks, target.pk]
+    return World(key, override, change.pk, Revision.objects.latest("number").number, *others)
 
 
 def _recommended(stage: str, policy: str, limit: str) -> int:
@@ -98,7 +102,14 @@ def requests(world: World) -> dict[str, Asked]:
     assert ApiKey.objects.filter(key_id=world.key).exists()
     return {
         f"{name} {asked.method}": asked
-        for asks in (_reads(world), _tenants(world), _policies(world), _history(world), _measured(world))
+        for asks in (
+            _reads(world),
+            _tenants(world),
+            _policies(world),
+            _history(world),
+            _measured(world),
+            _alerts(world),
+        )
         for name, asked in asks
     }
 
@@ -119,6 +130,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
         "denials": "denials?tenant=t000000",
         **{name: name for name in ("bypasses", "document", "schema", "docs")},
+        **{name: name for name in ("alerts", "alert-rules", "alert-targets")},
+        "alert-rule": "alert-rules/quota-80",
         "document-schema": "document/schema",
         "recommendations": "recommendations",
         "recommendation": f"recommendations/{world.simulated}",
@@ -165,6 +178,16 @@ def _policies(world: World) -> list[tuple[str, Asked]]:
         ("document-validate", Asked("POST", "/v1/document/validate", document)),
         ("document-plan", Asked("POST", "/v1/document/plan", document)),
         ("document-apply", Asked("POST", f"/v1/document/apply{DRY}", {**document, **WHY})),
+    ]
+
+
+def _alerts(world: World) -> list[tuple[str, Asked]]:
+    target = {"kind": "webhook", "address": "https://1.1.1.1/hook", **WHY}
+    return [
+        ("alert-rule", Asked("PATCH", f"/v1/alert-rules/quota-80{DRY}", {"threshold": 0.7, **WHY})),
+        ("alert-targets", Asked("POST", f"/v1/alert-targets{DRY}", target)),
+        ("alert-target", Asked("DELETE", f"/v1/alert-targets/{world.target}{GONE}")),
+        ("alert-target-test", Asked("POST", f"/v1/alert-targets/{world.target}/test{DRY}", WHY)),
     ]
 
 

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.changes import Change, RemovalQuery, changed, created, said
+from api.inputs import Choice, Flag, Reasoned, Text, body, query
+from api.preconditions import shown as with_etag
+from api.v1.described import changes, creates, reads, removes
+from quotas.alerts.quiet import clock_of
+from quotas.alerts.rules import RULES
+from quotas.algorithms.base import shown
+from quotas.models import AlertDelivery, AlertState, AlertTarget
+from quotas.models.alert import TargetKind
+from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.selectors.alerts import alerts_firing
+from quotas.services.alerts import (
+    IssuedTarget,
+    RuleRow,
+    alert_rules,
+    alert_setting_set,
+    alert_target_create,
+    alert_target_delete,
+    alert_target_test,
+)
+from quotas.services.effects import Effect
+
+MOST_SHOWN = 500
+
+
+class Number(serializers.FloatField):
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            raise ValidationError(f"give a number, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
+class AlertOut(serializers.Serializer[Any]):
+    """Something that is the case now and that somebody was told of."""
+
+    alert = serializers.CharField()
+    about = serializers.CharField(help_text="A tenant and its quota; empty: the platform.")
+    text = serializers.CharField()
+    value = serializers.FloatField()
+    severity = serializers.ChoiceField(choices=["notice", "warning", "critical"])
+    since = serializers.DateTimeField()
+    told_at = serializers.DateTimeField()
+    runbook = serializers.CharField()
+
+
+class AlertsOut(serializers.Serializer[Any]):
+    items = AlertOut(many=True)
+
+
+class AlertRuleOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    words = serializers.CharField()
+    threshold = serializers.FloatField()
+    default = serializers.FloatField()
+    unit = serializers.ChoiceField(choices=["share", "seconds", "enforcers"])
+    severity = serializers.ChoiceField(choices=["notice", "warning", "critical"])
+    is_on = serializers.BooleanField()
+    runbook = serializers.CharField()
+
+
+class AlertRulesOut(serializers.Serializer[Any]):
+    items = AlertRuleOut(many=True)
+
+
+class AlertRulePatch(Reasoned):
+    threshold = Number(allow_null=True, default=None, help_text="null: its default.")
+    is_on = Flag(default=True)
+
+
+class AlertTargetOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=TargetKind.values)
+    address = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    alerts = serializers.ListField(child=serializers.CharField(), help_text="Empty: all.")
+    quiet_from = serializers.CharField(allow_null=True)
+    quiet_until = serializers.CharField(allow_null=True)
+    timezone = serializers.CharField()
+    is_on = serializers.BooleanField()
+    created = serializers.DateTimeField()
+    waiting = serializers.IntegerField(help_text="Messages that it has not taken yet.")
+    problem = serializers.CharField(help_text="Why it did not take the last one; empty: it did.")
+
+
+class AlertTargetsOut(serializers.Serializer[Any]):
+    items = AlertTargetOut(many=True)
+
+
+class IssuedTargetOut(AlertTargetOut):
+    secret = serializers.CharField(help_text="Signs what a webhook gets; shown this once. Empty for e-mail.")
+
+
+class NewAlertTarget(Reasoned):
+    kind = Choice(choices=TargetKind.values)
+    address = Text(max_length=500, help_text="`https://…`, or an e-mail address.")
+    label = Text(max_length=200, default="", allow_blank=True)  # type: ignore[assignment]
+    alerts = serializers.ListField(child=Choice(choices=list(RULES)), default=list, help_text="Empty: all.")
+    quiet_from = Text(max_length=5, default=None, allow_null=True, help_text="`22:00`; only what is critical is sent.")
+    quiet_until = Text(max_length=5, default=None, allow_null=True)
+    timezone = Text(max_length=64, default="UTC", help_text="Of the quiet hours.")
+
+
+class TestOut(serializers.Serializer[Any]):
+    message = serializers.IntegerField()
+
+
+class AlertList(APIView):
+    @reads(AlertsOut)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_alert(row) for row in alerts_firing()[:MOST_SHOWN] if row.name in RULES]})
+
+
+class AlertRuleList(APIView):
+    @reads(AlertRulesOut)
+    def get(self, request: Request) -> Response:
+        return Response({"items": [_rule(row) for row in alert_rules().values()]})
+
+
+class AlertRuleDetail(APIView):
+    @reads(AlertRuleOut)
+    def get(self, request: Request, name: str) -> Response:
+        return with_etag(request, _rule(_known(name)))
+
+    @changes(AlertRulePatch, AlertRuleOut, needs_match=True)
+    def patch(self, request: Request, name: str) -> Response:
+        fields = body(AlertRulePatch, request)
+        who = said(request, fields)
+        change = Change(
+            lambda: alert_setting_set(name=name, **fields, **who),
+            _rule,
+            present=lambda: _rule(_known(name)),
+            has_revision=False,
+            describe=lambda row: _moved(name, row),
+        )
+        return changed(request, change)
+
+
+class AlertTargetList(APIView):
+    @reads(AlertTargetsOut)
+    def get(self, request: Request) -> Response:
+        return Response({"items": _targets(AlertTarget.objects.all())})
+
+    @creates(NewAlertTarget, IssuedTargetOut)
+    def post(self, request: Request) -> Response:
+        """A webhook gets JSON by POST, signed: `Headroom-Signature: v1=` HMAC-SHA-256 of time, dot and body."""
+        fields = body(NewAlertTarget, request)
+        who = said(request, fields)
+        change = Change(
+            lambda: alert_target_create(**fields, **who),
+            _issued,
+            has_revision=False,
+            describe=lambda issued: Effect((ObjectDiff(f"alert-target:{issued.row.address}", "create", ()),)),
+        )
+        where = lambda issued: reverse("v1:alert-target", args=[issued.row.pk])  # noqa: E731
+        return created(request, change, where=where, secrets=("secret",))
+
+
+class AlertTargetDetail(APIView):
+    @removes(needs_match=False)
+    def delete(self, request: Request, number: int) -> Response:
+        """What waits to be sent to it is not sent any more."""
+        asked = query(RemovalQuery, request)
+        who = said(request, asked)
+        row = get_object_or_404(AlertTarget, pk=number)
+        change = Change(
+            lambda: alert_target_delete(target=number, **who),
+            lambda _: {},
+            has_revision=False,
+            describe=lambda _: Effect((ObjectDiff(f"alert-target:{row.address}", "delete", ()),)),
+        )
+        return changed(request, change, asked)
+
+
+class AlertTargetTest(APIView):
+    @creates(Reasoned, TestOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Sends a message that says it is a test, within a quarter of a minute."""
+        fields = body(Reasoned, request)
+        who = said(request, fields)
+        row = get_object_or_404(AlertTarget, pk=number)
+        change = Change(
+            lambda: alert_target_test(target=number, **who),
+            lambda sent: {"message": sent.pk},
+            has_revision=False,
+            describe=lambda _: Effect((ObjectDiff(f"alert-target:{row.address}", "update", ()),)),
+        )
+        return created(request, change, where=lambda _: reverse("v1:alert-targets"))
+
+
+def _known(name: str) -> RuleRow:
+    row = alert_rules().get(name)
+    if row is None:
+        raise Http404
+    return row
+
+
+def _alert(row: AlertState) -> dict[str, Any]:
+    rule = RULES[row.name]
+    facts = {"alert": row.name, "severity": rule.severity, "runbook": rule.runbook}
+    return AlertOut(
+        {**facts, **{name: getattr(row, name) for name in ("about", "text", "value", "since", "told_at")}}
+    ).data
+
+
+def _rule(row: RuleRow) -> dict[str, Any]:
+    rule = row.rule
+    facts = {"threshold": row.threshold, "is_on": row.is_on, "default": rule.threshold}
+    return AlertRuleOut(
+        {**facts, **{name: getattr(rule, name) for name in ("name", "words", "unit", "severity", "runbook")}}
+    ).data
+
+
+def _moved(name: str, row: RuleRow) -> Effect:
+    default = RULES[name].threshold
+    fields = (FieldDiff("threshold", default, row.threshold), FieldDiff("is_on", True, row.is_on))
+    return Effect(
+        (ObjectDiff(f"alert:{name}", "update", tuple(field for field in fields if field.before != field.after)),)
+    )
+
+
+def _targets(rows: Any) -> list[dict[str, Any]]:
+    found = list(rows)
+    waiting: dict[int, list[str]] = {row.pk: [] for row in found}
+    unsent = AlertDelivery.objects.filter(target__in=found, sent_at=None).order_by("-due_at")
+    for target, problem in unsent.values_list("target", "problem")[:MOST_SHOWN]:
+        waiting[target].append(problem)
+    return [_target(row, waiting[row.pk]) for row in found]
+
+
+def _target(row: AlertTarget, problems: list[str]) -> dict[str, Any]:
+    quiet = {name: _clock(getattr(row, name)) for name in ("quiet_from", "quiet_until")}
+    plain = {n: getattr(row, n) for n in ("id", "kind", "address", "label", "alerts", "timezone", "is_on", "created")}
+    return AlertTargetOut(
+        {**plain, **quiet, "waiting": len(problems), "problem": next(filter(None, problems), "")}
+    ).data
+
+
+def _clock(minute: int | None) -> str | None:
+    return None if minute is None else clock_of(minute)
+
+
+def _issued(issued: IssuedTarget) -> dict[str, Any]:
+    issued.row.refresh_from_db()
+    return {**_target(issued.row, []), "secret": issued.secret}
