@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -11,9 +11,8 @@ import numpy as np
 from quotas.algorithms.concurrency import Concurrency
 from quotas.algorithms.sliding import SlidingLog
 from quotas.algorithms.units import SECOND_US
-from quotas.limiter.sandbox import Sandbox
 from quotas.policy.spec import Limit
-from quotas.simulation import replay, store
+from quotas.simulation import replay
 from quotas.simulation.arrays import Flags, Ints, whole_numbers
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay, can_replay
@@ -76,29 +75,10 @@ class _Ruled:
     wait_us: Ints
 
 
-Engine = Callable[[Limit, Sequence[Arrival]], _Ruled]
-
-
 def side_by_side(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline) -> list[Seen]:
     """By the reference models."""
-    return _seen(limits, arrivals, line, _by_reference)
-
-
-def side_by_side_in_store(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline) -> list[Seen]:
-    """By the Lua that enforces, in a throw-away server."""
-    with Sandbox() as sandbox:
-
-        def rule(limit: Limit, arrivals: Sequence[Arrival]) -> _Ruled:
-            sandbox.forget()
-            return _ruled(store.replay(sandbox, limit, arrivals))
-
-        return _seen(limits, arrivals, line, rule)
-
-
-def _seen(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline, rule: Engine) -> list[Seen]:
-    times_us = whole_numbers([arrival.t_us for arrival in arrivals])
-    subjects = _numbers(arrivals)
-    return [_one(limit, times_us, subjects, rule(limit, arrivals), arrivals, line) for limit in limits]
+    times_us, subjects = whole_numbers([arrival.t_us for arrival in arrivals]), _numbers(arrivals)
+    return [_one(limit, times_us, subjects, _rule(limit, arrivals), arrivals, line) for limit in limits]
 
 
 def _one(
@@ -130,7 +110,7 @@ def most_within(times_us: Ints, span_us: int) -> int:
     return int((ends - np.arange(len(times_us))).max(initial=0))
 
 
-def _by_reference(limit: Limit, arrivals: Sequence[Arrival]) -> _Ruled:
+def _rule(limit: Limit, arrivals: Sequence[Arrival]) -> _Ruled:
     if not can_replay(limit):
         return _ruled(replay.replay([limit], arrivals))
     times_us, costs = (whole_numbers(list(column)) for column in _columns(arrivals))
