@@ -7,10 +7,12 @@ from typing import Final
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, Response, ViewportSize
+from playwright.sync_api import TimeoutError as Late
 
 from tests.browser.world import PASSWORD
 
 PATIENCE_MS: Final = 60_000  # two cores are shared with the whole product
+REDRAWN_MS: Final = 5_000
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
 BAD: Final = ("serious", "critical")
@@ -86,9 +88,10 @@ class Person:
         self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         self.page.set_viewport_size(size)
         self.page.wait_for_function(DRAWN)
-        if not self.page.evaluate(FITS):
-            self.page.wait_for_timeout(250)  # charts are drawn anew after the resize
-        if not self.page.evaluate(FITS):
+        try:
+            # Charts are drawn anew after the window has changed.
+            self.page.wait_for_function(FITS, timeout=REDRAWN_MS)
+        except Late:
             wider = self.page.evaluate(WIDER)
             self.troubles.append(f"{scheme}, {size['width']} px: wider than the window: {wider}")
 
