@@ -11,7 +11,7 @@ from quotas.calibration.arrival_curve import Point, curve, settle
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.calibration.percentiles import age_weights, weighted_quantile
+from quotas.calibration.percentiles import age_weights, weighted_quantiles
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Flags
 
@@ -92,8 +92,8 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
     minutes, censored = _within(observed, used)
     fine = observed.fine.between(used.start_s, used.end_s)
     weights = minutes.units * age_weights(minutes, now_s, parameters.half_life_days)
-    percentiles = {q: weighted_quantile(minutes.rates, weights, q) for q in PERCENTILES}
-    wanted = weighted_quantile(minutes.rates, weights, parameters.rate_quantile)
+    *found, wanted = weighted_quantiles(minutes.rates, weights, (*PERCENTILES, parameters.rate_quantile))
+    percentiles = dict(zip(PERCENTILES, found, strict=True))
     share = float(minutes.units[censored].sum() / minutes.total) if len(minutes) else 0.0
     return Estimate(
         observed.tenant,

@@ -1,5 +1,7 @@
 """Percentiles in which observations have weights: of load, and of age."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from quotas.calibration.counts import DAY_S, Counts
@@ -26,6 +28,16 @@ def weighted_quantile(values: Floats, weights: Floats, q: float, total: float | 
     sums = below + np.cumsum(weights[order])
     place = int(np.searchsorted(sums, q * whole * (1 - ROUNDING)))
     return float(values[order[min(place, len(order) - 1)]])
+
+
+def weighted_quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
+    """The same for several shares, sorted once."""
+    order = np.argsort(values)
+    sums = np.cumsum(weights[order])
+    if not len(values) or sums[-1] <= 0:
+        return [0.0] * len(shares)
+    places = np.searchsorted(sums, np.asarray(shares) * sums[-1] * (1 - ROUNDING))
+    return [float(value) for value in values[order[np.minimum(places, len(order) - 1)]]]
 
 
 def _tail(values: Floats, weights: Floats, wanted: float, total: float) -> tuple[Floats, Floats, float]:

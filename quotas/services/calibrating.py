@@ -24,6 +24,7 @@ from quotas.models.history import algorithm_dump
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage, Trust
 from quotas.selectors.calibrated import Target, targets
 from quotas.selectors.demand import days_ago, measured_until
+from quotas.selectors.usage_latency import latency_samples
 from quotas.services.calibration_settings import calibration_parameters
 from quotas.services.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
 from quotas.services.measuring import Measured, Progress, curve_of, measure
@@ -33,7 +34,7 @@ AUTHOR = "calibration"
 MOST_OVERRIDES = 20  # suggested for one limit at a time
 QUIET_DAYS = 28  # what was dismissed is not proposed again so soon
 
-Samples = Callable[[str, datetime, datetime], Sequence[Sample]]  # endpoint → its latency against its load
+Samples = Callable[[int, datetime, datetime], Sequence[Sample]]  # endpoint → its latency against its load
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Calibrated:
 
 
 def calibrate(
-    now: datetime | None = None, progress: Progress = lambda *_: None, latency: Samples = lambda *_: ()
+    now: datetime | None = None, progress: Progress = lambda *_: None, latency: Samples = latency_samples
 ) -> Calibrated:
     """Measures up to `now`, or up to where the usage is known."""
     until = now or measured_until() or timezone.now()
@@ -60,7 +61,8 @@ def calibrate(
         if not measured.estimates:
             found.idle += 1
             continue
-        samples = () if target.endpoint == "*" else latency(target.endpoint, days_ago(until, 7), until)
+        week = days_ago(until, 7), until
+        samples = [sample for number in target.traffic.endpoints or () for sample in latency(number, *week)]
         _file(found, measured, parameters, until, capacity_of(samples))
     progress("measuring", len(wanted), len(wanted))
     return found
@@ -163,7 +165,8 @@ def _propose(finding: _Finding, step: Change) -> Recommendation | None:
     parameters, target = finding.parameters, finding.target
     marker = marker_of(_trusted(finding.measured), parameters.pool_quantile)
     curve = curve_of(finding.measured, marker.tenant, parameters, finding.now)
-    evidence = evidence_of(finding.measured, finding.recommended, finding.wanted, marker, curve) | {
+    above = finding.above()
+    evidence = evidence_of(finding.measured, finding.recommended, finding.wanted, marker, curve, above) | {
         "capacity": capacity_json(finding.capacity, finding.committed),
         "advice": advice_of(finding.measured, finding.needed),
         "is_whole": step.is_whole,

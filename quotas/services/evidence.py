@@ -27,10 +27,14 @@ def point_json(point: Point) -> dict[str, float]:
 
 
 def evidence_of(
-    measured: Measured, recommended: Recommended, wanted: Point, marker: Estimate, curve: Sequence[Point]
+    measured: Measured,
+    recommended: Recommended,
+    wanted: Point,
+    marker: Estimate,
+    curve: Sequence[Point],
+    above: Sequence[TenantLimit] = (),
 ) -> dict[str, Any]:
-    """`marker`: the tenant whose demand sets the limit; its percentiles and its curve are shown."""
-    above = [one for one in recommended.tenants.values() if one.is_override]
+    """`marker`: the tenant whose demand sets the limit, of which more is shown. `above`: those that need more."""
     return {
         "used": {"start": iso(measured.used.start_s), "end": iso(measured.used.end_s)},
         "excluded": _excluded(measured),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotas.calibration.counts import DAY_S, Counts, joined
-from quotas.calibration.percentiles import load_quantile, quantile, weighted_quantile
+from quotas.calibration.percentiles import load_quantile, quantile, weighted_quantile, weighted_quantiles
 from quotas.simulation.arrays import whole_numbers
 
 
@@ -43,3 +43,11 @@ def test_counts_add_up_whichever_way_they_are_cut(times: list[int]) -> None:
 
 def test_no_observation_has_the_percentile_zero() -> None:
     assert load_quantile(Counts(60, whole_numbers([]), np.empty(0)), 0.98, 0, 7) == 0.0
+
+
+def test_several_at_once_are_the_same_as_one_by_one() -> None:
+    draw = np.random.default_rng(3)
+    values, weights = draw.integers(1, 50, 500).astype(np.float64), draw.random(500)
+    shares = (0.0, 0.5, 0.9, 0.98, 1.0)
+    assert weighted_quantiles(values, weights, shares) == [weighted_quantile(values, weights, q) for q in shares]
+    assert weighted_quantiles(np.empty(0), np.empty(0), shares) == [0.0] * 5

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 
 from quotas.algorithms import TokenBucket
 from quotas.algorithms.units import SECOND_US
+from quotas.calibration.capacity import Sample
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.services.calibrating import calibrate
@@ -24,6 +26,12 @@ DAY_S = 86_400
 
 def fleet(rate: float, count: int = 6) -> dict[str, SyntheticTenant]:
     return {f"t{number}": working(f"t{number}", rate) for number in range(count)}
+
+
+def a_minute(stored: dict[str, Any]) -> float:
+    parameters = stored["parameters"]
+    rate: float = parameters["rate"] / {"1s": 1 / 60, "1m": 1, "1h": 60, "1d": 1440}[parameters["per"]]
+    return rate
 
 
 def _since(days: float, before: float, after: float) -> SyntheticTenant:
@@ -57,6 +65,19 @@ def test_a_tier_that_is_held_too_low_is_raised_by_one_step_with_its_evidence() -
     assert evidence["advice"]["algorithm"] == "token_bucket"
 
 
+def test_where_the_backend_cannot_bear_it_capacity_binds_and_the_raise_is_cut() -> None:
+    make_recorded(fleet(0.5))
+    loads = [number / 20 for number in range(1, 81) for _ in range(4)]
+    bent = [Sample(load, 20.0 if load < 2 else 20 + 400 * (load - 2) ** 2) for load in loads]
+    calibrate(latency=lambda *_: bent)
+    row = Recommendation.objects.get()
+    assert (row.binds, row.evidence["capacity"]["method"]) == ("capacity", "kneedle")
+    capacity = row.evidence["capacity"]
+    assert capacity["may_ask"] > capacity["usable"]
+    assert row.proposed is not None
+    assert 12 <= a_minute(row.proposed) < 24
+
+
 def test_a_limit_that_fits_is_left_alone() -> None:
     make_recorded(fleet(0.05))
     found = calibrate()
@@ -71,7 +92,7 @@ def test_a_limit_nobody_comes_near_is_lowered_after_28_days_and_not_before() -> 
     calibrate()
     row = Recommendation.objects.get()
     assert row.proposed is not None
-    assert row.proposed["parameters"]["rate"] / {"1m": 1, "1h": 60, "1d": 1440}[row.proposed["parameters"]["per"]] == 8
+    assert a_minute(row.proposed) == 8
     assert row.evidence["days_below"] >= 28
     assert row.summary.startswith("Lower")
 
