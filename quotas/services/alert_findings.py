@@ -56,7 +56,9 @@ def _quotas(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     for use in quotas_used(now, steps[0][0]):
         name = [name for threshold, name in steps if use.share >= threshold][-1]
         where = "" if use.scope == "*" else f" on {use.scope}"
-        text = f"{use.tenant} has used {use.share:.0%} of its quota {use.limit}{where} ({use.used:,} of {use.of:,})"
+        # Never rounded up to a whole quota that is not used yet.
+        share = f"{int(use.share * 100)}% of its quota {use.limit}{where} ({use.used:,} of {use.of:,})"
+        text = f"{use.tenant} has used {share}"
         yield Finding(name, f"{use.tenant} {use.scope} {use.limit}", use.share, text)
 
 
