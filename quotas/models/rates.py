@@ -29,6 +29,7 @@ class UsageLog(models.Model):
 
 
 class FoldName(models.TextChoices):
+    STEPS = "steps", "UsageStep"
     MINUTES = "minutes", "UsageMinute"
     HOURS = "hours", "UsageHour and UsageDay"
     RATES = "rates", "PackedSeconds and RatesHour"

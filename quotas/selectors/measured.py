@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from quotas.models.rates import FoldName, FoldState
-from quotas.models.usage import BEGINNING, DrainState, GapRecord, Rollup, UsageDay, UsageHour, UsageMinute
+from django.db.models import Subquery
 
-_FOLDS: Final = {UsageMinute: FoldName.MINUTES, UsageHour: FoldName.HOURS, UsageDay: FoldName.HOURS}
+from quotas.models.rates import FoldName, FoldState
+from quotas.models.usage import BEGINNING, DrainState, GapRecord, Rollup, UsageDay, UsageHour, UsageMinute, UsageStep
+
+_FOLDS: Final = {
+    UsageStep.step: FoldName.STEPS,
+    UsageMinute.step: FoldName.MINUTES,
+    UsageHour.step: FoldName.HOURS,
+    UsageDay.step: FoldName.HOURS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +58,16 @@ def drained_at() -> datetime | None:
 
 def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
     """What was counted before is in this rollup; `drained` is what `drained_at` gave."""
-    state = FoldState.objects.filter(name=_FOLDS[rollup]).first() if rollup in _FOLDS else None
+    state = FoldState.objects.filter(name=_FOLDS[rollup.step]).first()
     return state.until if state else drained or BEGINNING
+
+
+def drained_and_folded(rollup: type[Rollup]) -> tuple[datetime | None, datetime]:
+    """What `drained_at` and `rollup_until` give, in one query."""
+    folds = FoldState.objects.filter(name=_FOLDS[rollup.step]).values("until")[:1]
+    found = DrainState.objects.annotate(folded=Subquery(folds)).values_list("drained_at", "folded").first()
+    drained, folded = found or (None, None)
+    return drained, folded or drained or BEGINNING
 
 
 def days_until() -> datetime:

@@ -11,8 +11,9 @@ from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from quotas.models.totals import TOTALS
-from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, DrainState, GapRecord, Outcome, Rollup
+from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, GapRecord, Outcome, Rollup
 from quotas.policy.spec import Unit
+from quotas.selectors.measured import drained_and_folded
 from quotas.selectors.periods import Period
 
 SHORTEST_S: Final = 1.0  # less of a point says nothing of its rate
@@ -78,12 +79,10 @@ def traffic_read(
     period: Period, *, tenant: int | None = None, endpoints: Collection[int] = (), unit: Unit = "requests"
 ) -> Traffic:
     """In requests, or in what they cost."""
-    state = DrainState.objects.first()
-    drained_at = state.drained_at if state else None
+    drained_at, until = drained_and_folded(period.rollup)
     gaps = gaps_within(period)
     counts = {row["bin"]: row for row in _by_bin(rows_of(period, tenant, endpoints), period, unit)}
     since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
-    until = drained_at or BEGINNING
     moments = [_moment(start, period.step, counts.get(start, {}), gaps, since, until) for start in period.starts]
     return Traffic(period, moments, gaps, drained_at)
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import redis
 
 from quotas.limiter import keys, library
 from quotas.models.usage import Outcome
 from quotas.observations.cells import Cells
-from quotas.usage.fields import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
+from quotas.usage.fields import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,9 @@ def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
 
 def read(server: redis.Redis, taken: Taken, shards: Sequence[int]) -> list[Batch]:
     counters, arrivals = read_counters(server, keys.usage_batch, shards), _read_arrivals(server, shards)
-    batches = [_parse(taken.batches[shard], shard, counters[shard], arrivals[shard]) for shard in shards]
+    parsed = parse_counters(counters[shard] for shard in shards)
+    found = zip(shards, parsed, strict=True)
+    batches = [_batch(taken.batches[shard], shard, part, arrivals[shard]) for shard, part in found]
     return _with_denials(server, batches)
 
 
@@ -129,12 +131,10 @@ def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list
     return found
 
 
-def _parse(batch_id: bytes, shard: int, counters: Mapping[bytes, bytes], arrivals: Sequence[bytes]) -> Batch:
-    unreadable = Quotes()
-    cells = parse_counters(counters, unreadable)
-    rows = len(cells) + unreadable.count
-    kept = list(parse_arrivals(arrivals, unreadable))
-    return Batch(batch_id, shard, rows, cells, kept, unreadable=unreadable)
+def _batch(batch_id: bytes, shard: int, parsed: Parsed, arrivals: Sequence[bytes]) -> Batch:
+    rows = len(parsed.cells) + parsed.unreadable.count
+    kept = list(parse_arrivals(arrivals, parsed.unreadable))
+    return Batch(batch_id, shard, rows, parsed.cells, kept, unreadable=parsed.unreadable)
 
 
 def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
@@ -148,13 +148,12 @@ def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
     return [replace(batch, denials=list(_parse_lists(batch, lists))) for batch in batches]
 
 
-def _refused(cells: Cells) -> Counter[int]:
+def _refused(cells: Cells) -> dict[int, int]:
     """By tenant."""
-    counts: Counter[int] = Counter()
     found = cells.with_outcome(_WITH_DENIALS)
-    for tenant, count in zip(found.tenant.tolist(), found.count.tolist(), strict=True):
-        counts[tenant] += count
-    return counts
+    tenants, places = np.unique(found.tenant, return_inverse=True)
+    counts = np.bincount(places, weights=found.count, minlength=len(tenants)).astype(np.int64)
+    return dict(zip(tenants.tolist(), counts.tolist(), strict=True))
 
 
 def _parse_lists(batch: Batch, lists: Mapping[tuple[int, int], Sequence[bytes]]) -> Iterator[Denied]:

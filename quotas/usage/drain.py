@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from quotas.models.rates import UsageLog
-from quotas.models.usage import BEGINNING, ROLLUPS, DrainBatch, DrainState, GapRecord
+from quotas.models.usage import BEGINNING, DrainBatch, DrainState, GapRecord
 from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
@@ -148,19 +148,20 @@ def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
 def _plausible(batches: Sequence[Batch], now: datetime) -> Cells:
     """Without what lies far in the future: it would have slices made for it."""
     latest = (now + FUTURE - BEGINNING) // rollups.SECOND
+    cells = Cells.joined([batch.cells for batch in batches])
+    if (cells.start <= latest).all():
+        return cells
     for batch in batches:
         for cell in batch.cells.where(batch.cells.start > latest).rows():
             batch.unreadable.add(repr(cell).encode())
-    cells = Cells.joined([batch.cells for batch in batches])
     return cells.where(cells.start <= latest)
 
 
 def _add(cells: Cells, at: datetime) -> None:
-    """The finest rollup at once; what is coarser is folded in from the log later, many drains together."""
+    """Rollups are folded from the log (quotas.usage.folding), many drains together."""
     if len(cells):
         UsageLog.objects.create(at=at, cells=cells.pack())
         add_tally(cells)
-        rollups.add_cells(cells, at, ROLLUPS[:1])
 
 
 def _report(batch: Batch) -> int:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 
@@ -74,18 +75,35 @@ class Quotes:
             self.examples.append(item[:80])
 
 
-def parse_counters(counters: Mapping[bytes, bytes], unreadable: Quotes) -> Cells:
-    """Sorted by tenant, for what is packed to be small."""
-    names = [name for name in counters if name not in BESIDE]
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    cells: Cells
+    unreadable: Quotes
+
+
+def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[Parsed]:
+    """Of several batches at once: what it costs to begin is then paid once."""
+    names: list[bytes] = []
+    texts: list[bytes] = []
+    ends = []
+    for batch in batches:
+        names += batch.keys()
+        texts += batch.values()
+        ends.append(len(names))
     if not names:
-        return Cells.of(())
-    texts = [counters[name] for name in names]
-    amounts = _amounts(texts)
-    cells, is_good = _fields(names, amounts)
-    for place in np.flatnonzero(~is_good).tolist():
-        unreadable.add(names[place] + b"=" + texts[place])
-    cells = cells if is_good.all() else cells.where(is_good)
-    return cells.where(np.lexsort((cells.start, cells.endpoint, cells.tenant)))
+        return [Parsed(Cells.of(()), Quotes()) for _ in ends]
+    cells, is_good = _fields(names, _amounts(texts))
+    return [_part(cells, is_good, names, texts, slice(*ends)) for ends in pairwise((0, *ends))]
+
+
+def _part(cells: Cells, is_good: Flags, names: Sequence[bytes], texts: Sequence[bytes], place: slice) -> Parsed:
+    unreadable, good = Quotes(), is_good[place]
+    if good.all():
+        return Parsed(cells.where(place), unreadable)
+    for bad in (np.flatnonzero(~good) + place.start).tolist():
+        if names[bad] not in BESIDE:
+            unreadable.add(names[bad] + b"=" + texts[bad])
+    return Parsed(cells.where(place).where(good), unreadable)
 
 
 def _fields(names: Sequence[bytes], amounts: Ints) -> tuple[Cells, Flags]:

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from quotas.models.rates import FoldName, FoldState, UsageLog
-from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute
+from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute, UsageStep
 from quotas.observations.cells import Cells
 from quotas.usage.latency import fold_latency
 from quotas.usage.rates import add_rates
@@ -35,6 +35,7 @@ class Fold:
 FOLDS: Final[Mapping[str, Fold]] = {
     fold.name: fold
     for fold in (
+        Fold(FoldName.STEPS, timedelta(seconds=4), lambda cells, now: add_cells(cells, now, (UsageStep,))),
         Fold(FoldName.MINUTES, timedelta(seconds=10), lambda cells, now: add_cells(cells, now, (UsageMinute,))),
         Fold(FoldName.HOURS, timedelta(seconds=60), lambda cells, now: add_cells(cells, now, (UsageHour, UsageDay))),
         Fold(FoldName.RATES, timedelta(seconds=60), add_rates),

@@ -14,7 +14,8 @@ from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
 from quotas.observations.cells import Series
 from quotas.policy.numbers import base36
 from quotas.usage.batches import read_counters
-from quotas.usage.fields import Quotes, parse_counters
+from quotas.usage.fields import parse_counters
+from quotas.usage.folding import FOLDS, fold_in
 
 SHARDS = 64
 
@@ -57,12 +58,15 @@ def in_redis(server: redis.Redis) -> Totals:
     for spell in (keys.usage, keys.usage_batch):
         for counters in read_counters(server, spell, range(SHARDS)).values():
             if counters.get(b"id") not in known:
-                for cell in parse_counters(counters, Quotes()).rows():
+                for cell in parse_counters([counters])[0].cells.rows():
                     totals[cell.series] += cell.requests
     return totals
 
 
 def in_postgres(model: type[Rollup] = ROLLUPS[0]) -> Totals:
+    """With what waits in the log."""
+    for fold in FOLDS.values():
+        fold_in(fold)
     names = ("tenant_number", "endpoint_number", "outcome", "limit_number")
     rows = model._default_manager.values_list(*names).annotate(total=Sum("count")).order_by()
     return Counter({Series(*row[:4]): row[4] for row in rows})

@@ -44,6 +44,7 @@ def test_batches_add_up_in_the_same_row(valkey: redis.Redis) -> None:
     for cost in (5, 7):
         count(valkey, [Hit(9, cost=cost, second=second)])
         drain(valkey)
+    fold_all()
     row = UsageStep.objects.get()
     assert (row.count, row.cost) == (2, 12)
     assert row.start == datetime.fromtimestamp(second - second % 10, UTC)

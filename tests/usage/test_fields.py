@@ -27,10 +27,9 @@ def value(requests: int, cost: int) -> bytes:
 
 
 def cells_of(*batches: dict[bytes, bytes]) -> list[Cell]:
-    unreadable = Quotes()
-    cells = Cells.joined([parse_counters(batch, unreadable) for batch in batches])
-    assert unreadable.count == 0
-    return list(cells.summed(10).rows())
+    parsed = parse_counters(batches)
+    assert not any(part.unreadable.count for part in parsed)
+    return list(Cells.joined([part.cells for part in parsed]).summed(10).rows())
 
 
 SERIES = st.builds(
@@ -44,8 +43,8 @@ SERIES = st.builds(
 
 @given(SERIES)
 def test_a_series_reads_as_it_was_written(series: Series) -> None:
-    parsed = parse_counters({field(SECOND, series): value(1, 1)}, Quotes())
-    assert list(parsed.rows()) == [Cell(SECOND, series, 1, 1)]
+    (parsed,) = parse_counters([{field(SECOND, series): value(1, 1)}])
+    assert list(parsed.cells.rows()) == [Cell(SECOND, series, 1, 1)]
 
 
 def test_seconds_fall_into_steps_of_ten() -> None:
@@ -135,19 +134,20 @@ def test_nothing_is_lost_in_the_sum(counters: dict[tuple[str, int, Series], tupl
 )
 def test_garbage_is_counted_and_quoted_and_the_rest_is_kept(name: bytes, text: bytes) -> None:
     series = Series(1, 1, "a", 0)
-    unreadable = Quotes()
-    cells = parse_counters({name: text, field(SECOND, series): value(2, 2)}, unreadable)
-    assert unreadable.count == 1
-    assert unreadable.examples[0].startswith(name)
-    assert list(cells.rows()) == [Cell(SECOND, series, 2, 2)]
+    good = {field(SECOND, series): value(2, 2)}
+    before, mixed, after = parse_counters([good, {name: text, **good}, good])
+    assert mixed.unreadable.count == 1
+    assert mixed.unreadable.examples[0].startswith(name)
+    assert list(mixed.cells.rows()) == [Cell(SECOND, series, 2, 2)]
+    assert before.unreadable.count == after.unreadable.count == 0
+    assert len(before.cells) == len(after.cells) == 1
 
 
 @given(st.dictionaries(st.binary(max_size=30), st.binary(max_size=30)))
 def test_no_bytes_stop_the_reading(batch: dict[bytes, bytes]) -> None:
-    unreadable = Quotes()
-    parse_counters(batch, unreadable)
-    assert unreadable.count <= len(batch)
-    assert len(unreadable.examples) <= 5
+    (parsed,) = parse_counters([batch])
+    assert parsed.unreadable.count + len(parsed.cells) == len(batch.keys() - {b"id", b"_"})
+    assert len(parsed.unreadable.examples) <= 5
 
 
 def test_a_letter_of_a_newer_library_is_kept() -> None:

@@ -84,9 +84,10 @@ def test_the_log_waits_for_the_slowest_fold(valkey: redis.Redis) -> None:
 def test_each_fold_has_its_own_pace(valkey: redis.Redis) -> None:
     fill(valkey, 1)
     now = DrainState.objects.get().drained_at
-    assert fold_due(now) == ["minutes", "hours", "rates", "latency"]
-    assert fold_due(now + timedelta(seconds=9)) == []
-    assert fold_due(now + timedelta(seconds=11)) == ["minutes"]
+    assert fold_due(now) == ["steps", "minutes", "hours", "rates", "latency"]
+    assert fold_due(now + timedelta(seconds=3)) == []
+    assert fold_due(now + timedelta(seconds=9)) == ["steps"]
+    assert fold_due(now + timedelta(seconds=11)) == ["steps", "minutes"]
 
 
 def test_a_fold_knows_up_to_when_it_is_whole(valkey: redis.Redis) -> None:

@@ -15,6 +15,7 @@ from quotas.models.usage import DrainBatch, Partitioned, UsageDay, UsageMinute, 
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.usage import partitions
 from quotas.usage.drain import drain
+from quotas.usage.folding import fold_all
 from quotas.usage.partitions import Slice, drop_old, ensure, make_ahead, slice_of
 from quotas.usage.rollups import add_cells
 from quotas.usage.upkeep import forget_batches, keep_up
@@ -75,9 +76,10 @@ def test_a_slice_in_use_is_dropped_another_time(monkeypatch: pytest.MonkeyPatch)
     assert not starts(UsageMinute)
 
 
-def test_a_missing_slice_is_made_by_the_drain(valkey: redis.Redis) -> None:
+def test_a_missing_slice_is_made_by_the_fold(valkey: redis.Redis) -> None:
     count(valkey, [Hit(1)])
     drain(valkey)
+    fold_all()
     assert UsageStep.objects.count() == 1
 
 

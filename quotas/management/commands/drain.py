@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.usage.drain import DrainError, drain_once
+from quotas.usage.folding import fold_all
 
 
 class Command(BaseCommand):
@@ -15,4 +16,5 @@ class Command(BaseCommand):
             summary = drain_once()
         except DrainError as error:
             raise CommandError(str(error)) from None
+        fold_all()
         self.stdout.write(f"drained up to {summary.at:%Y-%m-%d %H:%M:%S} UTC: {summary}")

@@ -1,0 +1,128 @@
+"""Draining: counters a second from Redis into Postgres, against a bare COPY of the same rows.
+
+What 1,000 tenants asked of 20 endpoints in twelve seconds: as much as a drain takes at once. Time is the processor's,
+of this process, of Postgres' and of Redis' together: each waits for the others. Runs on servers of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+import psutil
+
+from benchmarks.publish import servers
+from benchmarks.report import Row
+from benchmarks.usage import apart
+
+TENANTS = 1_000
+ENDPOINTS = 20
+SECONDS = 12
+ROUNDS = 3
+
+
+def run() -> list[Row]:
+    return apart("benchmarks.drain")
+
+
+def measure() -> list[Row]:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    make_table()
+    from quotas.usage.drain import connect, drain
+    from quotas.usage.folding import fold_all
+
+    drained, copied = [], []
+    with connect() as server:
+        server.config_set("appendonly", "no")
+        clock = Clock(server)
+        for _ in range(ROUNDS):
+            fields = fill(server)
+            drained.append(clock.spent(lambda: drain(server)) / fields)
+            copied.append(copy(fields, clock) / fields)
+        folded = clock.spent(fold_all) / (ROUNDS * fields)
+    return list(_rows(median(drained), median(copied), folded))
+
+
+def _rows(drained: float, copied: float, folded: float) -> Iterator[Row]:
+    yield Row("drain against a bare COPY of the same rows", round(copied / drained, 3), "×", 0.3, 0.5, True)
+    yield Row("drain, counters into Postgres", round(1 / drained), "/s")
+    yield Row("bare COPY of the same rows, no index", round(1 / copied), "/s")
+    yield Row("folding into all rollups, seconds and rates", round(1 / folded), "/s")
+
+
+def make_table() -> None:
+    """By the owner; the application makes no tables."""
+    from config.places import APPLICATION
+    from tenants.privileges import as_owner
+
+    columns = "start bigint, tenant int, endpoint int, outcome text, limit_number int, count bigint, cost bigint"
+    with as_owner("default") as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE bare ({columns})")
+        cursor.execute(f"GRANT ALL ON bare TO {APPLICATION}")
+
+
+def fill(server: Any) -> int:
+    """As the Lua layer counts; gives how many fields."""
+    from quotas.limiter import keys
+
+    now = server.time()[0]
+    pipe = server.pipeline(transaction=False)
+    for tenant in range(1, TENANTS + 1):
+        fields = {
+            f"s{now - second:08x}{keys.tenant_number(tenant)}{keys.endpoint_number(endpoint)}a": (7 << 24) + 7
+            for endpoint in range(1, ENDPOINTS + 1)
+            for second in range(SECONDS)
+        }
+        pipe.hset(keys.usage(tenant % keys.SHARDS), mapping=fields)
+    pipe.execute()
+    return TENANTS * ENDPOINTS * SECONDS
+
+
+def copy(rows: int, clock: Clock) -> float:
+    """How many seconds it took; the lines are made before."""
+    from django.db import connection, transaction
+
+    now = int(time.time())
+    lines = "".join(
+        f"{now + n % SECONDS}\t{n // ENDPOINTS % TENANTS + 1}\t{n % ENDPOINTS + 1}\ta\t0\t7\t7\n" for n in range(rows)
+    )
+    with transaction.atomic(), connection.cursor() as cursor:
+
+        def write() -> None:
+            with cursor.copy("COPY bare FROM STDIN") as stream:
+                stream.write(lines)
+
+        return clock.spent(write)
+
+
+class Clock:
+    def __init__(self, server: Any) -> None:
+        from django.db import connection
+
+        connection.ensure_connection()
+        self.server, self.backend = server, psutil.Process(connection.connection.info.backend_pid)
+
+    def spent(self, work: Callable[[], object]) -> float:
+        """Seconds of processor time, of all three."""
+        before = self._now()
+        work()
+        return self._now() - before
+
+    def _now(self) -> float:
+        postgres, redis = self.backend.cpu_times(), self.server.info("cpu")
+        return float(
+            time.process_time() + postgres.user + postgres.system + redis["used_cpu_user"] + redis["used_cpu_sys"]
+        )
+
+
+if __name__ == "__main__":
+    with servers():
+        print(json.dumps([asdict(row) for row in measure()]))
