@@ -86,7 +86,7 @@ def fill(model: Any, steps: int) -> None:
         cursor.execute(
             f"INSERT INTO {model._meta.db_table} ({columns})"  # noqa: S608 - a table of ours
             " SELECT s, t, e, 'a', 0, 100, 100 FROM unnest(%s::timestamptz[]) AS s,"
-            " generate_series(1, %s) AS t, generate_series(1, %s) AS e",
+            " generate_series(1, %s) AS t, generate_series(1, %s) AS e ON CONFLICT DO NOTHING",
             [starts, TENANTS, ENDPOINTS],
         )
     with connection.cursor() as cursor:
