@@ -21,8 +21,9 @@ from api.gateway.guard import PASS, Verdict
 from api.gateway.process import guard, limiter, request_of
 from quotas.limiter import Check
 from quotas.limiter.headers import seconds_up
-from quotas.services.own_limits import API, LOGIN, OWN_TENANT
+from quotas.services.own_limits import API, LOGIN
 from tenants.access import Principal
+from tenants.own import OWN_TENANT
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
 PATIENCE_MS: Final = 1_000

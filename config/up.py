@@ -140,6 +140,8 @@ def preparations() -> Mapping[str, list[str]]:
     steps = {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
     if settings.HEADROOM_DEMO:
         steps["seed"] = ["manage.py", "seed"]
+    # A database of somebody's own gets its accounts from them.
+    if settings.HEADROOM_DEMO or not env.text("DATABASE_URL", ""):
         steps["owner"] = ["manage.py", "first_owner"]
     # After the demo, which only fills what is empty.
     return steps | {"limits": ["manage.py", "own_limits"]}

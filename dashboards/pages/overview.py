@@ -70,7 +70,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
     pulse = pulse_read()
-    if not pulse.tenants or not pulse.endpoints:
+    if pulse.is_empty:
         return redirect("dashboards:first-run")
     traffic = traffic_read(period)
     compares = request.GET.get("compare", "1") != "0"

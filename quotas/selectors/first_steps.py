@@ -1,4 +1,4 @@
-"""How far a new installation has come on its way to the first enforced limit."""
+"""How far a new installation has come on its way to the first enforced limit, besides those on Headroom itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from quotas.models import Endpoint, Limit
 from quotas.models.usage import REFUSED, UsageHour
 from quotas.selectors.pulse import Pulse, pulse_read
 from tenants.models import Tenant
+from tenants.own import OWN_ENDPOINTS, OWN_TENANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,16 @@ class FirstSteps:
 
 def first_steps_read() -> FirstSteps:
     pulse = pulse_read()
-    limit = Limit.objects.select_related("policy__tier", "policy__endpoint", "name").order_by("pk").first()
+    limits = Limit.objects.exclude(policy__tier__name=OWN_TENANT).order_by("pk")
+    asked = UsageHour.objects.exclude(tenant_number__in=Tenant.objects.filter(name=OWN_TENANT).values("number"))
     return FirstSteps(
         pulse=pulse,
-        endpoint=Endpoint.objects.filter(retired=False).order_by("number").first(),
-        tenant=Tenant.objects.select_related("tier").order_by("number").first(),
-        limit=limit,
-        is_asked=UsageHour.objects.exists(),
-        is_denied=UsageHour.objects.filter(outcome__in=REFUSED).exists(),
+        endpoint=Endpoint.objects.filter(retired=False)
+        .exclude(name__startswith=OWN_ENDPOINTS)
+        .order_by("number")
+        .first(),
+        tenant=Tenant.objects.exclude(name=OWN_TENANT).select_related("tier").order_by("number").first(),
+        limit=limits.select_related("policy__tier", "policy__endpoint", "name").first(),
+        is_asked=asked.exists(),
+        is_denied=asked.filter(outcome__in=REFUSED).exists(),
     )

@@ -10,6 +10,7 @@ from django.db import connection
 
 from quotas.models.change import ENDED
 from quotas.models.recommendation import Stage
+from tenants.own import OWN_ENDPOINTS, OWN_TENANT
 
 # Counting goes no further than this, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000
@@ -21,6 +22,7 @@ class Pulse:
     now: datetime
     tenants: int
     endpoints: int
+    is_empty: bool  # no endpoint or no tenant but those by which Headroom limits itself
     revision: int  # 0: nothing was ever written
     published: int | None  # the newest that every shard has; None: the publisher never said
     publisher_at: datetime | None
@@ -45,6 +47,8 @@ _QUERY: Final = """
     SELECT clock_timestamp(),
         (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
+        NOT EXISTS (SELECT 1 FROM tenants_tenant WHERE name <> %(own)s)
+            OR NOT EXISTS (SELECT 1 FROM quotas_endpoint WHERE NOT retired AND NOT starts_with(name, %(of_own)s)),
         (SELECT coalesce(max(number), 0) FROM quotas_revision),
         (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
@@ -57,7 +61,8 @@ _QUERY: Final = """
 def pulse_read() -> Pulse:
     with connection.cursor() as cursor:
         ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
-        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting})
-        now, tenants, endpoints, revision, detail, publisher_at, drained_at, *counts = cursor.fetchone()
+        own = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS}
+        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own})
+        now, tenants, endpoints, is_empty, revision, detail, publisher_at, drained_at, *counts = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
-    return Pulse(now, tenants, endpoints, revision, published, publisher_at, drained_at, *counts)
+    return Pulse(now, tenants, endpoints, is_empty, revision, published, publisher_at, drained_at, *counts)

@@ -11,10 +11,10 @@ from quotas.services.documents import document_apply
 from quotas.services.errors import accepted
 from quotas.services.tenants import NewTenant, tenants_create
 from tenants.models import Tenant
+from tenants.own import OWN_ENDPOINTS, OWN_TENANT
 
-OWN_TENANT: Final = "headroom"
-API: Final = "headroom:api"
-LOGIN: Final = "headroom:login"
+API: Final = f"{OWN_ENDPOINTS}api"
+LOGIN: Final = f"{OWN_ENDPOINTS}login"
 REASON: Final = "Headroom limits its own API and login from the start; change these limits as you need."
 
 # One name tried from one address is a person who forgot; the other two bound whoever tries many names or has many

@@ -14,6 +14,7 @@ from quotas.models.usage import GapRecord
 from quotas.selectors.periods import SPANS
 from quotas.services.changes import change_propose
 from quotas.services.overrides import override_create
+from quotas.services.own_limits import own_limits_install
 from quotas.services.policies import limit_set
 from tests.dashboards.world import counted, drained, make_world, page, published
 from tests.services.world import SAID, bucket
@@ -127,6 +128,7 @@ def test_a_time_that_cannot_be_is_refused_in_one_sentence(
 
 
 def test_before_anything_is_set_up_it_leads_to_the_first_steps(client: Client) -> None:
+    own_limits_install("headroom")
     assert client.get("/").headers["Location"] == "/first-run"
 
 

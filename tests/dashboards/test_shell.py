@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from dashboards.pages import live
 from quotas.models import Heartbeat, Limit, Revision
+from quotas.services.own_limits import own_limits_install
 from tenants.models import Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
@@ -60,6 +61,7 @@ def test_what_is_told_to_open_pages_follows_drains_and_revisions() -> None:
 
 
 def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
+    own_limits_install("headroom")
     operator = signed_in("olga", "operator")
     assert "Name an endpoint" in page(operator, "/first-run")
     for fields in (
@@ -68,7 +70,7 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
         {"step": "limit", "rate": "2", "burst": "5"},
     ):
         assert operator.post("/first-run", fields).status_code == 302
-    assert Limit.objects.get().parameters == {"rate": 2, "burst": 5, "per": "1s"}
+    assert Limit.objects.get(policy__tier__name="free").parameters == {"rate": 2, "burst": 5, "per": "1s"}
     assert "on its way to Redis" in page(operator, "/first-run")
     newest = Revision.objects.latest("number").number
     Heartbeat.objects.create(name="publisher", at=timezone.now(), detail=str(newest))
