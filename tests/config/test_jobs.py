@@ -28,7 +28,7 @@ from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 100.0
 BROKER_DATABASE = 5
 
 
