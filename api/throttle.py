@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable
 from typing import Final
+from unicodedata import normalize
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -44,7 +45,8 @@ def of_bad_token(request: HttpRequest) -> Verdict:
 
 def of_login(request: HttpRequest) -> Verdict:
     """By the name that is tried, which may be a password typed into the wrong field: nobody reads it afterwards."""
-    name = request.POST.get(_NAME, "").strip().casefold()
+    # Normalised as the login form does it, so that no other spelling of one name is another try.
+    name = normalize("NFKC", request.POST.get(_NAME, "")).strip().casefold()
     verdict = _judged(request, LOGIN, {"user": salted_hmac(__name__, name, algorithm="sha256").hexdigest()[:32]})
     if verdict.decision is not None:
         setattr(request, TRIES_LEFT, min((row.remaining for row in verdict.decision.rows), default=None))

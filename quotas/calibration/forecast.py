@@ -63,6 +63,8 @@ def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float]) -> 
     decided = FastReplay([Limit("limit", algorithm, TENANT, unit="cost")]).decide(batch)
     refused = decided.denied_by != ALLOWED
     places = np.searchsorted(np.asarray(edges_s) * SECOND_US, batch.times_us[refused], side="right") - 1
+    # The last step may reach past the last edge; its units were counted where it began.
+    places = np.minimum(places, len(nothing) - 1)
     denied = np.bincount(places, weights=batch.costs[refused], minlength=len(nothing)).astype(np.float64)
     return Replayed(units, denied)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from django.db import transaction
@@ -21,6 +21,8 @@ from quotas.services.permits import Permits
 from tenants.history import acting
 
 MOST_WAITING = 20  # of one tenant
+MOST_WANTED = 2**52  # as of any parameter
+FURTHEST = timedelta(days=3_650)
 
 
 def quota_request_create(
@@ -36,10 +38,14 @@ def quota_request_create(
 ) -> QuotaRequest:
     author, reason = said(author, reason)
     held = _held(tenant, scope, limit)
+    if wanted > MOST_WANTED:
+        raise refuse("wanted", "range", f"ask for at most {MOST_WANTED:,}")
     if wanted <= held:
         raise refuse("wanted", "less", f"that is not more than what you have, {held:,}; ask for more, or not at all")
     if until is not None and until <= timezone.now():
         raise refuse("until", "past", "until is in the past; choose a later time, or leave it empty")
+    if until is not None and until > timezone.now() + FURTHEST:
+        raise refuse("until", "far", "until is more than ten years ahead; choose an earlier time, or leave it empty")
     with acting(author=author, action="quota_request_create"), transaction.atomic():
         row = find_tenant(tenant)
         waiting = row.quota_requests.filter(answer=Answer.WAITING)

@@ -47,3 +47,9 @@ def test_weeks_are_told_apart() -> None:
     assert found.units.tolist() == [8, 14]
     assert found.denied.tolist() == [3, 4]
     assert found.denied_share == 7 / 22
+
+
+def test_a_last_step_that_reaches_past_the_end_belongs_to_the_last_week() -> None:
+    found = replayed(counts([(0, 8), (1, 90)], 60), FixedWindow(5, 10 * SECOND_US), [0, 60, 70])
+    assert found.units.tolist() == [8, 90]
+    assert found.denied[1] > 0

@@ -64,6 +64,8 @@ def test_a_request_goes_along_with_the_usage_and_waits(carol: Client) -> None:
         ({"wanted": "50"}, "that is not more than what you have, 100"),
         ({"reason": ""}, "Say what it is for"),
         ({"until": "2020-01-01T00:00"}, "until is in the past"),
+        ({"until": "9999-12-31T23:59"}, "until is more than ten years ahead"),
+        ({"wanted": "9223372036854775808"}, "ask for at most 4,503,599,627,370,496"),
         ({"place": "*|nothing"}, "acme has no limit nothing on *"),
     ],
 )
