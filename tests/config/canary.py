@@ -13,7 +13,12 @@ from pathlib import Path
 from config.celery import app
 
 VISIBILITY_SECONDS = 3
-app.conf.broker_transport_options = {"visibility_timeout": VISIBILITY_SECONDS}
+app.conf.broker_transport_options = {
+    "visibility_timeout": VISIBILITY_SECONDS,
+    # Kombu looks for overdue messages every 100 s unless told otherwise.
+    "unacked_restore_interval": 1,
+    "unacked_restore_throttle": 1,
+}
 app.conf.beat_schedule = {
     "tick": {
         "task": "canary.tick",
