@@ -24,6 +24,13 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 with one_line_errors():
     settings.SECRET_KEY  # noqa: B018 - reads the settings now, so that a wrong one is one line
 
+
+def every(step: timedelta | crontab, task: str, *, expires: float | None = None) -> dict[str, Any]:
+    """A task that nobody has taken when the next is due has expired, unless told otherwise."""
+    seconds = step.total_seconds() if isinstance(step, timedelta) else None
+    return {"task": task, "schedule": step, "options": {"expires": expires or seconds}}
+
+
 app = Celery("headroom", task_cls="config.jobs:Job")
 app.config_from_object(
     {
@@ -41,56 +48,16 @@ app.config_from_object(
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "timezone": "UTC",
         "beat_schedule": {
-            "heartbeat": {
-                "task": "config.heartbeat",
-                "schedule": timedelta(seconds=3),
-                "options": {"expires": 10},
-            },
-            "drain": {
-                "task": "quotas.drain",
-                "schedule": timedelta(seconds=settings.HEADROOM_DRAIN_SECONDS),
-                "options": {"expires": settings.HEADROOM_DRAIN_SECONDS},
-            },
-            "fold": {
-                "task": "quotas.fold",
-                "schedule": timedelta(seconds=5),
-                "options": {"expires": 5},
-            },
-            "apply-due-changes": {
-                "task": "quotas.apply_due",
-                "schedule": timedelta(seconds=1),
-                "options": {"expires": 5},
-            },
-            "measure-tiers": {
-                "task": "quotas.measure_tiers",
-                "schedule": timedelta(seconds=60),
-                "options": {"expires": 60},
-            },
-            "calibrate": {
-                "task": "quotas.calibrate",
-                "schedule": crontab(hour="3", minute="17"),
-                "options": {"expires": 3600},
-            },
-            "advance-recommendations": {
-                "task": "quotas.advance",
-                "schedule": timedelta(minutes=5),
-                "options": {"expires": 300},
-            },
-            "run-waiting-tasks": {
-                "task": "quotas.run_waiting",
-                "schedule": timedelta(minutes=1),
-                "options": {"expires": 60},
-            },
-            "alerts": {
-                "task": "quotas.alerts",
-                "schedule": timedelta(seconds=15),
-                "options": {"expires": 15},
-            },
-            "keep-usage-up": {
-                "task": "quotas.keep_up",
-                "schedule": timedelta(hours=1),
-                "options": {"expires": 3600},
-            },
+            "heartbeat": every(timedelta(seconds=3), "config.heartbeat", expires=10),
+            "drain": every(timedelta(seconds=settings.HEADROOM_DRAIN_SECONDS), "quotas.drain"),
+            "fold": every(timedelta(seconds=5), "quotas.fold"),
+            "apply-due-changes": every(timedelta(seconds=1), "quotas.apply_due", expires=5),
+            "measure-tiers": every(timedelta(minutes=1), "quotas.measure_tiers"),
+            "calibrate": every(crontab(hour="3", minute="17"), "quotas.calibrate", expires=3600),
+            "advance-recommendations": every(timedelta(minutes=5), "quotas.advance"),
+            "run-waiting-tasks": every(timedelta(minutes=1), "quotas.run_waiting"),
+            "alerts": every(timedelta(seconds=15), "quotas.alerts"),
+            "keep-usage-up": every(timedelta(hours=1), "quotas.keep_up"),
         },
     }
 )
