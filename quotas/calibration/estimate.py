@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotas.calibration.arrival_curve import Point, curve, settle
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.arrival_curve import Point, Rate, burst_at, curve, settle
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
+from quotas.calibration.limits import bucket
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.percentiles import age_weights, weighted_quantiles
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Flags
+from quotas.simulation.fast import Batch
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
 CURVE_SPAN = 4.0
@@ -33,7 +36,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is known of one tenant on one endpoint."""
+    """What is known of one tenant on one endpoint, or of one of its keys, users or addresses there."""
 
     tenant: str
     endpoint: str
@@ -41,6 +44,7 @@ class Observed:
     fine: Counts  # the same load in the finest steps there are, as far back as there are any
     first_s: float  # when it was first seen
     gaps: Sequence[Span] = ()  # when nothing was recorded
+    arrivals: Batch | None = None  # of a sampled subject: each of its requests; None: only counts are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,12 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
     *found, wanted = weighted_quantiles(minutes.rates, weights, (*PERCENTILES, parameters.rate_quantile))
     percentiles = dict(zip(PERCENTILES, found, strict=True))
     share = float(minutes.units[censored].sum() / minutes.total) if len(minutes) else 0.0
+    settled = settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon)
     return Estimate(
         observed.tenant,
         observed.endpoint,
         wanted,
-        settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon),
+        settled if observed.arrivals is None else _exact(observed.arrivals, used, settled.rate, parameters),
         outlook(daily_peaks(minutes, now_s), parameters),
         Confidence(used.days - _gap_days(observed.gaps, used), len(minutes)),
         share > MOSTLY,
@@ -117,7 +122,17 @@ def curve_around(observed: Observed, estimate: Estimate, parameters: Parameters 
     if not len(fine) or estimate.settled.rate <= 0:
         return ()
     rates = estimate.settled.rate * np.geomspace(1 / CURVE_SPAN, CURVE_SPAN, CURVE_POINTS)
+    if observed.arrivals is not None:
+        return tuple(_exact(observed.arrivals, estimate.used, float(rate), parameters) for rate in rates)
     return curve(fine, rates, parameters.burst_epsilon)
+
+
+def _exact(arrivals: Batch, used: Span, rate: float, parameters: Parameters) -> Point:
+    """The burst at this rate, from single arrivals; no bracket is needed where each is known."""
+    first, last = np.searchsorted(arrivals.times_us, np.array((used.start_s, used.end_s)) * SECOND_US)
+    kept, whole = arrivals.cut(int(first), int(last)), bucket(Point(rate, 1))
+    burst = burst_at(kept.times_us, kept.costs, Rate(whole.rate, whole.per_us), parameters.burst_epsilon)
+    return Point(rate, burst)
 
 
 def _within(observed: Observed, used: Span) -> tuple[Counts, Flags]:

@@ -50,8 +50,8 @@ def arrivals_of(counts: Counts, largest: int | None = None) -> Batch:
     return Batch(whole_numbers(times), np.zeros(len(times), np.int64), whole_numbers(costs))
 
 
-def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float]) -> Replayed:
-    """Between each two edges, as one run: a limit remembers what came before."""
+def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float], arrivals: Batch | None = None) -> Replayed:
+    """Between each two edges, as one run: a limit remembers what came before. `arrivals`: the same load, if known."""
     spans = np.searchsorted(np.asarray(edges_s), counts.starts_s, side="right") - 1
     inside = (spans >= 0) & (spans < len(edges_s) - 1)
     counts, spans = counts.where(inside), spans[inside]
@@ -59,7 +59,7 @@ def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float]) -> 
     nothing = np.zeros(len(edges_s) - 1)
     if not len(counts) or _never_denies(counts, algorithm):
         return Replayed(units, nothing)
-    batch = arrivals_of(counts, max(1, algorithm.capacity // 4))
+    batch = arrivals_of(counts, max(1, algorithm.capacity // 4)) if arrivals is None else _between(arrivals, edges_s)
     decided = FastReplay([Limit("limit", algorithm, TENANT, unit="cost")]).decide(batch)
     refused = decided.denied_by != ALLOWED
     places = np.searchsorted(np.asarray(edges_s) * SECOND_US, batch.times_us[refused], side="right") - 1
@@ -67,6 +67,11 @@ def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float]) -> 
     places = np.minimum(places, len(nothing) - 1)
     denied = np.bincount(places, weights=batch.costs[refused], minlength=len(nothing)).astype(np.float64)
     return Replayed(units, denied)
+
+
+def _between(arrivals: Batch, edges_s: Sequence[float]) -> Batch:
+    first, last = np.searchsorted(arrivals.times_us, np.array((edges_s[0], edges_s[-1])) * SECOND_US)
+    return arrivals.cut(int(first), int(last))
 
 
 def _never_denies(counts: Counts, algorithm: Algorithm) -> bool:

@@ -27,6 +27,8 @@ class Parameters:
 
     # From tenants to the tier, and back
     pool_quantile: float = 0.95
+    subject_quantile: float = 0.99  # of a tenant's keys, users or addresses; the largest of them never decides alone
+    least_subjects: int = 5  # sampled ones, to speak for a tenant's own limit
     margin: float = 1.15  # on rates
     burst_margin: float = 1.5  # on bursts: they rest on the few worst moments, and vary more
     shrink_days: float = 7.0
@@ -70,6 +72,7 @@ SHARES = (
     "trend_tau",
     "trend_damping",
     "pool_quantile",
+    "subject_quantile",
     "capacity_share",
     "small_change",
     "down_below",
@@ -94,6 +97,8 @@ WORDS = {
     "unrest": "standard deviations of the daily peaks that are left room for",
     "outlook_most": "factor that neither growth nor unrest exceeds",
     "pool_quantile": "share of a tier's tenants that its limit must suit",
+    "subject_quantile": "share of a tenant's keys, users or addresses that a limit by them must suit",
+    "least_subjects": "sampled keys, users or addresses that are needed to speak for a tenant's own limit",
     "margin": "factor on rates",
     "burst_margin": "factor on bursts",
     "shrink_days": "days of evidence at which a tenant's own history weighs as much as its tier's",

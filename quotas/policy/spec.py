@@ -14,6 +14,7 @@ Unit = Literal["requests", "cost"]
 Carry = Literal["keep", "proportional", "reset"]
 
 EVERYWHERE = "*"
+SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept
 CANARY_PARTS = 1_000
 
 
@@ -160,7 +161,7 @@ class Configuration:
     overrides: tuple[Override, ...]
     limit_numbers: Mapping[str, int]  # limit name → number, stable for ever
     subject_cap: int = 10_000  # new subjects per tenant and hour
-    sample_per_1024: int = 16  # share of subjects whose arrivals are kept
+    sample_per_1024: int = SAMPLE_PER_1024
     usage_room: int = 20_000  # counters in one hash of a shard while nobody drains
     unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny
     canaries: tuple[Canary, ...] = ()  # at most one for each tier

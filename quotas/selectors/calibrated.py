@@ -13,6 +13,7 @@ from quotas.models.recommendation import Kind
 from quotas.policy.endpoints import Hints
 from quotas.policy.subject import TENANT, Subject
 from quotas.selectors.demand import Traffic
+from quotas.selectors.sampled import Sampled
 from tenants.models import Tenant
 
 
@@ -29,6 +30,8 @@ class Target:
     names: Mapping[int, str]  # of the tenants, by number
     hints: Hints
     number: int  # of the limit's name, as the rollups have it
+    subject: Subject = TENANT
+    unsampled: str = ""  # why the arrivals of its subjects are not known
 
     def __str__(self) -> str:
         return f"{self.limit} of {self.policy}"
@@ -38,9 +41,9 @@ def targets(**wanted: str) -> Iterator[Target]:
     """All of them, or those whose columns are as wanted."""
     rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
     enforced = rows.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
-    replaced = _Replaced.read()
+    replaced, sampled = _Replaced.read(), Sampled.read()
     for row in enforced.order_by("policy", "pk"):
-        if (target := _target(row, replaced)) is not None:
+        if (target := _target(row, replaced, sampled)) is not None:
             yield target
 
 
@@ -67,15 +70,16 @@ class _Replaced:
         return cls(*({key: frozenset(value) for key, value in found.items()} for found in (tiers, tenants)))
 
 
-def _target(row: Limit, replaced: _Replaced) -> Target | None:
+def _target(row: Limit, replaced: _Replaced, sampled: Sampled) -> Target | None:
     algorithm = algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters})
-    if not is_sized(algorithm) or Subject.parse(row.subject) != TENANT:
+    if not is_sized(algorithm):
         return None
-    policy, name = row.policy, row.name.name
+    policy, name, subject = row.policy, row.name.name, Subject.parse(row.subject)
     owner = (policy.tier_id or policy.tenant_id or 0, name)
     elsewhere = (replaced.of_tier if policy.tier_id else replaced.of_tenant).get(owner, frozenset())
-    names = _names(policy, name, replaced)
-    endpoint = policy.endpoint
+    names, unsampled, endpoint = _names(policy, name, replaced), "", policy.endpoint
+    if subject != TENANT:
+        names, unsampled = sampled.of(policy, str(subject), names)
     return Target(
         policy=policy.name,
         limit=name,
@@ -93,6 +97,8 @@ def _target(row: Limit, replaced: _Replaced) -> Target | None:
         names=names,
         hints=_hints(endpoint),
         number=row.name_id,
+        subject=subject,
+        unsampled=unsampled,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import SEEK_END
@@ -28,14 +28,7 @@ ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
 _HEADER_BYTES = 19
 _TRAILER_BYTES = 2
-_ROW = np.dtype(
-    [("fields", ">i2")]
-    + [
-        field
-        for name, kind in (("tenant", ">i4"), ("minute", ">i4"), ("allowed", ">i8"), ("denied", ">i8"))
-        for field in ((f"{name}_bytes", ">i4"), (name, kind))
-    ]
-)
+_COLUMNS = (("tenant", ">i4"), ("minute", ">i4"), ("allowed", ">i8"), ("denied", ">i8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +58,11 @@ class TenantMinutes:
 def minutes_read(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[TenantMinutes]:
     """In order of the tenants' numbers. The database sorts, and a file holds what memory need not."""
     with TemporaryFile() as file:
-        if not _spool(file, traffic, begin, end):
-            return
-        rows = np.memmap(file, _ROW, "r")
+        rows = spooled(file, _statement(traffic, begin, end), _COLUMNS)
         bounds = np.flatnonzero(np.diff(rows["tenant"])) + 1
         for first, last in pairwise((0, *bounds.tolist(), len(rows))):
-            yield _tenant_minutes(rows[first:last])
+            if last > first:
+                yield _tenant_minutes(rows[first:last])
 
 
 def seconds_of(tenant: int, traffic: Traffic, begin: datetime, end: datetime) -> Counts:
@@ -150,15 +142,21 @@ def gaps_between(begin: datetime, end: datetime) -> list[Span]:
 
 def retry_shares(traffic: Traffic, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:
     """Of each tenant's denied requests, how many only repeat one that was denied before, by its sampled subjects."""
-    denials = Denial.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=traffic.tenants, retry_us__gte=0)
-    wait_us = denials.aggregate(mean=Avg("retry_us"))["mean"]
+    wait_us = mean_wait_us(traffic, begin, end)
     if wait_us is None:
         return {}
-    within = timedelta(microseconds=float(wait_us), seconds=grace_s)
-    values: list[Any] = [within, begin, end, list(traffic.tenants), *_endpoint_values(traffic)]
+    within = timedelta(microseconds=wait_us, seconds=grace_s)
+    values: list[Any] = [within, begin, end, list(traffic.tenants), *endpoint_values(traffic).values()]
     with connection.cursor() as cursor:
         cursor.execute(_RETRIES, values)
         return {tenant: min(1.0, again / denied) for tenant, again, denied in cursor.fetchall() if denied}
+
+
+def mean_wait_us(traffic: Traffic, begin: datetime, end: datetime) -> float | None:
+    """What denied requests were told to wait; None: none was denied."""
+    denials = Denial.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=traffic.tenants, retry_us__gte=0)
+    mean = denials.aggregate(mean=Avg("retry_us"))["mean"]
+    return None if mean is None else float(mean)
 
 
 _RETRIES = """
@@ -184,35 +182,39 @@ COPY (
 """)
 
 
-def _endpoint_values(traffic: Traffic) -> list[Any]:
-    return [traffic.endpoints is None, list(traffic.endpoints or ()), list(traffic.without)]
+def endpoint_values(traffic: Traffic) -> dict[str, Any]:
+    return {
+        "every": traffic.endpoints is None,
+        "endpoints": list(traffic.endpoints or ()),
+        "without": list(traffic.without),
+    }
 
 
-def _spool(file: IO[bytes], traffic: Traffic, begin: datetime, end: datetime) -> int:
-    """As binary COPY gives them: every row has the same width, so the file is an array already. How many there are.
+def spooled(file: IO[bytes], statement: str, columns: Sequence[tuple[str, str]]) -> np.ndarray[Any, Any]:
+    """As binary COPY gives them: every row has the same width, so the file is an array already.
 
     Other queries have to wait until a copy is through, so nothing is worked out meanwhile.
     """
+    row = np.dtype(
+        [("fields", ">i2"), *(part for name, kind in columns for part in ((f"{name}_bytes", ">i4"), (name, kind)))]
+    )
     skip = _HEADER_BYTES
-    with connection.cursor() as cursor, cursor.copy(_statement(traffic, begin, end)) as copied:
+    with connection.cursor() as cursor, cursor.copy(statement) as copied:
         for data in copied:
             file.write(data[skip:])
             skip = max(0, skip - len(data))
     file.truncate(file.tell() - _TRAILER_BYTES)
-    return file.seek(0, SEEK_END) // _ROW.itemsize
+    return np.memmap(file, row, "r") if file.seek(0, SEEK_END) else np.empty(0, row)
 
 
 def _statement(traffic: Traffic, begin: datetime, end: datetime) -> str:
-    every, endpoints, without = _endpoint_values(traffic)
     values = {
         "allowed": list(map(str, LET_THROUGH)),
         "denied": list(map(str, ASKED_IN_VAIN)),
         "begin": begin,
         "end": end,
         "tenants": list(traffic.tenants),
-        "every": every,
-        "endpoints": endpoints,
-        "without": without,
+        **endpoint_values(traffic),
     }
     literals = {name: Literal(value) for name, value in values.items()}
     return _MINUTES.format(column=Identifier(traffic.column), **literals).as_string(connection.connection)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Any
 
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -21,18 +19,18 @@ from quotas.calibration.recommend import Change, Insufficient, Recommended, Tena
 from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.models import Override, Recommendation
 from quotas.models.history import algorithm_dump
-from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage, Trust
+from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.policy.subject import TENANT
 from quotas.selectors.calibrated import Target, targets
 from quotas.selectors.demand import days_ago, measured_until
 from quotas.selectors.usage_latency import latency_samples
 from quotas.services.calibration_settings import calibration_parameters
 from quotas.services.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
+from quotas.services.filing import AUTHOR as AUTHOR
+from quotas.services.filing import store, withdraw
 from quotas.services.measuring import Measured, Progress, curve_of, measure
-from tenants.history import acting
 
-AUTHOR = "calibration"
 MOST_OVERRIDES = 20  # suggested for one limit at a time
-QUIET_DAYS = 28  # what was dismissed is not proposed again so soon
 
 Samples = Callable[[int, datetime, datetime], Sequence[Sample]]  # endpoint → its latency against its load
 
@@ -58,14 +56,19 @@ def calibrate(
         progress("measuring", number, len(wanted))
         found.limits += 1
         measured = measure(target, parameters, until)
-        if not measured.estimates:
+        if not measured.estimates and not target.unsampled:
             found.idle += 1
             continue
         week = days_ago(until, 7), until
-        samples = [sample for number in target.traffic.endpoints or () for sample in latency(number, *week)]
+        samples = [sample for number in _bounding(target) for sample in latency(number, *week)]
         _file(found, measured, parameters, until, capacity_of(samples))
     progress("measuring", len(wanted), len(wanted))
     return found
+
+
+def _bounding(target: Target) -> Iterable[int]:
+    """Endpoints whose capacity a limit is held against; one by key, user or address bounds no sum."""
+    return (target.traffic.endpoints or ()) if target.subject == TENANT else ()
 
 
 def _file(
@@ -81,7 +84,7 @@ def _file(
     step = finding.step()
     row = None
     if step is None:
-        _withdraw(finding)
+        withdraw(finding.target, finding.now)
     else:
         row = _propose(finding, step)
     overrides = [_override(finding, one) for one in finding.above()]
@@ -96,12 +99,17 @@ def _trusted(measured: Measured) -> list[Estimate]:
 
 def _wanted(measured: Measured, recommended: Recommended, parameters: Parameters) -> Point | Insufficient:
     """For the tier; for a tenant's own policy, what the tenant itself needs."""
-    if measured.target.kind == Kind.TIER:
+    target = measured.target
+    if target.unsampled:
+        return Insufficient(target.unsampled)
+    if target.kind == Kind.TIER:
         tier = recommended.tier
         return tier if isinstance(tier, Insufficient) else tier.point
     own = next(iter(recommended.tenants.values()), None)
     if own is None:
         return Insufficient("its traffic is all at once far above its own past; nothing is concluded from that yet")
+    if target.subject != TENANT and measured.subjects < parameters.least_subjects:
+        return Insufficient(f"{measured.subjects} of its subjects are sampled; {parameters.least_subjects} are needed")
     days = own.estimate.confidence.days
     if days < parameters.least_days:
         return Insufficient(f"insufficient data: {days:.1f} of {parameters.least_days:g} days")
@@ -180,7 +188,7 @@ def _propose(finding: _Finding, step: Change) -> Recommendation | None:
         "binds": finding.committed.binds,
         "summary": _summary(target, proposed, finding),
     }
-    return _store(target, target.kind, target.tenant, finding.now, fields, parameters)
+    return store(target, target.kind, target.tenant, finding.now, fields, parameters)
 
 
 def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
@@ -203,71 +211,17 @@ def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
         "binds": "demand",
         "summary": f"{one.estimate.tenant} needs more than tier {target.tier}: {proposed.words()}."[:300],
     }
-    return _store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, fields, parameters)
+    return store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, fields, parameters)
 
 
 def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
     verb = "Raise" if point_of(proposed).rate >= point_of(target.algorithm).rate else "Lower"
-    why = f"{len(finding.measured.estimates)} tenants were measured for {finding.measured.used.days:.0f} days"
+    who = f"{len(finding.measured.estimates)} tenants"
+    if target.subject != TENANT:
+        who = f"{finding.measured.subjects:,} subjects of {who}"
+    why = f"{who} were measured for {finding.measured.used.days:.0f} days"
     step = "" if proposed == resized(target.algorithm, finding.wanted) else "; a first step"
     return f"{verb} {target}: {target.algorithm.words()} → {proposed.words()}; {why}{step}."[:300]
-
-
-def _store(
-    target: Target,
-    kind: Kind,
-    tenant: str,
-    now: datetime,
-    fields: dict[str, Any],
-    parameters: Parameters,
-) -> Recommendation | None:
-    """New, or in place of what nobody has decided on yet; None: somebody has, or said no to much the same."""
-    with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
-        row = _open(target, tenant)
-        if row is None:
-            if _was_dismissed(target, tenant, fields["proposed"], now, parameters):
-                return None
-            row = Recommendation(kind=kind, policy=target.policy, limit=target.limit, tenant=tenant)
-        elif row.stage not in UNDECIDED or row.is_edited:
-            return None
-        row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
-        row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
-        row.forecast, row.problem = {}, ""
-        for name, value in fields.items():
-            setattr(row, name, value)
-        row.save()
-        return row
-
-
-def _open(target: Target, tenant: str) -> Recommendation | None:
-    rows = Recommendation.objects.select_for_update().filter(policy=target.policy, limit=target.limit, tenant=tenant)
-    return rows.filter(stage__in=OPEN).first()
-
-
-def _was_dismissed(
-    target: Target, tenant: str, proposed: dict[str, Any], now: datetime, parameters: Parameters
-) -> bool:
-    rows = Recommendation.objects.filter(policy=target.policy, limit=target.limit, tenant=tenant)
-    last = rows.filter(stage=Stage.DISMISSED, ended_at__gt=now - timedelta(days=QUIET_DAYS)).first()
-    if last is None:
-        return False
-    before, after = (_rate_in(fields) for fields in (last.proposed, proposed))
-    return abs(after - before) < parameters.small_change * before
-
-
-def _rate_in(stored: dict[str, Any] | None) -> float:
-    fields = (stored or {}).get("parameters", {})
-    return float(fields.get("rate") or fields.get("limit") or 0)
-
-
-def _withdraw(finding: _Finding) -> None:
-    """The limit fits: what was proposed and not yet decided on no longer stands."""
-    with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
-        row = _open(finding.target, finding.target.tenant)
-        if row is not None and row.stage in UNDECIDED and not row.is_edited:
-            row.stage, row.ended_at = Stage.SUPERSEDED, finding.now
-            row.problem = "the limit fits what was measured since"
-            row.save()
 
 
 def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters, now: datetime) -> None:
@@ -279,12 +233,12 @@ def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters,
         "summary": why.reason[:300],
         "evidence": {
             "votes": sum(one.rate > 0 for one in measured.estimates),
-            "days": round(max(one.confidence.days for one in measured.estimates), 2),
+            "days": round(max((one.confidence.days for one in measured.estimates), default=0.0), 2),
             "histogram": measured.spread.rows(),
             "tenants": [{"tenant": one.tenant, **point_json(one.point)} for one in measured.estimates[:200]],
         },
     }
-    _store(measured.target, measured.target.kind, measured.target.tenant, now, fields, parameters)
+    store(measured.target, measured.target.kind, measured.target.tenant, now, fields, parameters)
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:

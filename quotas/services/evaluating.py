@@ -17,10 +17,10 @@ from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.recommendation import Stage
 from quotas.models.usage import LET_THROUGH, Outcome, UsageMinute
 from quotas.selectors.calibrated import Target, target_of
-from quotas.services.calibrating import AUTHOR
 from quotas.services.calibration_settings import calibration_parameters
 from quotas.services.drafts import take_turn
 from quotas.services.errors import Refused
+from quotas.services.filing import AUTHOR
 from quotas.services.recommendations import start_trial, undo
 from tenants.history import acting
 

@@ -14,6 +14,8 @@ from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Recommended, TenantLimit
 from quotas.models.recommendation import Trust
+from quotas.policy.subject import TENANT
+from quotas.selectors.arrivals import SAMPLED
 from quotas.services.measuring import Measured, iso
 
 MOST_TENANTS = 200
@@ -51,6 +53,8 @@ def evidence_of(
             "high": None if marker.is_lower_bound else round(wanted.rate * marker.confidence.widening, 6),
         },
         "is_lower_bound": marker.is_lower_bound,
+        "subject": str(measured.target.subject),
+        "subjects": measured.subjects,
         "marker": marker.tenant,
         "percentiles": {str(q): round(rate, 6) for q, rate in marker.percentiles.items()},
         "histogram": measured.spread.rows(),
@@ -68,7 +72,9 @@ def evidence_of(
 
 
 def advice_of(measured: Measured, point: Point) -> dict[str, Any]:
-    found = advise(measured.target.hints, Facts(point, max(1, len(measured.estimates))))
+    is_sampled = measured.target.subject != TENANT
+    at_work = round(measured.subjects * SAMPLED) if is_sampled else len(measured.estimates)
+    found = advise(measured.target.hints, Facts(point, max(1, at_work)))
     return {"algorithm": found.algorithm, "reason": found.reason, "memory_bytes": found.memory_bytes}
 
 

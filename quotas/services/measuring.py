@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,7 +15,10 @@ from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, 
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import point_of
 from quotas.calibration.spread import Spread
+from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
+from quotas.policy.subject import TENANT
+from quotas.selectors.arrivals import attempts_read
 from quotas.selectors.calibrated import Target
 from quotas.selectors.demand import (
     TenantMinutes,
@@ -40,6 +43,7 @@ class Measured:
     used: Span
     gaps: list[Span]
     estimates: list[Estimate] = field(default_factory=list)
+    subjects: int = 0  # that were sampled, where the limit is by key, user or address
     sudden: list[str] = field(default_factory=list)  # tenants that are all at once far above their own past
     spread: Spread = field(default_factory=Spread)
     censored_hours: int = 0
@@ -57,20 +61,40 @@ def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
     since = max((moment for moment in (begin, measured_since()) if moment), default=begin)
     found = Measured(target, Span(since.timestamp(), now.timestamp()), gaps_between(begin, now))
     low = point_of(target.algorithm).rate * parameters.down_below
-    for one in observed(target, parameters, begin, now):
-        minutes = one.demand.minutes
-        found.estimates.append(estimate(one, now.timestamp(), parameters))
-        found.spread.add(minutes)
-        _note_censored(found, one.demand)
-        above = minutes.starts_s[minutes.rates > low]
-        found.last_above_s = max(found.last_above_s, float(above[-1]) if len(above) else 0.0)
-        if is_sudden(minutes, now.timestamp()):
-            found.sudden.append(one.tenant)
+    for parts in observed(target, parameters, begin, now):
+        calm = calm_of(parts, now.timestamp())
+        found.estimates.append(estimate_of(calm or parts, now.timestamp(), parameters))
+        found.subjects += len(parts)
+        if not calm:
+            found.sudden.append(parts[0].tenant)
+        for one in parts:
+            _note(found, one.demand, low)
     return found
 
 
-def observed(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[Observed]:
-    """Tenant by tenant, so that memory does not grow with their number."""
+def calm_of(parts: list[Observed], now_s: float) -> list[Observed]:
+    """Without those that are all at once far above their own past."""
+    return [one for one in parts if not is_sudden(one.demand.minutes, now_s)]
+
+
+def estimate_of(parts: list[Observed], now_s: float, parameters: Parameters) -> Estimate:
+    if parts[0].arrivals is None:
+        return estimate(parts[0], now_s, parameters)
+    return subject_estimate(parts, now_s, parameters)
+
+
+def observed(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[list[Observed]]:
+    """Tenant by tenant, so that memory does not grow with their number; each as a whole, or in its subjects."""
+    if target.subject == TENANT:
+        yield from ([one] for one in _tenants(target, parameters, begin, now))
+    elif not target.unsampled:
+        gaps = gaps_between(begin, now)
+        for tenant, attempts in attempts_read(target.traffic, begin, now):
+            place = Place(target.names[tenant], target.endpoint, gaps)
+            yield list(observed_subjects(attempts, place, parameters))
+
+
+def _tenants(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[Observed]:
     first, gaps = first_seen(target.traffic), gaps_between(begin, now)
     retries = retry_shares(target.traffic, begin, now, parameters.retry_grace_s)
     for minutes in minutes_read(target.traffic, begin, now):
@@ -103,9 +127,23 @@ def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datet
     own = next((one for one in measured.estimates if one.tenant == tenant), None)
     if number is None or own is None:
         return ()
+    if target.subject != TENANT:
+        return _subject_curve(target, number, parameters, now)
     fine = seconds_of(number, target.traffic, days_ago(now, parameters.history_days), now)
     nothing = Demand(Counts(MINUTE_S, np.empty(0, np.int64), np.empty(0)), np.empty(0, bool))
     return curve_around(Observed(tenant, target.endpoint, nothing, fine, own.used.start_s), own, parameters)
+
+
+def _subject_curve(target: Target, tenant: int, parameters: Parameters, now: datetime) -> tuple[Point, ...]:
+    """Of the subject whose rate is the tenant's."""
+    alone = replace(target, traffic=replace(target.traffic, tenants=frozenset({tenant})))
+    now_s = now.timestamp()
+    for parts in observed(alone, parameters, days_ago(now, parameters.history_days), now):
+        calm = calm_of(parts, now_s) or parts
+        found = [estimate(one, now_s, parameters) for one in calm]
+        place = decisive_subject(found, parameters)
+        return curve_around(calm[place], found[place], parameters)
+    return ()
 
 
 def _fine(minutes: TenantMinutes, demand: Demand, target: Target, begin: datetime, now: datetime) -> Counts:
@@ -120,11 +158,15 @@ def _first_s(first: datetime | None, demand: Demand) -> float:
     return seen if first is None or first.timestamp() > seen - DAY_S else first.timestamp()
 
 
-def _note_censored(found: Measured, demand: Demand) -> None:
-    hours = np.unique(demand.minutes.starts_s[demand.censored] // HOUR_S)
+def _note(found: Measured, demand: Demand, low: float) -> None:
+    minutes = demand.minutes
+    found.spread.add(minutes)
+    above = minutes.starts_s[minutes.rates > low]
+    found.last_above_s = max(found.last_above_s, float(above[-1]) if len(above) else 0.0)
+    hours = np.unique(minutes.starts_s[demand.censored] // HOUR_S)
     found.censored_hours += len(hours)
-    found.denied += float(demand.minutes.units[demand.censored].sum())
-    found.asked += demand.minutes.total
+    found.denied += float(minutes.units[demand.censored].sum())
+    found.asked += minutes.total
     if len(hours):
         found.censored.append(Span(float(hours[0] * HOUR_S), float((hours[-1] + 1) * HOUR_S)))
 

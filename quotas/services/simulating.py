@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
+from quotas.algorithms.base import Algorithm
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
-from quotas.calibration.estimate import Estimate, Observed, estimate
+from quotas.calibration.estimate import Estimate, Observed
 from quotas.calibration.forecast import Replayed, replayed
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Insufficient, recommend, with_margin
@@ -20,7 +21,7 @@ from quotas.models import Recommendation
 from quotas.models.history import algorithm_load
 from quotas.selectors.calibrated import Target
 from quotas.selectors.demand import days_ago
-from quotas.services.measuring import Progress, iso, observed
+from quotas.services.measuring import Progress, estimate_of, is_sudden, iso, observed
 
 WEEK_S = 7 * DAY_S
 WEEKS = 4
@@ -68,15 +69,15 @@ def forecast_of(
     edges = _edges(parameters, now)
     sums, sudden_units, past = _Sums(len(edges) - 1), 0.0, list[Estimate]()
     kept = set(row.evidence.get("sudden", ()))
-    for number, one in enumerate(_observed(row, target, parameters, now)):
-        counts = one.fine
-        after = replayed(counts, tried, edges)
-        if one.tenant in kept:
-            sudden_units += float(after.denied[-1])
+    for number, parts in enumerate(_observed(row, target, parameters, now)):
+        calm, sudden = _split(parts, kept, now)
+        sudden_units += float(_replayed(sudden, tried, edges).denied[-1])
+        if not calm:
             continue
-        sums.add(one.tenant, replayed(counts, live, edges), after)
-        sums.headrooms.append(per_minute(tried) / max(1.0, _peak(counts, edges[-2])))
-        past.append(_estimate_at(one, edges[-2], parameters))
+        sums.add(calm[0].tenant, _replayed(calm, live, edges), _replayed(calm, tried, edges))
+        sums.headrooms.append(per_minute(tried) / max(1.0, *(_peak(one.fine, edges[-2]) for one in calm)))
+        if earlier := [_earlier(one, edges[-2]) for one in calm if one.first_s < edges[-2]]:
+            past.append(estimate_of(earlier, edges[-2], parameters))
         progress("replaying", number + 1, max(number + 2, len(target.names)))
     held_out = _held_out(row, target, parameters, now, past, edges)
     return _forecast(sums, sudden_units, held_out, row, parameters), _weeks(sums, edges)
@@ -87,30 +88,45 @@ def _edges(parameters: Parameters, now: datetime) -> list[float]:
     return [now.timestamp() - WEEK_S * number for number in range(weeks, -1, -1)]
 
 
-def _observed(row: Recommendation, target: Target, parameters: Parameters, now: datetime) -> Iterator[Observed]:
+def _observed(row: Recommendation, target: Target, parameters: Parameters, now: datetime) -> Iterator[list[Observed]]:
     begin = days_ago(now, parameters.history_days)
-    for one in observed(target, parameters, begin, now):
-        if not row.tenant or one.tenant == row.tenant:
-            yield one
+    for parts in observed(target, parameters, begin, now):
+        if not row.tenant or parts[0].tenant == row.tenant:
+            yield parts
+
+
+def _split(parts: list[Observed], sudden: set[str], now: datetime) -> tuple[list[Observed], list[Observed]]:
+    """The usual ones, and those far above their own past: tenants as the limit was measured, subjects as they are."""
+    is_calm = [
+        one.tenant not in sudden if one.arrivals is None else not is_sudden(one.demand.minutes, now.timestamp())
+        for one in parts
+    ]
+    calm, others = ([one for one, calm in zip(parts, is_calm, strict=True) if calm == side] for side in (True, False))
+    return calm, others
+
+
+def _replayed(parts: list[Observed], algorithm: Algorithm, edges: list[float]) -> Replayed:
+    """Each subject has an allowance of its own."""
+    units, denied = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    for one in parts:
+        found = replayed(one.fine, algorithm, edges, one.arrivals)
+        units, denied = units + found.units, denied + found.denied
+    return Replayed(units, denied)
 
 
 def _peak(counts: Counts, since_s: float) -> float:
     return counts.between(since_s, float("inf")).coarser(MINUTE_S).peak
 
 
-def _estimate_at(one: Observed, moment_s: float, parameters: Parameters) -> Estimate:
-    """As it would have been then, knowing nothing of what came later."""
+def _earlier(one: Observed, moment_s: float) -> Observed:
+    """As it was then, knowing nothing of what came later."""
     minutes = one.demand.minutes
     kept = minutes.starts_s < moment_s
-    earlier = Observed(
-        one.tenant,
-        one.endpoint,
-        Demand(minutes.where(kept), one.demand.censored[kept]),
-        one.fine.between(0, moment_s),
-        one.first_s,
-        one.gaps,
+    return replace(
+        one,
+        demand=Demand(minutes.where(kept), one.demand.censored[kept]),
+        fine=one.fine.between(0, moment_s),
     )
-    return estimate(earlier, moment_s, parameters)
 
 
 def _held_out(
@@ -135,10 +151,10 @@ def _held_out(
         needed = tier.point
     limit = resized(algorithm, seen_by(algorithm, needed))
     units = denied = 0.0
-    for one in _observed(row, target, parameters, now):
-        if one.tenant not in row.evidence.get("sudden", ()):
-            found = replayed(one.fine.between(edges[-2], float("inf")), limit, edges[-2:])
-            units, denied = units + float(found.units.sum()), denied + float(found.denied.sum())
+    sudden = set(row.evidence.get("sudden", ()))
+    for parts in _observed(row, target, parameters, now):
+        found = _replayed(_split(parts, sudden, now)[0], limit, edges[-2:])
+        units, denied = units + float(found.units.sum()), denied + float(found.denied.sum())
     return denied / units if units else None
 
 

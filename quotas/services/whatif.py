@@ -15,6 +15,7 @@ from quotas.models import Arrival, Task
 from quotas.policy.document import Document, read_document
 from quotas.policy.resolve import Index
 from quotas.policy.spec import Configuration
+from quotas.selectors.arrivals import SAMPLED
 from quotas.selectors.askers import askers_read
 from quotas.selectors.configuration import configuration_load
 from quotas.selectors.demand import loads_of, measured_until
@@ -30,7 +31,6 @@ MOST_DAYS = 30.0
 MOST_ROWS = 1_000
 MOST_NAMES = 200
 MOST_SEEN = 200  # tenants that can be watched as they are done
-SAMPLED = 1_024 / 16  # subjects for each one that is sampled
 
 
 Watch = Callable[[dict[str, Any]], None]

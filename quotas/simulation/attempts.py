@@ -19,3 +19,9 @@ class Attempts:
 
     def __len__(self) -> int:
         return len(self.times_us)
+
+    def cut(self, first: int, last: int) -> Attempts:
+        place = slice(first, last)
+        return Attempts(
+            self.times_us[place], self.costs[place], self.subjects[place], self.denied[place], self.retry_us[place]
+        )

@@ -1,0 +1,72 @@
+"""What limits by key, user or address need: from those subjects of a tenant whose every arrival was kept.
+
+One subject one vote, as among tenants: whoever is far above the others moves a limit by no more than its one place,
+and the largest of a tenant's subjects never decides alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from quotas.algorithms.units import SECOND_US
+from quotas.calibration.arrival_curve import Point
+from quotas.calibration.counts import Counts
+from quotas.calibration.demand import demand_of, first_attempts
+from quotas.calibration.estimate import Confidence, Estimate, Observed, Span, estimate
+from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.simulation.attempts import Attempts
+from quotas.simulation.fast import Batch
+
+MOST_SUBJECTS = 500  # of one tenant: more say no more of a 99 % quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    tenant: str
+    endpoint: str
+    gaps: Sequence[Span] = ()
+
+
+def observed_subjects(attempts: Attempts, place: Place, parameters: Parameters = DEFAULTS) -> Iterator[Observed]:
+    """Of attempts in order of subject and time; of too many subjects an even share, because they are hashes."""
+    starts = np.flatnonzero(np.diff(attempts.subjects, prepend=attempts.subjects[:1] - 1))
+    ends = np.append(starts[1:], len(attempts))
+    for first, last in zip(starts[:MOST_SUBJECTS].tolist(), ends[:MOST_SUBJECTS].tolist(), strict=True):
+        yield _observed(attempts.cut(first, last), place, parameters)
+
+
+def subject_estimate(parts: Sequence[Observed], now_s: float, parameters: Parameters = DEFAULTS) -> Estimate:
+    """What a subject of this tenant needs: the quantile over its subjects, rate and burst each for itself."""
+    found = [estimate(one, now_s, parameters) for one in parts]
+    marker = found[decisive_subject(found, parameters)]
+    bursts = sorted(one.point.burst for one in found)
+    minutes = np.unique(np.concatenate([one.demand.minutes.starts_s for one in parts]))
+    return replace(
+        marker,
+        settled=Point(marker.point.rate, bursts[_place(len(bursts), parameters)]),
+        growth=1.0,  # it is in each subject's point
+        confidence=Confidence(max(one.confidence.days for one in found), len(minutes)),
+    )
+
+
+def decisive_subject(found: Sequence[Estimate], parameters: Parameters = DEFAULTS) -> int:
+    """Place of the one whose rate is the tenant's."""
+    order = sorted(range(len(found)), key=lambda place: found[place].point.rate)
+    return order[_place(len(order), parameters)]
+
+
+def _place(number: int, parameters: Parameters) -> int:
+    return int(parameters.subject_quantile * (number - 1))
+
+
+def _observed(attempts: Attempts, place: Place, parameters: Parameters) -> Observed:
+    """Retries are no demand: they are neither in the counts nor among the arrivals."""
+    new = first_attempts(attempts, parameters)
+    times, costs = attempts.times_us[new], attempts.costs[new]
+    fine = Counts.of(times // SECOND_US, 1, costs)
+    arrivals = Batch(times, np.zeros(len(times), np.int64), costs)
+    demand = demand_of(attempts, parameters)
+    return Observed(place.tenant, place.endpoint, demand, fine, float(fine.starts_s[0]), place.gaps, arrivals)
