@@ -36,7 +36,7 @@ def request_answer(request: HttpRequest, number: int) -> HttpResponse:
                 quota_request_decline(**said)
                 messages.success(request, "Declined|The tenant reads your reason")
             else:
-                act = partial(quota_request_grant, **said, wanted=form.cleaned_data["wanted"], emergency=True)
+                act = partial(quota_request_grant, **said, wanted=form.cleaned_data["wanted"])
                 messages.success(request, carry_out(act).words)
             return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[row.tenant.name])})
         except Refused as refused:

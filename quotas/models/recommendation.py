@@ -56,7 +56,9 @@ class Recommendation(models.Model):
     endpoint = models.CharField(max_length=128, help_text="or `*`")
     current = models.JSONField(help_text="algorithm and parameters that hold")
     proposed = models.JSONField(null=True, blank=True, help_text="algorithm and parameters; null: too little is known")
-    is_edited = models.BooleanField(default=False, help_text="`proposed` is what a person wrote, not what was measured")
+    editor = models.CharField(
+        max_length=150, blank=True, default="", help_text="who wrote `proposed`; empty: it is what was measured"
+    )
     summary = models.CharField(max_length=300, blank=True, default="", help_text="in one sentence")
     evidence = models.JSONField(default=dict, blank=True)
     forecast = models.JSONField(default=dict, blank=True)
@@ -105,6 +107,10 @@ class Recommendation(models.Model):
     @property
     def is_over(self) -> bool:
         return self.stage in OVER
+
+    @property
+    def is_edited(self) -> bool:
+        return bool(self.editor)
 
 
 @tracked()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -13,6 +14,8 @@ from quotas.models import Override
 from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.policy.measure import parameters_of
 from quotas.selectors.explanation import standing
+from quotas.services.agreements import change_agree
+from quotas.services.changes import change_promote
 from quotas.services.drafts import said
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
@@ -68,23 +71,34 @@ def quota_request_create(
 def quota_request_grant(
     *, request: int, author: str, reason: str, wanted: int | None = None, **permits: Unpack[Permits]
 ) -> Override:
-    """By an override, with what was asked for or with another value."""
+    """By an override, with what was asked for or with another value.
+
+    Who asks and who grants are four eyes, as far as the asking went: more than that is the approver's own wish.
+    """
+    author, reason = said(author, reason)
     with transaction.atomic():
         row = _to_answer(request)
         name, size, held = _parameters(row)
         value = wanted or row.wanted
+        if settings.HEADROOM_FOUR_EYES and value > row.wanted:
+            message = f"{row.author} asked for {row.wanted:,}; under four eyes grant that or less"
+            raise refuse("wanted", "more", message)
         fields = {name: value}
         if size is not None:
             fields[size.name] = max(size.held, size.held * value // held)
-        override = override_create(
+        change = change_agree(
+            override_create,
+            asker=row.author,
+            why=row.reason,
+            approver=author,
+            reason=reason,
             tenant=row.tenant.name,
             endpoint=row.scope,
             limits={row.limit: fields},
             end=row.until,
-            author=author,
-            reason=reason,
-            **permits,
         )
+        revision = change_promote(change=change.pk, author=author, reason=reason, **permits).end_revision_id
+        override = Override.objects.get(created_revision=revision)
         _answer(row, Answer.GRANTED, author, reason, override)
         return override
 

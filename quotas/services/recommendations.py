@@ -22,10 +22,10 @@ from quotas.models import Limit, Override, Recommendation
 from quotas.models.history import algorithm_dump, algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.selectors.calibrated import target_of
-from quotas.services.approvals import change_approve
+from quotas.services.agreements import change_agree, check_two
 from quotas.services.calibrating import AUTHOR
 from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.changes import change_drop, change_promote, change_propose, change_start
+from quotas.services.changes import change_drop, change_promote, change_start
 from quotas.services.drafts import said, take_turn
 from quotas.services.errors import Refused, refuse
 from quotas.services.measuring import Progress
@@ -64,8 +64,8 @@ def recommendation_edit(*, recommendation: int, rate: float, burst: int, author:
         row = _locked(recommendation)
         _check_stage(row, "edited", Stage.DRAFT, Stage.SIMULATED)
         row.proposed = algorithm_dump(_edited(algorithm_load(row.current), rate, burst))
-        row.is_edited, row.stage, row.forecast = True, Stage.DRAFT, {}
-        row.decider, row.reason = author, reason
+        row.editor, row.stage, row.forecast = author, Stage.DRAFT, {}
+        row.reason = reason
         row.save()
     return row
 
@@ -77,6 +77,7 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
         take_turn()
         row = _locked(recommendation)
         _check_stage(row, "approved", Stage.SIMULATED)
+        check_two(asker=_asker(row), approver=author)
         row.stage, row.decider, row.reason, row.decided_at = Stage.APPROVED, author, reason, timezone.now()
         row.save()
         start_trial(row)
@@ -182,8 +183,7 @@ def _start_shadow(row: Recommendation) -> None:
         raise refuse("recommendation", "nothing", f"{row} proposes nothing")
     wanted = _fields(_limit(row), row.proposed)
     reason = f"{row}: {row.reason}"[:LONGEST]
-    change = change_propose(limit_set, policy=row.policy, limit=wanted, author=AUTHOR, reason=reason)
-    change_approve(change=change.pk, approver=row.decider, reason=reason)
+    change = change_agree(limit_set, policy=row.policy, limit=wanted, **_agreed(row, reason))
     row.change = change_start(change=change.pk, mode="shadow", author=row.decider, reason=reason)
     row.stage, row.shadow_at = Stage.SHADOW, timezone.now()
 
@@ -192,12 +192,20 @@ def _start_override(row: Recommendation) -> None:
     fields = {"algorithm": row.proposed["algorithm"], **row.proposed["parameters"]} if row.proposed else {}
     reason = f"{row}: {row.reason}"[:LONGEST]
     limits = {row.limit: fields}
-    change = change_propose(
-        override_create, tenant=row.tenant, endpoint=row.endpoint, limits=limits, author=AUTHOR, reason=reason
+    change = change_agree(
+        override_create, tenant=row.tenant, endpoint=row.endpoint, limits=limits, **_agreed(row, reason)
     )
-    change_approve(change=change.pk, approver=row.decider, reason=reason)
     row.change = change_promote(change=change.pk, author=row.decider, reason=reason)
     _mark_enforced(row, timezone.now())
+
+
+def _asker(row: Recommendation) -> str:
+    """Whose values these are: who edits a recommendation is its author."""
+    return row.editor or AUTHOR
+
+
+def _agreed(row: Recommendation, reason: str) -> dict[str, str]:
+    return {"asker": _asker(row), "why": reason, "approver": row.decider, "reason": reason}
 
 
 def _mark_enforced(row: Recommendation, now: datetime) -> None:

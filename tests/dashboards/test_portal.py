@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from quotas.models import Override
+from quotas.models import AuditEvent, Change, Override
 from quotas.models.quota_request import QuotaRequest
 from tests.access.people import person, signed_in
 from tests.dashboards.world import counted, drained, make_world, page, text_of
@@ -97,6 +98,20 @@ def test_an_approver_grants_it_with_an_override(carol: Client) -> None:
 
 
 def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
+def test_under_four_eyes_asking_and_granting_are_the_two_pairs(carol: Client, settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+    carol.post("/portal/ask", ASK)
+    answer = f"/requests/{QuotaRequest.objects.get().pk}/answer"
+    approver = signed_in("alex", "approver")
+    more = approver.post(answer, {"reason": "even more", "say": "yes", "wanted": "151"})
+    assert "grant that or less" in text_of(more.content)
+    assert approver.post(answer, {"reason": "good luck", "say": "yes"}).status_code == 200
+    change = Change.objects.get()
+    assert (change.state, change.author, change.approvals.get().approver) == ("promoted", "carol", "alex")
+    assert QuotaRequest.objects.get().override == Override.objects.get()
+    assert not AuditEvent.objects.filter(kind="approval_skipped").exists()
+
+
     carol.post("/portal/ask", ASK)
     row = QuotaRequest.objects.get()
     approver = signed_in("alex", "approver")

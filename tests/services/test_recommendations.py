@@ -162,6 +162,27 @@ def test_edited_it_is_simulated_again(row: Recommendation) -> None:
     assert refused(recommendation_edit, recommendation=row.pk, rate=0.0, burst=40, **SAID) == "range"
 
 
+def test_under_four_eyes_who_edited_it_is_its_author(row: Recommendation, settings: Any) -> None:
+    recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
+    recommendation_simulate(recommendation=row.pk, author="boss")
+    settings.HEADROOM_FOUR_EYES = True
+    for name in (SAID["author"], SAID["author"].upper()):
+        assert refused(recommendation_approve, recommendation=row.pk, author=name, reason="mine") == "author"
+    assert recommendations_approve(**SAID) == []
+    assert Recommendation.objects.get().stage == Stage.SIMULATED
+    done = recommendation_approve(recommendation=row.pk, **BOSS)
+    assert done.change is not None
+    assert (done.stage, done.change.author) == (Stage.SHADOW, SAID["author"])
+    assert done.change.approvals.get().approver == "boss"
+
+
+def test_without_four_eyes_who_edited_it_approves_it_too(row: Recommendation) -> None:
+    recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
+    recommendation_simulate(recommendation=row.pk, author="boss")
+    done = recommendation_approve(recommendation=row.pk, **SAID)
+    assert (done.stage, done.problem) == (Stage.SHADOW, "")
+
+
 def test_while_its_policy_is_held_it_waits_and_says_why(row: Recommendation) -> None:
     other = change_propose(limit_set, policy="pro-get", limit=bucket(50, "other"), **SAID)
     change_start(change=other.pk, mode="shadow", **SAID)
