@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.pages.alerts import alerts_shown
+from dashboards.alert_forms import alerts_shown
 from dashboards.viewer import principal_of
 from quotas.services.calibration_settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.services.condition import freshness_read, late_of, shards_read
@@ -20,7 +20,7 @@ from quotas.services.errors import Refused
 
 @require_safe
 def settings(request: HttpRequest) -> HttpResponse:
-    return _page(request)
+    return settings_page(request)
 
 
 @require_POST
@@ -42,7 +42,7 @@ def settings_recommender(request: HttpRequest) -> HttpResponse:
     if not errors:
         messages.info(request, "Nothing changed|Every value was so already")
         return redirect("dashboards:settings")
-    return _page(request, typed=typed, errors=errors, reason=reason)
+    return settings_page(request, typed=typed, errors=errors, reason=reason)
 
 
 _SAME: Any = object()
@@ -60,9 +60,14 @@ def _changed(row: ParameterRow, text: str, errors: dict[str, str]) -> Any:
     return _SAME if value == row.value else int(value) if value == int(value) else value
 
 
-def _page(
-    request: HttpRequest, typed: dict[str, str] | None = None, errors: dict[str, str] | None = None, reason: str = ""
+def settings_page(
+    request: HttpRequest,
+    typed: dict[str, str] | None = None,
+    errors: dict[str, str] | None = None,
+    reason: str = "",
+    **refused: Any,
 ) -> HttpResponse:
+    """What was refused comes back as it was typed; `refused`: forms of alerts."""
     now, fresh = timezone.now(), freshness_read()
     context = {
         "parameters": [_shown(row, typed or {}, errors or {}) for row in parameter_rows()],
@@ -72,9 +77,9 @@ def _page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
-        **alerts_shown(),
+        **alerts_shown(**refused),
     }
-    return render(request, "dashboards/settings.html", context, status=422 if errors else 200)
+    return render(request, "dashboards/settings.html", context, status=422 if errors or refused else 200)
 
 
 def _shown(row: ParameterRow, typed: dict[str, str], errors: dict[str, str]) -> dict[str, Any]:

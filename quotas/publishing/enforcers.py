@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,8 +27,15 @@ def enforcers_read(client: redis.Redis) -> list[Enforcer]:
         pipe.zrangebyscore(keys.enforcers(), now_us, "+inf")
         pipe.hgetall(keys.enforcer_info())
         alive, about = cast("tuple[list[str], dict[str, str]]", pipe.execute())
-    found = (_enforcer(name, about.get(name, "{}")) for name in alive)
-    return sorted(found, key=lambda each: (not each.is_degraded, each.host, each.pid))
+    return _processes(_enforcer(name, about.get(name, "{}")) for name in alive)
+
+
+def _processes(clients: Iterable[Enforcer]) -> list[Enforcer]:
+    """A process may have several clients; one that decides without Redis is enough to call it degraded."""
+    found: dict[tuple[str, int] | str, Enforcer] = {}
+    for each in sorted(clients, key=lambda each: (not each.is_degraded, each.host, each.pid, each.id)):
+        found.setdefault((each.host, each.pid) if each.host else each.id, each)
+    return list(found.values())
 
 
 def _enforcer(name: str, text: str) -> Enforcer:

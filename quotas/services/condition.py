@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.conf import settings
 from django.utils import timezone
 
 from quotas.limiter.library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
+from quotas.models.rates import FoldName
 from quotas.publishing import store
 from quotas.publishing.shards import Shards
 
@@ -40,12 +42,13 @@ class ShardState:
     server: str
 
 
-FOLDS = {
-    "minutes": ("Rollups of a minute", timedelta(seconds=60)),
-    "hours": ("Rollups of hours and days", timedelta(minutes=5)),
-    "rates": ("Seconds and rates", timedelta(minutes=5)),
-    "latency": ("Latency", timedelta(minutes=5)),
-    "days": ("Rates of days", timedelta(days=2)),
+FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
+    FoldName.STEPS: ("Rollups of ten seconds", timedelta(seconds=60)),
+    FoldName.MINUTES: ("Rollups of a minute", timedelta(seconds=60)),
+    FoldName.HOURS: ("Rollups of hours and days", timedelta(minutes=5)),
+    FoldName.RATES: ("Seconds and rates", timedelta(minutes=5)),
+    FoldName.LATENCY: ("Latency", timedelta(minutes=5)),
+    FoldName.DAYS: ("Rates of days", timedelta(days=2)),
 }
 
 
@@ -69,15 +72,10 @@ def freshness_read() -> list[Freshness]:
 
 def _folds() -> list[Freshness]:
     return [
-        Freshness(
-            FOLDS.get(row.name, (row.name, timedelta()))[0], "folded from the drains", row.until, _expected(row.name)
-        )
+        Freshness(FOLDS[row.name][0], "folded from the drains", row.until, FOLDS[row.name][1])
         for row in FoldState.objects.order_by("name")
+        if row.name in FOLDS
     ]
-
-
-def _expected(name: str) -> timedelta:
-    return FOLDS[name][1] if name in FOLDS else timedelta(minutes=5)
 
 
 def shards_read() -> ShardState | None:

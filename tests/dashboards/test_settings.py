@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from ipaddress import ip_network
 
@@ -9,8 +10,11 @@ import pytest
 import redis
 from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 
+from quotas.limiter import keys
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
+from quotas.models.rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.services.alerts import alert_rules
@@ -83,8 +87,6 @@ def test_an_alert_threshold_is_set_in_its_unit(operator: Client) -> None:
     assert alert_rules()["denied-share"].threshold == pytest.approx(0.4)
     text = text_of(operator)
     assert "on, changed" in text
-    operator.post("/settings/alert", {**typed, "threshold": "400"})
-    assert "at most 1" in text_of(operator)
     operator.post("/settings/alert", {"name": "denied-share", "reason": "too loud"})
     assert not alert_rules()["denied-share"].is_on
 
@@ -103,9 +105,38 @@ def test_a_target_tells_its_secret_once_and_goes(operator: Client, monkeypatch: 
     assert operator.post(f"/settings/targets/{target.pk}/eat").status_code == 404
 
 
-def test_a_private_address_is_refused(operator: Client) -> None:
-    operator.post(
-        "/settings/targets", {"kind": "webhook", "address": "http://127.0.0.1/", "timezone": "UTC", "reason": "x"}
-    )
-    assert "Nothing was changed" in text_of(operator)
+@pytest.mark.parametrize(
+    ("address", "typed", "said"),
+    [
+        ("/settings/targets", {"kind": "webhook", "address": "http://127.0.0.1/", "reason": "on call"}, "private"),
+        ("/settings/targets", {"kind": "email", "address": "no address", "reason": "on call"}, "address"),
+        ("/settings/alert", {"name": "denied-share", "threshold": "400", "reason": "fewer"}, "at most 1"),
+    ],
+)
+def test_a_refused_alert_says_why_and_keeps_what_was_typed(
+    operator: Client, address: str, typed: dict[str, str], said: str
+) -> None:
+    response = operator.post(address, {"timezone": "UTC", **typed})
+    text = response.content.decode()
+    assert response.status_code == 422
+    dialog = text[text.index("data-open-now") :]
+    assert said in dialog
+    assert [value for value in typed.values() if value not in dialog] == []
     assert not AlertTarget.objects.exists()
+
+
+def test_every_fold_has_a_name_for_people(client: Client, valkey: redis.Redis) -> None:
+    for name in FoldName:
+        FoldState.objects.create(name=name, until=timezone.now())
+    text = text_of(client)
+    assert not [name for name in FoldName if f'<th scope="row">{name}</th>' in text]
+    assert "Rollups of ten seconds" in text
+
+
+def test_a_process_with_several_clients_is_one_enforcer(client: Client, valkey: redis.Redis) -> None:
+    for name, is_degraded in (("one", False), ("two", True)):
+        valkey.zadd(keys.enforcers(), {name: 2**52})
+        valkey.hset(keys.enforcer_info(), name, json.dumps({"host": "web-1", "pid": 7, "degraded": is_degraded}))
+    text = text_of(client)
+    assert text.count('<th scope="row">web-1</th>') == 1
+    assert "without Redis" in text
