@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from quotas.policy.spec import EVERYWHERE
 from quotas.policy.words import algorithm_words, limit_short, limit_words
 from quotas.selectors.matrix import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
 from quotas.selectors.tier_use import Asked, Measured, Nearest
@@ -116,21 +118,38 @@ class ShownMatrix:
 
 def shown_of(matrix: Matrix, measured: Measured) -> ShownMatrix:
     numbers = {column.tier: column.number for column in matrix.columns}
+    apart = _apart(matrix)
     lines = [
-        ShownLine(line, _algorithm(line.cells), [_shown(cell, numbers[cell.tier], measured) for cell in line.cells])
+        ShownLine(
+            line, _algorithm(line.cells), [_shown(cell, numbers[cell.tier], measured, apart) for cell in line.cells]
+        )
         for line in matrix.lines
     ]
     return ShownMatrix(matrix.columns, lines)
 
 
-def _shown(cell: Cell, tier: int, measured: Measured) -> Shown:
+def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
+    """By tier and name of a limit: the endpoints that have one of that name to themselves."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for line in matrix.lines:
+        for cell in line.cells if line.scope != EVERYWHERE else ():
+            for one in cell.limits:
+                found[cell.tier, one.limit.name].append(line.scope)
+    return found
+
+
+def _shown(cell: Cell, tier: int, measured: Measured, apart: Mapping[tuple[str, str], Sequence[str]]) -> Shown:
     """An inherited limit counts where it stands, so its use is shown there."""
+    held = cell.limits or cell.inherited
+    names = {one.limit.name: apart.get((cell.tier, one.limit.name), ()) for one in held}
+    if cell.scope != EVERYWHERE:
+        names = dict.fromkeys(names, ())
+    denials = measured.refused(tier, cell.scope, names)
     if not cell.limits:
-        first = next(iter(cell.inherited), None)
-        return Shown(cell, first, max(len(cell.inherited) - 1, 0), None, measured.asked(tier, cell.scope))
+        return Shown(cell, next(iter(held), None), max(len(held) - 1, 0), None, denials)
     uses = [measured.nearest(tier, cell.scope, one.limit) for one in cell.limits]
     place = max(range(len(uses)), key=lambda i: use.share if (use := uses[i]) else -1.0)
-    return Shown(cell, cell.limits[place], len(uses) - 1, uses[place], measured.asked(tier, cell.scope))
+    return Shown(cell, cell.limits[place], len(uses) - 1, uses[place], denials)
 
 
 def _algorithm(cells: Iterable[Cell]) -> str:

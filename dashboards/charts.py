@@ -12,6 +12,7 @@ from itertools import groupby
 
 BOX = 1000
 ROUND = (1, 2, 3, 4, 5, 6, 8)
+LEAST = 0.01  # what is not nothing is never written as 0
 SMALLEST_POWER = -2  # a tick is written with two digits
 
 
@@ -72,4 +73,6 @@ def number(value: float) -> str:
     """As many digits as a reader needs."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
+    if 0 < value < LEAST:
+        return f"<\N{NO-BREAK SPACE}{LEAST}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -23,6 +23,7 @@ STEPS = 100  # of the line, over the whole axis
 BURST_QUANTILE = 0.95
 MARGIN = 1.15
 MOST_SHOWN = 16
+MOST_OF_SECONDS = 2  # times what minutes and limits need of the axis
 MOST_STRUCK = 5
 NEW_LIMIT = "steady"
 
@@ -63,10 +64,19 @@ class Bar:
     y: int  # pixels
     rate: str  # percent of the axis
     peak: str
+    is_cut: bool  # its highest second lies beyond the axis
 
     @property
     def middle(self) -> int:
         return self.y + 8
+
+    @property
+    def label(self) -> str:
+        return (
+            f"{number(self.leader.rate)}, once {number(self.leader.in_1s)} →"
+            if self.is_cut
+            else number(self.leader.rate)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +94,10 @@ class Axis:
 
     @classmethod
     def of(cls, leaders: Leaders, holding: Holding | None) -> Axis:
-        peaks = [max(leader.in_1s, leader.peak) for leader in leaders.leaders]
-        return cls(nice_top(max([*peaks, 1.3 * holding.rate if holding else 0]), DIVISIONS))
+        """A single hot second does not flatten what minutes and limits are: it may take half of the axis."""
+        steady = max([1.3 * holding.rate if holding else 0, *(leader.peak for leader in leaders.leaders)])
+        seconds = max(leader.in_1s for leader in leaders.leaders)
+        return cls(nice_top(max(steady, min(seconds, MOST_OF_SECONDS * steady)), DIVISIONS))
 
     @property
     def step(self) -> float:
@@ -101,7 +113,7 @@ class Axis:
 
     def bars(self, leaders: Leaders) -> list[Bar]:
         return [
-            Bar(leader, 6 + 29 * i, self.percent(leader.rate), self.percent(leader.in_1s))
+            Bar(leader, 6 + 29 * i, self.percent(leader.rate), self.percent(leader.in_1s), leader.in_1s > self.top)
             for i, leader in enumerate(leaders.leaders[:MOST_SHOWN])
         ]
 

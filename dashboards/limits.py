@@ -19,6 +19,7 @@ class Line:
 
     explained: ExplainedLimit
     use: Use
+    denied_share: float | None = None  # of what it counts, in a day: refused by this limit itself; None: not known
     other: Short | None = None  # the same limit of whom it is compared with
     other_use: Use | None = None
 

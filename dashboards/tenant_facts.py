@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dashboards.limits import Line, sorted_lines
 from quotas.models import Endpoint, LimitName
+from quotas.models.rates import EVERY_ENDPOINT
 from quotas.policy.spec import EVERYWHERE
 from quotas.selectors.explanation import Standing, standing
-from quotas.selectors.utilisation import counters_read, demands_read, use_of
+from quotas.selectors.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of
 from tenants.models import Tenant
 
 DAY = timedelta(days=1)
@@ -35,7 +36,30 @@ def facts_of(row: Tenant, now: datetime) -> Facts:
     demands = demands_read(row.number, now - DAY, now)
     counters = counters_read(row.number, names, now)
     lines = sorted_lines(Line(each, use_of(each.effective, demands, numbers, counters)) for each in found.limits)
-    return Facts(row, now, found, lines, numbers, counters)
+    facts = Facts(row, now, found, lines, numbers, counters)
+    denied = denials_by_limit(row.number, now - DAY, now)
+    numbered = {name: number for number, name in names.items()}
+    return replace(facts, lines=[_with_denials(line, facts, demands, numbered, denied) for line in lines])
+
+
+def _with_denials(
+    line: Line,
+    facts: Facts,
+    demands: Mapping[int, Demand],
+    limits: Mapping[str, int],
+    denied: Mapping[tuple[int, int], int],
+) -> Line:
+    """Only what this limit refused: others count the same requests."""
+    demand = demands.get(EVERY_ENDPOINT if line.scope == EVERYWHERE else facts.numbers.get(line.scope, 0))
+    if line.effective.is_global or demand is None or not demand.in_all:
+        return line
+    places = counted_endpoints(line, facts)
+    own = [
+        n
+        for (place, limit), n in denied.items()
+        if limit == limits.get(line.limit.name) and (not places or place in places)
+    ]
+    return replace(line, denied_share=sum(own) / demand.in_all)
 
 
 def counted_endpoints(line: Line, facts: Facts) -> list[int]:

@@ -22,7 +22,7 @@ from quotas.models.change import ENDED
 from quotas.policy.diff import differences
 from quotas.selectors.aftermath import Aftermath, aftermaths_read, scope_of
 from quotas.selectors.periods import period_between
-from quotas.selectors.pulse import pulse_read
+from quotas.selectors.pulse import Pulse, pulse_read
 from quotas.selectors.throttling import published_at
 from quotas.selectors.traffic import traffic_read
 from quotas.services.effects import touched_tenants
@@ -51,8 +51,8 @@ class Day:
 def changes(request: HttpRequest) -> HttpResponse:
     rows = list(_wanted(request)[: PAGE + 1])
     page = rows[:PAGE]
-    opened = _opened(request)
-    found = aftermaths_read(page)
+    opened, pulse = _opened(request), pulse_read()
+    found = aftermaths_read(page, pulse.drained_at)
     context: dict[str, Any] = {
         "days": _days(page, found),
         "before": page[-1].number if len(rows) > PAGE else None,
@@ -65,7 +65,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     if opened is not None:
         context |= _change_detail(opened)
     else:
-        context |= _revision_detail(_chosen(request, page), found)
+        context |= _revision_detail(_chosen(request, page), found, pulse)
     return render(request, "dashboards/changes.html", context)
 
 
@@ -108,16 +108,15 @@ def _opened(request: HttpRequest) -> Change | None:
     return row
 
 
-def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath]) -> dict[str, Any]:
+def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse: Pulse) -> dict[str, Any]:
     if row is None:
         return {"revision": None}
-    pulse = pulse_read()
     targets = Targets.of(row.touched, row.before, row.after)
     took = published_at(row) - row.created if row.published_us else None
     return {
         "revision": row,
         "summary": summary_of(row),
-        "aftermath": found.get(row.number) or aftermaths_read([row]).get(row.number),
+        "aftermath": found.get(row.number) or aftermaths_read([row], pulse.drained_at).get(row.number),
         "differences": differences(row.before, row.after),
         "tenants": touched_tenants(targets),
         "is_published": pulse.published is not None and pulse.published >= row.number,
@@ -146,10 +145,9 @@ def effect_figure(row: Revision) -> Figure | None:
     at, now = published_at(row), timezone.now()
     period = period_between(at - AROUND, at + AROUND, now)
     scope = scope_of(row)
-    single = scope.tenants[0] if len(scope.tenants) == 1 else None
-    traffic = traffic_read(period, tenant=single, endpoints=scope.endpoints)
+    traffic = traffic_read(period, owners=scope.owners, endpoints=scope.endpoints)
     rows = [
-        Row(each.start, [100 * each.denied / each.asked if each.asked else 0.0 if each.is_known else None])
+        Row(each.start, [None if (share := each.denied_share) is None else 100 * share])
         for each in reversed(traffic.moments)
     ]
     return Figure(

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
-from quotas.selectors.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read
+from quotas.selectors.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read, turned_away_read
 
 MOST_SUGGESTED = 200
 
@@ -40,6 +40,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "page": page,
+        "away": turned_away_read(datetime.now(UTC)),
         "asked": asked,
         "searched": MOST_SEARCHED,
         "is_first": before is None,

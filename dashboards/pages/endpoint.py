@@ -25,6 +25,7 @@ from quotas.services.errors import Refused
 from quotas.services.matrix import limits_set
 
 FASTEST = 1e9  # requests a second
+NO_ROOM = 0.15  # of the axis: words do not fit to the left of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
             "axis": axis,
             "bars": axis.bars(scene.leaders),
             "now": axis.percent(scene.holding.rate) if scene.holding else "",
+            "is_left": scene.holding is not None and scene.holding.rate < axis.top * NO_ROOM,
             "line": axis.percent(rate),
             "height": 6 + 29 * min(len(scene.leaders.leaders), 16),
             "latency": latency_figure(scene.endpoint, timezone.now()),

@@ -31,7 +31,7 @@ from quotas.selectors.throttling import (
     revisions_within,
     throttled_read,
 )
-from quotas.selectors.traffic import Moment, Traffic, traffic_read
+from quotas.selectors.traffic import Traffic, traffic_read
 from quotas.services.enforcement import enforcement_read
 
 log = logging.getLogger(__name__)
@@ -94,13 +94,13 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "reigns": reigns(traffic, revisions, _held_before(revisions, pulse))[::-1],
             "throttled": throttled,
             "enforcement": enforcement,
-            "near": nearness_read(now),
+            "near": nearness_read(),
             "all_tenants": pulse.tenants,
             "decisions": decisions,
             "todo": todo_of(decisions, throttled, enforcement, now),
-            "latest": _latest(),
+            "latest": _latest(pulse),
             "asked_spark": [moment.rate(moment.asked) for moment in traffic.moments],
-            "denied_spark": [_share(moment) for moment in traffic.moments],
+            "denied_spark": [moment.denied_share for moment in traffic.moments],
             **_freshness(traffic, now),
         },
     )
@@ -109,10 +109,6 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
 def _freshness(traffic: Traffic, now: datetime) -> dict[str, object]:
     age = now - traffic.drained_at if traffic.drained_at else None
     return {"age": age, "late": age is not None and age > LATE}
-
-
-def _share(moment: Moment) -> float | None:
-    return moment.denied / moment.asked if moment.asked else 0.0 if moment.is_known else None
 
 
 def _delta(traffic: Traffic, week: Traffic) -> Delta | None:
@@ -126,9 +122,9 @@ def _held_before(revisions: Sequence[Revision], pulse: Pulse) -> int:
     return revisions[0].number - 1 if revisions else pulse.revision
 
 
-def _latest() -> list[Latest]:
+def _latest(pulse: Pulse) -> list[Latest]:
     rows = list(Revision.objects.order_by("-number")[:LATEST])
-    found = aftermaths_read(rows)
+    found = aftermaths_read(rows, pulse.drained_at)
     return [Latest(row, summary_of(row), found.get(row.number)) for row in rows]
 
 

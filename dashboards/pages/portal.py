@@ -159,7 +159,7 @@ def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
 def _usage(line: Line) -> dict[str, Any]:
     """What goes along with the request."""
     use = line.use
-    return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": use.denied_share}
+    return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": line.denied_share}
 
 
 def _page(request: HttpRequest, facts: Facts, form: AskForm, status: int = 200) -> HttpResponse:
@@ -171,7 +171,7 @@ def _page(request: HttpRequest, facts: Facts, form: AskForm, status: int = 200) 
     chosen = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
     number = facts.tenant.number
     traffic = (
-        traffic_read(period, tenant=number, endpoints=counted_endpoints(chosen, facts), unit=chosen.limit.unit)
+        traffic_read(period, owners=[number], endpoints=counted_endpoints(chosen, facts), unit=chosen.limit.unit)
         if chosen
         else None
     )

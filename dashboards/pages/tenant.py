@@ -51,8 +51,8 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     compared = comparison_of(facts.tenant, request.GET.get("with", ""), now)
     lines = compared.beside(facts.lines)
     chosen = chosen_of(lines, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
-    traffic = traffic_read(period, tenant=facts.tenant.number)
-    own = traffic_read(period, tenant=facts.tenant.number, **_counted(chosen, facts)) if chosen else traffic
+    traffic = traffic_read(period, owners=[facts.tenant.number])
+    own = traffic_read(period, owners=[facts.tenant.number], **_counted(chosen, facts)) if chosen else traffic
     context = {
         "tenant": facts.tenant,
         "standing": facts.standing,

@@ -16,9 +16,13 @@ class TierUse(models.Model):
     tenants = models.IntegerField()  # that asked for something
     asked = models.BigIntegerField()  # requests of all of them
     denied = models.BigIntegerField()
+    denied_by = models.JSONField(default=dict)  # limit number → requests that it refused
     busiest = models.IntegerField()  # the tenant with the highest minute
     peaks = models.JSONField()  # the fields of quotas.selectors.utilisation.Demand, each the highest of any tenant
     calendar = models.JSONField(default=dict)  # limit number → the most that one tenant has used of it
+    # Of all endpoints together: tenants at 80 % of any of their limits or above, and those nearest to one.
+    near = models.IntegerField(default=0)
+    nearest = models.JSONField(default=list)  # the fields of quotas.selectors.nearness.Near
     # Of the last 28 days.
     leaders = models.JSONField(default=list)  # the tenants with the highest minutes (quotas.selectors.leaders)
     leaders_at = models.DateTimeField(null=True)

@@ -1,4 +1,4 @@
-"""Rollups over all tenants together, so that a page about everyone does not add up over them."""
+"""Rollups over all tenants together, and over those of each tier, so that no page adds up over tenants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Final
 
 from quotas.models.usage import Rollup, UsageDay, UsageHour, UsageMinute, UsageStep
 
-EVERYONE: Final = -1  # as the tenant's number, in every row
+# As the tenant's number.
+EVERYONE: Final = -1
+NO_TIER: Final = -2  # of tenants that nobody knows
+
+
+def of_tier(number: int) -> int:
+    return NO_TIER - number
 
 
 class TotalStep(Rollup):

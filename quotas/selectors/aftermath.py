@@ -1,48 +1,74 @@
 """What revisions did to the 429s: the share of denied requests in the hour before and in the hour after.
 
-Only where the revision can have changed something: on the endpoints and, if it names few, the tenants it touched.
+Only where the revision can have changed something: on the endpoints, and of the tenants or the tiers, that it touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import Model
 
 from quotas.models import Endpoint, Revision
+from quotas.models.totals import EVERYONE, of_tier
 from quotas.models.usage import LET_THROUGH, REFUSED
 from quotas.selectors.throttling import published_at
-from tenants.models import Tenant
+from tenants.models import Tenant, Tier
 
 AROUND: Final = timedelta(hours=1)
-MOST_TENANTS: Final = 50
+SOON: Final = timedelta(minutes=10)  # until then, what came after it says nothing of an hour
+FEWEST: Final = 20  # requests; a share of less says nothing
+MOST_TENANTS: Final = 50  # that are looked at one by one; of more, their tiers
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Numbers; none: all."""
+    endpoints: tuple[int, ...]  # numbers; none: all
+    owners: tuple[int, ...]  # tenants, or as the totals number everyone and the tiers
 
-    endpoints: tuple[int, ...] = ()
-    tenants: tuple[int, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    let: int
+    denied: int
+
+    @property
+    def asked(self) -> int:
+        return self.let + self.denied
+
+    @property
+    def share(self) -> float | None:
+        """None: nobody asked."""
+        return self.denied / self.asked if self.asked else None
 
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    before: float | None  # share of requests that was denied; None: there were none
-    after: float | None
-    denied_before: int
-    denied_after: int
+    before: Side
+    after: Side
+    is_early: bool  # too little of the time after it was measured
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.before.asked or self.after.asked)
 
     @property
     def is_worse(self) -> bool:
-        return (self.after or 0) > (self.before or 0) + 0.0005
+        return self._change > 0.0005
 
     @property
     def is_better(self) -> bool:
-        return (self.after or 0) < (self.before or 0) - 0.0005
+        return self._change < -0.0005
+
+    @property
+    def _change(self) -> float:
+        if self.is_early or min(self.before.asked, self.after.asked) < FEWEST:
+            return 0.0
+        return (self.after.share or 0) - (self.before.share or 0)
 
 
 # One branch for each revision: with its times as constants, Postgres looks into the slices of those hours only.
@@ -56,29 +82,36 @@ _BRANCH: Final = """
 """
 
 
-def aftermaths_read(revisions: Sequence[Revision]) -> dict[int, Aftermath]:
-    """By number; those that were not published yet are left out."""
-    published = [row for row in revisions if row.published_us]
+def aftermaths_read(revisions: Sequence[Revision], measured: datetime | None) -> dict[int, Aftermath]:
+    """By number; those that were not published yet are left out. `measured`: until when counts are in."""
+    published = {row.number: row for row in revisions if row.published_us}
     if not published:
         return {}
-    scopes = _scopes(published)
-    branches = [_branch(row, scopes[row.number]) for row in published]
+    scopes = _scopes(list(published.values()))
+    branches = [_branch(row, scopes[row.number]) for row in published.values()]
     with connection.cursor() as cursor:
         cursor.execute(
             " UNION ALL ".join(sql for sql, _ in branches), [each for _, values in branches for each in values]
         )
-        return {number: _aftermath(*(int(n) for n in counts)) for number, *counts in cursor.fetchall()}
+        found = cursor.fetchall()
+    return {
+        number: Aftermath(
+            Side(int(let_before), int(denied_before)),
+            Side(int(let_after), int(denied_after)),
+            measured is None or measured < published_at(published[number]) + SOON,
+        )
+        for number, let_before, denied_before, let_after, denied_after in found
+    }
 
 
 def _branch(row: Revision, scope: Scope) -> tuple[str, list[Any]]:
     at = _minute(published_at(row))
     let, refused = ([str(outcome) for outcome in outcomes] for outcomes in (LET_THROUGH, REFUSED))
     values: list[Any] = [row.number, at, let, at, refused, at, let, at, refused, at - AROUND, at + AROUND]
-    sql = _BRANCH.format(table="quotas_usage_1m" if scope.tenants else "quotas_total_1m")
-    if scope.tenants:
-        # With every start named, the index finds a tenant's rows one by one.
-        sql += " AND start = ANY(%s) AND tenant_number = ANY(%s)"
-        values += [[at + timedelta(minutes=i) for i in range(-60, 60)], list(scope.tenants)]
+    sql = _BRANCH.format(table="quotas_total_1m" if min(scope.owners) < 0 else "quotas_usage_1m")
+    # With every start named, the index finds an owner's rows one by one.
+    sql += " AND start = ANY(%s) AND tenant_number = ANY(%s)"
+    values += [[at + timedelta(minutes=i) for i in range(-60, 60)], list(scope.owners)]
     if scope.endpoints:
         sql += " AND endpoint_number = ANY(%s)"
         values.append(list(scope.endpoints))
@@ -89,55 +122,69 @@ def scope_of(revision: Revision) -> Scope:
     return _scopes([revision])[revision.number]
 
 
-def _aftermath(let_before: int, denied_before: int, let_after: int, denied_after: int) -> Aftermath:
-    return Aftermath(_share(denied_before, let_before), _share(denied_after, let_after), denied_before, denied_after)
-
-
-def _share(denied: int, let: int) -> float | None:
-    return denied / (denied + let) if denied + let else None
-
-
 def _minute(at: datetime) -> datetime:
     return at.replace(second=0, microsecond=0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """By name."""
+
+    endpoints: frozenset[str]  # none: all
+    tenants: frozenset[str]
+    tiers: frozenset[str]
+    is_everyone: bool
+
+
 def _scopes(revisions: Sequence[Revision]) -> dict[int, Scope]:
-    names = {row.number: _names(row) for row in revisions}
-    endpoints = _numbers(Endpoint, (name for places in names.values() for name in places[0]))
-    tenants = _numbers(Tenant, (name for places in names.values() for name in places[1]))
+    touched = {row.number: _touched(row) for row in revisions}
+    endpoints = _numbers(Endpoint, {name for each in touched.values() for name in each.endpoints})
+    tiers = _numbers(Tier, {name for each in touched.values() for name in each.tiers})
+    named = {name for each in touched.values() for name in each.tenants}
+    rows = Tenant.objects.filter(name__in=named).values_list("name", "number", "tier_id") if named else ()
+    tenants = {name: (number, tier) for name, number, tier in rows}
     return {
         number: Scope(
-            tuple(sorted(endpoints[name] for name in own if name in endpoints)),
-            tuple(sorted(tenants[name] for name in who if name in tenants)),
+            tuple(sorted(endpoints[name] for name in each.endpoints if name in endpoints)),
+            tuple(sorted(_owners(each, tenants, tiers))) or (EVERYONE,),
         )
-        for number, (own, who) in names.items()
+        for number, each in touched.items()
     }
 
 
-def _numbers(model: type[Endpoint] | type[Tenant], names: Iterable[str]) -> dict[str, int]:
-    wanted = set(names)
-    return dict(model._default_manager.filter(name__in=wanted).values_list("name", "number")) if wanted else {}
+def _owners(touched: _Touched, tenants: Mapping[str, tuple[int, int]], tiers: Mapping[str, int]) -> set[int]:
+    """None: all. Tenants are counted beside no tier, so that nobody is counted twice."""
+    if touched.is_everyone:
+        return set()
+    known = [tenants[name] for name in touched.tenants if name in tenants]
+    if not touched.tiers and len(known) <= MOST_TENANTS:
+        return {number for number, _ in known}
+    of_tenants, named = {tier for _, tier in known}, {tiers[name] for name in touched.tiers if name in tiers}
+    return {of_tier(number) for number in of_tenants | named}
 
 
-def _names(revision: Revision) -> tuple[set[str], set[str]]:
-    """Endpoints and tenants that it can have changed something for; an empty set: all of them."""
+def _numbers(model: type[Model], names: Collection[str]) -> dict[str, int]:
+    return dict(model._default_manager.filter(name__in=names).values_list("name", "number")) if names else {}
+
+
+def _touched(revision: Revision) -> _Touched:
+    """What it can have changed something for."""
     endpoints: set[str] = set()
-    tenants: set[str] = set()
-    everywhere = everyone = False
+    owners: dict[str, set[str]] = {"tenant": set(), "tier": set()}
+    is_everywhere = is_everyone = False
     for key in revision.touched:
         kind, _, name = key.partition(":")
         state = revision.after.get(key) or revision.before.get(key) or {}
         if kind == "change":
+            # What it tries out stands beside it, but for the tiers of a canary.
+            owners["tier"] |= set(state.get("tiers", ()))
             continue
-        if kind == "endpoint":
-            endpoints.add(name)
-            everyone = True
-            continue
-        place = state.get("endpoint", "*")
-        everywhere |= "*" in place
+        place = name if kind == "endpoint" else state.get("endpoint", "*")
+        is_everywhere |= "*" in place
         endpoints.add(place)
-        owner = name if kind == "tenant" else state.get("tenant")
-        everyone |= owner is None
-        tenants |= {owner} if owner else set()
-    few = not everyone and len(tenants) <= MOST_TENANTS
-    return (set() if everywhere else endpoints), (tenants if few else set())
+        found = {kind: name} if kind in owners else {of: state[of] for of in owners if state.get(of)}
+        is_everyone |= not found
+        for of, owner in found.items():
+            owners[of].add(owner)
+    places = frozenset() if is_everywhere else frozenset(endpoints)
+    return _Touched(places, frozenset(owners["tenant"]), frozenset(owners["tier"]), is_everyone)

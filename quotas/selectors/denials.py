@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 
 from quotas.algorithms.units import SECOND_US
 from quotas.models import Endpoint, LimitName
-from quotas.models.usage import Denial
+from quotas.models.totals import EVERYONE, TotalHour
+from quotas.models.usage import Denial, Outcome
 from tenants.models import Tenant
 
 NEVER = -1
 # A rare endpoint or reason is looked for among this many: a page must not read a week of denials.
 MOST_SEARCHED = 20_000
 
+TURNED_AWAY = (Outcome.SUSPENDED, Outcome.UNKNOWN)
 REASONS = {
     "limit": "a limit had too little left",
     "cost_too_big": "one request costs more than a limit can give",
@@ -70,6 +72,14 @@ class Denied:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """Requests that no limit was asked about: they are counted, and none of them is kept."""
+
+    suspended: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     denials: Sequence[Denied]
     is_whole: bool  # False: there are older ones
@@ -77,17 +87,32 @@ class Page:
 
 
 def denials_read(wanted: Wanted, *, before: datetime | None = None, most: int = 50) -> Page:
+    """A page ends between two microseconds, never within one: so nothing falls between it and the next."""
     rows, is_searched = _found(wanted)
     if before is not None:
         rows = rows.filter(at__lt=before)
     found = list(rows[: most + 1])
-    return Page(denials_explained(found[:most]), len(found) <= most, is_searched)
+    if len(found) <= most:
+        return Page(denials_explained(found), True, is_searched)
+    last = found[most - 1].at
+    if found[most].at < last:
+        return Page(denials_explained(found[:most]), False, is_searched)
+    whole = list(rows.filter(at__gte=last))
+    return Page(denials_explained(whole), not rows.filter(at__lt=last).exists(), is_searched)
 
 
 def denials_count(wanted: Wanted, *, after: datetime, most: int = 100) -> int:
     """How many came since; at most `most`."""
     rows, _ = _found(wanted)
     return rows.filter(at__gt=after)[:most].count()
+
+
+def turned_away_read(now: datetime) -> TurnedAway:
+    """In the last day."""
+    since = now - timedelta(days=1)
+    rows = TotalHour.objects.filter(start__gt=since, tenant_number=EVERYONE, outcome__in=TURNED_AWAY).order_by()
+    counts = dict(rows.values_list("outcome").annotate(Sum("count")))
+    return TurnedAway(*(int(counts.get(outcome, 0)) for outcome in TURNED_AWAY))
 
 
 def denials_explained(rows: Sequence[Denial]) -> list[Denied]:

@@ -17,6 +17,7 @@ MOST_POINTS: Final = 130
 SHORTEST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(days=400)
 WEEK: Final = timedelta(days=7)
+LATE: Final = timedelta(seconds=15)  # until what was counted is in the rollups
 
 _SECONDS: Final = (
     10,
@@ -67,6 +68,10 @@ class Period:
     def starts(self) -> list[datetime]:
         """Of its points."""
         return [self.begin + i * self.step for i in range((self.end - self.begin) // self.step)]
+
+    def starts_over(self, now: datetime) -> list[datetime]:
+        """Of those points that are over, and whose counts are in: one that has only begun would look like a fall."""
+        return [start for start in self.starts if start + self.step + LATE <= now]
 
     @property
     def keys(self) -> list[datetime]:

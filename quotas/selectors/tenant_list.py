@@ -90,7 +90,7 @@ def _with_usage(tenants: Sequence[Tenant], period: Period, now: datetime) -> lis
             tenant,
             sum(let for let, _ in usage.get(tenant.number, {}).values()),
             sum(refused for _, refused in usage.get(tenant.number, {}).values()),
-            [sum(usage.get(tenant.number, {}).get(start, (0, 0))) for start in period.starts],
+            [sum(usage.get(tenant.number, {}).get(start, (0, 0))) for start in period.starts_over(now)],
             overrides.get(tenant.number, 0),
         )
         for tenant in tenants

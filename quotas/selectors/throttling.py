@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db.models import Sum
+from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
@@ -95,6 +96,7 @@ def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOS
     endpoints = Endpoint.objects.in_bulk({row["endpoint_number"] for row in top})
     limits = LimitName.objects.in_bulk({row["limit_number"] for row in top})
     asked, series = _details(period, top)
+    starts = period.starts_over(timezone.now())
     return [
         Throttled(
             tenant=known.name if (known := tenants.get(row["tenant_number"])) else "",
@@ -103,7 +105,7 @@ def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOS
             limit=limit.name if (limit := limits.get(row["limit_number"])) else "",
             denied=int(row["denied"]),
             asked=asked[row["tenant_number"], row["endpoint_number"]],
-            series=[series[_place(row)].get(start, 0) for start in period.starts],
+            series=[series[_place(row)].get(start, 0) for start in starts],
         )
         for row in top
     ]

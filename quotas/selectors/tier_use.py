@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -58,6 +58,18 @@ class Measured:
     def asked(self, tier: int, scope: str) -> Asked | None:
         row = self._row(tier, scope)
         return Asked(row.asked, row.denied) if row else None
+
+    def refused(self, tier: int, scope: str, limits: Mapping[str, Collection[str]]) -> Asked | None:
+        """By these limits alone; `limits`: each with the endpoints that have one of that name to themselves."""
+        row = self._row(tier, scope)
+        if row is None:
+            return None
+        rows = [each for (of, _), each in self.rows.items() if of == tier] if scope == EVERYWHERE else [row]
+        return Asked(row.asked, sum(self._refused_by(name, rows, apart) for name, apart in limits.items()))
+
+    def _refused_by(self, limit: str, rows: Iterable[TierUse], apart: Collection[str]) -> int:
+        number, others = str(self.limits.get(limit)), {self.endpoints.get(name) for name in apart}
+        return sum(row.denied_by.get(number, 0) for row in rows if row.endpoint_number not in others)
 
     def nearest(self, tier: int, scope: str, limit: Limit) -> Nearest | None:
         """None: nobody asked, or what the limit counts is not measured."""

@@ -1,22 +1,20 @@
-"""What was asked, allowed, denied and would have been denied, point by point; of everyone or of one tenant."""
+"""What was asked, allowed, denied and would have been denied, point by point; of everyone, of tiers or of tenants."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
-from quotas.models.totals import TOTALS
+from quotas.models.totals import EVERYONE, TOTALS
 from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, GapRecord, Outcome, Rollup
 from quotas.policy.spec import Unit
 from quotas.selectors.measured import drained_and_folded
 from quotas.selectors.periods import Period
-
-SHORTEST_S: Final = 1.0  # less of a point says nothing of its rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +26,12 @@ class Moment:
     denied: int
     shadow: int  # let through, and a limit in shadow or a candidate would have denied it
     seconds: float
+    of: float  # how long it is, in seconds
 
     @property
     def is_known(self) -> bool:
-        return self.seconds >= SHORTEST_S
+        """Half of a point says something of its rate; one that has only begun would look like a fall or a peak."""
+        return self.seconds >= self.of / 2
 
     def rate(self, count: int) -> float | None:
         return count / self.seconds if self.is_known else None
@@ -39,6 +39,12 @@ class Moment:
     @property
     def asked(self) -> int:
         return self.allowed + self.denied
+
+    @property
+    def denied_share(self) -> float | None:
+        if not self.is_known:
+            return None
+        return self.denied / self.asked if self.asked else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,8 @@ class Traffic:
 
     @property
     def rate(self) -> float | None:
-        """Of the newest point that is whole, or nearly."""
-        known = [moment for moment in self.moments if moment.seconds >= self.period.step.total_seconds() / 2]
+        """Of the newest point that is known."""
+        known = [moment for moment in self.moments if moment.is_known]
         return known[-1].rate(known[-1].asked) if known else None
 
     @property
@@ -76,12 +82,16 @@ class Traffic:
 
 
 def traffic_read(
-    period: Period, *, tenant: int | None = None, endpoints: Collection[int] = (), unit: Unit = "requests"
+    period: Period,
+    *,
+    owners: Collection[int] = (EVERYONE,),
+    endpoints: Collection[int] = (),
+    unit: Unit = "requests",
 ) -> Traffic:
-    """In requests, or in what they cost."""
+    """In requests, or in what they cost. `owners`: tenants, or as the totals number everyone and the tiers."""
     drained_at, until = drained_and_folded(period.rollup)
     gaps = gaps_within(period)
-    counts = {row["bin"]: row for row in _by_bin(rows_of(period, tenant, endpoints), period, unit)}
+    counts = {row["bin"]: row for row in _by_bin(rows_of(period, owners, endpoints), period, unit)}
     since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
     moments = [_moment(start, period.step, counts.get(start, {}), gaps, since, until) for start in period.starts]
     return Traffic(period, moments, gaps, drained_at)
@@ -91,21 +101,17 @@ def gaps_within(period: Period) -> list[GapRecord]:
     return list(GapRecord.objects.filter(end__gt=period.begin, start__lt=period.end).order_by("start")[:200])
 
 
-def rows_of(period: Period, tenant: int | None = None, endpoints: Collection[int] = ()) -> QuerySet[Rollup]:
-    """Of one tenant, or of everyone together."""
-    if tenant is None:
-        everyone = TOTALS[period.rollup]._default_manager.order_by()
-        rows = everyone.filter(start__gte=period.begin, start__lt=period.end)
-    else:
-        # One look-up in the index for each start, instead of all tenants' rows of that time.
-        rows = period.rollup._default_manager.order_by().filter(start__in=period.keys, tenant_number=tenant)
+def rows_of(period: Period, owners: Collection[int] = (EVERYONE,), endpoints: Collection[int] = ()) -> QuerySet[Rollup]:
+    model = TOTALS[period.rollup] if min(owners) < 0 else period.rollup
+    # One look-up in the index for each start, instead of everybody's rows of that time.
+    rows = model._default_manager.order_by().filter(start__in=period.keys, tenant_number__in=owners)
     return rows.filter(endpoint_number__in=endpoints) if endpoints else rows
 
 
 def refused_of(period: Period, tenant: int | None = None) -> QuerySet[Rollup]:
     """Tenant by tenant; there is an index of these alone."""
     if tenant is not None:
-        return rows_of(period, tenant).filter(outcome__in=REFUSED)
+        return rows_of(period, [tenant]).filter(outcome__in=REFUSED)
     rows = period.rollup._default_manager.order_by()
     return rows.filter(start__gte=period.begin, start__lt=period.end, outcome__in=REFUSED)
 
@@ -145,4 +151,4 @@ def _moment(
     # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
     if not allowed + denied and any(gap.start <= begin and end <= gap.end for gap in gaps):
         seconds = 0.0
-    return Moment(start, allowed, denied, int(counted.get("shadowed", 0)), seconds)
+    return Moment(start, allowed, denied, int(counted.get("shadowed", 0)), seconds, step.total_seconds())

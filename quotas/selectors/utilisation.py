@@ -14,6 +14,7 @@ from quotas.algorithms.units import DAY_US, SECOND_US
 from quotas.algorithms.windows import CalendarQuota
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesHour
+from quotas.models.usage import BEGINNING, REFUSED, UsageHour
 from quotas.policy.measure import Allowance, allowance_of
 from quotas.policy.resolve import Effective
 from quotas.policy.spec import EVERYWHERE, Unit
@@ -37,10 +38,6 @@ class Demand:
     cost_1s: int = 0
     cost_10s: int = 0
     cost_60s: int = 0
-
-    @property
-    def denied_share(self) -> float:
-        return self.denied / self.in_all if self.in_all else 0.0
 
     def peak(self, window_s: float, unit: Unit = "requests") -> float:
         """The most in a window of about that length, scaled to it."""
@@ -66,7 +63,6 @@ class Use:
 
     share: float | None  # None: not measured
     peak: float | None = None  # units in the limit's window
-    denied_share: float | None = None
     why_not: str = ""  # measured
 
 
@@ -85,6 +81,15 @@ def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, Deman
     return {number: Demand(*(int(value or 0) for value in values)) for number, *values in found}
 
 
+def denials_by_limit(tenant: int, begin: datetime, end: datetime) -> dict[tuple[int, int], int]:
+    """Requests that each limit refused, by the numbers of endpoint and limit, in the hours that demands are read of."""
+    first = end - (end - BEGINNING) % UsageHour.step
+    hours = [first - i * UsageHour.step for i in range((first - begin) // UsageHour.step + 1)]
+    rows = UsageHour.objects.filter(start__in=hours, tenant_number=tenant, outcome__in=REFUSED).order_by()
+    found = rows.values_list("endpoint_number", "limit_number").annotate(Sum("count"))
+    return {(endpoint, limit): int(count) for endpoint, limit, count in found}
+
+
 def use_of(
     effective: Effective,
     demands: Mapping[int, Demand],
@@ -96,14 +101,13 @@ def use_of(
     if effective.is_global:
         return Use(None, why_not="counted over all tenants")
     demand = demands.get(EVERY_ENDPOINT if effective.scope == EVERYWHERE else numbers.get(effective.scope, 0))
-    denied = demand.denied_share if demand else None
     if isinstance(limit.algorithm, CalendarQuota):
         used = counters.get((effective.scope, limit.name))
-        return Use(None if used is None else used / limit.algorithm.limit, used, denied, "nothing was used yet")
+        return Use(None if used is None else used / limit.algorithm.limit, used, "nothing was used yet")
     if allowance is None:
-        return Use(None, None, denied, "how many run at once is not measured")
+        return Use(None, why_not="how many run at once is not measured")
     if limit.subject != Subject():
-        return Use(None, None, denied, f"counted per {limit.subject}")
+        return Use(None, why_not=f"counted per {limit.subject}")
     if demand is None:
         return Use(None, why_not="no requests in this time")
     return rated(demand, allowance, limit.unit)
@@ -114,7 +118,7 @@ def rated(demand: Demand, allowance: Allowance, unit: Unit) -> Use:
     window_s = max(allowance.window_s, 60.0) if allowance.burst else allowance.window_s
     peak = demand.peak(window_s, unit)
     share = peak / (allowance.per_second * window_s)
-    return Use(share, peak * allowance.window_s / window_s, demand.denied_share)
+    return Use(share, peak * allowance.window_s / window_s)
 
 
 def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[tuple[str, str], int]:

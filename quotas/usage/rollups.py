@@ -15,12 +15,14 @@ import numpy as np
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
-from quotas.models.totals import EVERYONE, TOTALS
+from quotas.models.totals import EVERYONE, NO_TIER, TOTALS, of_tier
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.observations.cells import Cells
+from quotas.simulation.arrays import Ints
 from quotas.usage import fields
 from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, like, staged, timestamps
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from tenants.models import Tenant
 
 SUBJECT_BYTES = 16
 SECOND = timedelta(seconds=1)
@@ -47,9 +49,19 @@ def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLL
 
 
 def add_totals(model: type[Rollup], cells: Cells) -> None:
-    """What is added to a rollup, again, as everyone's."""
-    everyone = replace(cells, tenant=np.full(len(cells), EVERYONE))
-    _add(TOTALS[model], everyone.summed(model.step // SECOND))
+    """What is added to a rollup, again, as its tier's and as everyone's."""
+    step_s = model.step // SECOND
+    by_tier = replace(cells, tenant=_tiers(cells.tenant)).summed(step_s)
+    everyone = replace(by_tier, tenant=np.full(len(by_tier), EVERYONE)).summed(step_s)
+    _add(TOTALS[model], Cells.joined([by_tier, everyone]))
+
+
+def _tiers(tenants: Ints) -> Ints:
+    """The tier of each, as the totals write it."""
+    numbers, places = np.unique(tenants, return_inverse=True)
+    known = dict(Tenant.objects.filter(number__in=numbers.tolist()).values_list("number", "tier_id"))
+    tiers = [of_tier(known[number]) if number in known else NO_TIER for number in numbers.tolist()]
+    return np.array(tiers, np.int64)[places]
 
 
 def _add(model: type[Rollup], cells: Cells) -> None:

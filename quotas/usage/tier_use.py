@@ -14,9 +14,11 @@ from django.db.models import Max
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.models.tier_use import TierUse
+from quotas.models.usage import REFUSED
 from quotas.observations.rates import histograms, merged
 from quotas.selectors.leaders import LEADERS, Leader
 from quotas.selectors.utilisation import Demand
+from quotas.usage.nearness import TierNear, nearness_measure
 from tenants.models import Tenant
 
 DAY: Final = timedelta(days=1)
@@ -27,20 +29,26 @@ P98: Final = 0.98
 
 Pair = tuple[int, int]  # tier, endpoint
 
-_DAY: Final = """
-    WITH by_tenant AS (
-        SELECT t.tier_id AS tier, r.endpoint_number AS endpoint, r.tenant_number AS tenant,
-            max(r.peak_1s) AS in_1s, max(r.peak_10s) AS in_10s, max(r.peak_60s) AS in_60s,
-            max(r.allowed + r.denied) AS in_hour, sum(r.allowed + r.denied) AS in_all, sum(r.denied) AS denied,
-            max(coalesce(r.cost_1s, r.peak_1s)) AS cost_1s, max(coalesce(r.cost_10s, r.peak_10s)) AS cost_10s,
-            max(coalesce(r.cost_60s, r.peak_60s)) AS cost_60s
-        FROM quotas_rates_1h r JOIN tenants_tenant t ON t.number = r.tenant_number
-        WHERE r.start >= %s GROUP BY 1, 2, 3
-    )
+_BY_TENANT: Final = """
+    SELECT r.tenant_number AS tenant, t.name AS name, t.tier_id AS tier, r.endpoint_number AS endpoint,
+        max(r.peak_1s) AS in_1s, max(r.peak_10s) AS in_10s, max(r.peak_60s) AS in_60s,
+        max(r.allowed + r.denied) AS in_hour, sum(r.allowed + r.denied) AS in_all, sum(r.denied) AS denied,
+        max(coalesce(r.cost_1s, r.peak_1s)) AS cost_1s, max(coalesce(r.cost_10s, r.peak_10s)) AS cost_10s,
+        max(coalesce(r.cost_60s, r.peak_60s)) AS cost_60s
+    FROM quotas_rates_1h r JOIN tenants_tenant t ON t.number = r.tenant_number
+    WHERE r.start >= %s GROUP BY 1, 2, 3, 4
+"""
+_DAY: Final = f"""
+    WITH by_tenant AS ({_BY_TENANT})
     SELECT tier, endpoint, count(*), sum(in_all), sum(denied), (array_agg(tenant ORDER BY in_60s DESC, tenant))[1],
         max(in_1s), max(in_10s), max(in_60s), max(in_hour), max(in_all), max(denied),
         max(cost_1s), max(cost_10s), max(cost_60s)
     FROM by_tenant GROUP BY 1, 2
+"""  # noqa: S608 - of ours
+_DENIED: Final = """
+    SELECT t.tier_id, u.endpoint_number, u.limit_number, sum(u.count)
+    FROM quotas_usage_1h u JOIN tenants_tenant t ON t.number = u.tenant_number
+    WHERE u.start >= %s AND u.outcome = ANY(%s) AND u.limit_number > 0 GROUP BY 1, 2, 3
 """
 _LEADERS: Final = """
     WITH by_tenant AS (
@@ -82,15 +90,22 @@ class Ranked:
 def tier_use_measure(now: datetime) -> int:
     """How many pairs of tier and endpoint had traffic."""
     rows = _day(now)
-    calendar = _calendar(now)
+    calendar, denied, near = _calendar(now), _denied(now), _nearness(now)
     for row in rows:
         row.calendar = calendar.get((row.tier_number, row.endpoint_number), {})
+        row.denied_by = denied.get((row.tier_number, row.endpoint_number), {})
+        if row.endpoint_number == EVERY_ENDPOINT and row.tier_number in near:
+            found = near[row.tier_number]
+            row.near, row.nearest = found.tenants, [asdict(each) for each in found.nearest]
     with transaction.atomic():
         TierUse.objects.bulk_create(
             rows,
             update_conflicts=True,
             unique_fields=["tier_number", "endpoint_number"],
-            update_fields=["measured_at", "tenants", "asked", "denied", "busiest", "peaks", "calendar"],
+            update_fields=[
+                *("measured_at", "tenants", "asked", "denied", "denied_by"),
+                *("busiest", "peaks", "calendar", "near", "nearest"),
+            ],
         )
         TierUse.objects.filter(measured_at__lt=now, leaders_tenants=0).delete()
         if _leaders_are_old(now):
@@ -115,6 +130,22 @@ def _day(now: datetime) -> list[TierUse]:
         )
         for tier, endpoint, tenants, asked, denied, busiest, *peaks in found
     ]
+
+
+def _denied(now: datetime) -> dict[Pair, dict[str, int]]:
+    """What each limit refused, by its number."""
+    found: dict[Pair, dict[str, int]] = defaultdict(dict)
+    with connection.cursor() as cursor:
+        cursor.execute(_DENIED, [now - DAY, [str(outcome) for outcome in REFUSED]])
+        for tier, endpoint, limit, count in cursor.fetchall():
+            found[tier, endpoint][str(limit)] = int(count)
+    return found
+
+
+def _nearness(now: datetime) -> dict[int, TierNear]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_BY_TENANT} ORDER BY 1", [now - DAY])
+        return nearness_measure(cursor, now)
 
 
 def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:

@@ -39,15 +39,28 @@ def proposed() -> Change:
 def test_a_revision_says_who_why_what_and_what_it_did(client: Client) -> None:
     counted("acme", "a", 90, ago=timedelta(minutes=30))
     counted("acme", "d", 10, limit="burst", ago=timedelta(minutes=30))
+    counted("bolt", "d", 500, limit="burst", ago=timedelta(minutes=30))
     limit_set(policy="pro-all", limit=bucket(200), **SAID)
-    published(timezone.now() - timedelta(minutes=10))
+    published(timezone.now() - timedelta(minutes=15))
     counted("acme", "a", 50)
+    counted("bolt", "d", 500, limit="burst")
     text = page(client, "/changes")
     assert "Raise pro × *" in text
     assert "rate 100 → 200" in text
     assert "“because”" in text
     assert re.search(r"10 % → 0 %", text.replace("\N{NO-BREAK SPACE}", " "))
     assert re.search(r'class="del"><td class="sg">−</td><td>limits.burst.rate: <mark>100</mark>', text)
+
+
+def test_what_a_revision_did_is_not_said_before_there_is_enough_of_it(client: Client) -> None:
+    counted("acme", "a", 100, ago=timedelta(minutes=30))
+    limit_set(policy="pro-all", limit=bucket(50), **FORCED)
+    published(timezone.now() - timedelta(minutes=3))
+    counted("acme", "d", 100, limit="burst")
+    found = re.search(r'<div class="ba">.*?</b>', page(client, "/changes"))
+    assert found
+    assert "too early" in found[0]
+    assert "t-denied" not in found[0]
 
 
 def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) -> None:

@@ -15,6 +15,7 @@ from quotas.selectors.rows import to_us
 from quotas.usage.fields import Denied
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
+from tests.dashboards.world import counted
 from tests.services.world import GET, PAY, make_world
 
 NOW = timezone.now()
@@ -84,6 +85,13 @@ def test_news_waits_behind_a_bar(client: Client) -> None:
     denied(at=NOW + timedelta(seconds=1))
     assert "1 new denial, show it" in client.get(address).content.decode()
     assert client.get("/decisions/new?after=yesterday").status_code == 400
+
+
+def test_what_was_turned_away_before_any_limit_is_counted_and_said_to_be(client: Client) -> None:
+    counted("bolt", "p", 12, endpoint="")
+    counted("", "u", 3, endpoint="")
+    text = page(client)
+    assert "12 of suspended tenants</a>, 3 of unknown ones." in text
 
 
 def test_without_denials_it_says_that_this_is_good(client: Client) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from quotas.models import Change
+from quotas.observations.cells import Cells
 from quotas.services.policies import policy_create
+from quotas.usage.history import add_history
+from quotas.usage.tier_use import tier_use_measure
 from tests.access.people import signed_in
 from tests.services.world import FORCED, GET, PAY, bucket
-from tests.usage.test_tier_use import asked, measured, world
+from tests.usage.test_tier_use import NOW, asked, measured, world
 
 __all__ = ["world"]
 
@@ -39,6 +43,16 @@ def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -
     assert 'role="slider"' in text
     assert 'aria-valuenow="16.6666666667"' in text  # minute, the tightest: 1,000 a minute over all endpoints
     assert "minute on * holds each of them to 16.7 req/s, over all endpoints together." in text
+
+
+def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
+    add_history(Cells.of(asked("cabs", [900], minutes_ago=20)), NOW)
+    tier_use_measure(NOW + timedelta(minutes=11))  # leaders are gathered less often
+    text = text_of(client, f"/endpoints/{GET}?tier=pro")
+    top = re.search(r'aria-valuemax="([\d.]+)"', text)
+    assert top is not None
+    assert float(top[1]) == 100  # the highest minute has 30 a second
+    assert "once 900 →" in text
 
 
 def test_the_line_says_whom_it_would_strike(client: Client) -> None:

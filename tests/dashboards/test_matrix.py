@@ -10,10 +10,12 @@ from django.test import Client
 
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
 from quotas.models.health import beat
-from quotas.services.policies import candidate_set
-from tenants.models import Tier
+from quotas.observations.cells import Cell, Series
+from quotas.services.policies import candidate_set, policy_create
+from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
-from tests.services.world import GET, PAY, SAID, limit_of, make_world, newest
+from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, make_world, newest
+from tests.usage.test_tier_use import NOW, measured
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,13 @@ def operator(db: None) -> Client:
 
 def text_of(response: object) -> str:
     return re.sub(r"\s+", " ", response.content.decode())  # type: ignore[attr-defined]
+
+
+def counts(outcome: str, n: int, limit: str = "") -> list[Cell]:
+    """Requests of acme for PAY, just now."""
+    tenant, endpoint = Tenant.objects.get(name="acme").number, Endpoint.objects.get(name=PAY).number
+    number = LimitName.objects.get(name=limit).number if limit else 0
+    return [Cell(int(NOW.timestamp()) - 600, Series(tenant, endpoint, outcome, number), n, n)]
 
 
 def edit(at: str = "pro/*", limit: str = "burst", **fields: str) -> dict[str, str]:
@@ -49,6 +58,17 @@ def test_every_place_is_a_cell_with_its_limit(client: Client) -> None:
     assert 'data-cell="pro/*"' in text
     assert "100/s" in text
     assert "inherited from *" in text
+
+
+def test_a_place_shows_what_its_own_limits_denied(client: Client) -> None:
+    """Of 100 requests: 20 denied by the limit of the endpoint, 10 by one on `*` that others share."""
+    policy_create(name="pay", tier="pro", endpoint=PAY, limits=[bucket(5, "pays")], **FORCED)
+    measured(counts("a", 70), counts("d", 20, "pays"), counts("d", 10, "minute"))
+    text = text_of(client.get("/matrix"))
+    shares = dict(re.findall(r'data-cell="([^"]+)".*?(?:class="deny">.*?</svg>(.*?)<|</button>)', text))
+    assert shares[f"pro/{PAY}"].replace("\N{NO-BREAK SPACE}", " ") == "20 %"
+    assert shares["pro/*"].replace("\N{NO-BREAK SPACE}", " ") == "10 %"
+    assert shares[f"pro/{GET}"] == shares["free/*"] == ""
 
 
 def test_a_cell_opens_with_its_limit_filled_in(client: Client) -> None:

@@ -9,11 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from quotas.models import Override, Revision
+from quotas.models import Endpoint, LimitName, Override, Revision
+from quotas.observations.cells import Cell, Cells, Series
 from quotas.services.api_keys import api_key_issue
 from quotas.services.overrides import override_create
 from quotas.services.policies import policy_create
 from quotas.services.tenants import tenant_suspend
+from quotas.usage.history import add_history
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of
@@ -59,6 +61,20 @@ def test_a_throttled_tenant_hears_where_and_by_what(client: Client) -> None:
     text = page(client, "/tenants/acme")
     assert "40 % of its requests to" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "burst had too little left for a cost of 1; it fits again after 500 ms." in text
+
+
+def test_each_limit_shows_only_what_it_denied_itself(client: Client) -> None:
+    """Both stand on `*` and count the same requests; `burst` denied a tenth of them, `minute` none."""
+    acme, pay = Tenant.objects.get(name="acme").number, Endpoint.objects.get(name=PAY).number
+    burst = LimitName.objects.get(name="burst").number
+    at = int(timezone.now().replace(minute=0, second=0, microsecond=0).timestamp())
+    cells = [Cell(at, Series(acme, pay, "a", 0), 90, 90), Cell(at, Series(acme, pay, "d", burst), 10, 10)]
+    add_history(Cells.of(cells), timezone.now())
+    text = page(client, "/tenants/acme")
+    shares = dict(
+        re.findall(r'class="muted small">(burst|minute)</span>.*?<td class="num hide-card" data-v="([^"]*)"', text)
+    )
+    assert shares == {"burst": "0.1", "minute": "0"}
 
 
 def test_it_is_compared_with_its_tier_with_another_tenant_or_with_nobody(client: Client) -> None:

@@ -13,7 +13,9 @@ from quotas.models.tier_use import TierUse
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.policy.fields import limit_parse
 from quotas.selectors.leaders import LEADERS, leaders_read
+from quotas.selectors.nearness import nearness_read
 from quotas.selectors.tier_use import measured_read
+from quotas.services.overrides import override_create
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.usage.history import add_history
 from quotas.usage.tier_use import tier_use_measure
@@ -70,6 +72,18 @@ def test_a_limit_is_compared_with_the_highest_minute() -> None:
     assert measured_read().nearest(pro(), PAY, limit) is None
     per_key = limit_parse("burst", {"algorithm": "token_bucket", "rate": 40, "subject": "key"})
     assert measured_read().nearest(pro(), GET, per_key) is None
+
+
+def test_all_tenants_near_to_a_limit_are_counted_each_against_its_own() -> None:
+    override_create(tenant="acme", limits={"burst": {"rate": 900, "burst": 1800}, "minute": {"rate": 90_000}}, **SAID)
+    tenants_create(tenants=[NewTenant("dial", "pro")], **SAID)
+    measured(asked("acme", [14] * 60), asked("cabs", [14] * 60), asked("dial", [15] * 60), asked("bolt", [1]))
+    found = nearness_read()
+    assert found.tenants == 2  # cabs and dial have used 84 and 90 % of 1,000 a minute
+    assert [(row.tenant, row.limit, round(row.share, 2)) for row in found.rows[:2]] == [
+        ("dial", "minute", 0.9),
+        ("cabs", "minute", 0.84),
+    ]
 
 
 def test_what_is_a_day_old_is_measured_no_more() -> None:

@@ -171,10 +171,12 @@ function flags(plot, facts) {
     const flag = el(mark.href ? "a" : "span", { class: "chart-flag", ...(mark.href ? { href: mark.href } : {}) }, mark.label);
     flag.addEventListener("mousedown", (event) => event.stopPropagation());
     plot.over.append(flag);
+    // At an edge it stands beside its line rather than outside of the card.
+    const half = flag.offsetWidth / 2, middle = Math.max(half, Math.min(x, plot.over.clientWidth + RIGHT - half - 2));
     // Flags that would lie on each other are drawn as one line without its name.
-    if (x - flag.offsetWidth / 2 < free) { flag.remove(); continue; }
-    free = x + flag.offsetWidth / 2 + 2;
-    flag.style.left = `${x}px`;
+    if (middle - half < free) { flag.remove(); continue; }
+    free = middle + half + 2;
+    flag.style.left = `${middle}px`;
   }
 }
 
