@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.report import Row, save, show
 
-NO_PARTS = {"__main__", "__init__", "report", "servers"}
+NO_PARTS = {"__main__", "__init__", "apart", "report", "servers"}
 
 
 def main(wanted: list[str]) -> int:

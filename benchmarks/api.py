@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 
-from benchmarks.publish import servers
+from benchmarks.apart import apart
 from benchmarks.report import Row
 from config.places import ROOT
 
@@ -31,28 +29,12 @@ SAID = {"author": "bench", "reason": "bench"}
 
 
 def run() -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
-        environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
-        environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.api"],
-            env=environment,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return apart(__name__)
 
 
 def measure() -> list[Row]:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
     # Nothing is published here, which the limiter of the API would tell of.
     logging.getLogger("quotas.limiter").setLevel(logging.ERROR)
-    call_command("migrate", verbosity=0)
     apply(document(rate=100))
     ask = asker()
     add_tenants(0, FEW)
@@ -168,8 +150,3 @@ def _timed_s(act: Callable[[], object]) -> float:
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
-
-
-if __name__ == "__main__":
-    with servers():
-        print(json.dumps([asdict(row) for row in measure()]))

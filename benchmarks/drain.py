@@ -6,18 +6,15 @@ of this process, of Postgres' and of Redis' together: each waits for the others.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 import psutil
 
-from benchmarks.publish import servers
+from benchmarks.apart import apart
 from benchmarks.report import Row
-from benchmarks.usage import apart
 
 TENANTS = 1_000
 ENDPOINTS = 20
@@ -26,15 +23,10 @@ ROUNDS = 3
 
 
 def run() -> list[Row]:
-    return apart("benchmarks.drain")
+    return apart(__name__)
 
 
 def measure() -> list[Row]:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
     make_table()
     from quotas.usage.drain import connect, drain
     from quotas.usage.folding import fold_all
@@ -121,8 +113,3 @@ class Clock:
         return float(
             time.process_time() + postgres.user + postgres.system + redis["used_cpu_user"] + redis["used_cpu_sys"]
         )
-
-
-if __name__ == "__main__":
-    with servers():
-        print(json.dumps([asdict(row) for row in measure()]))

@@ -5,20 +5,16 @@ Runs in a process of its own, on servers of its own, because Django reads its se
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from contextlib import contextmanager
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
+from benchmarks.apart import apart
 from benchmarks.report import Row
 from config.places import ROOT
 
@@ -29,30 +25,14 @@ PATIENCE_SECONDS = 60.0
 
 
 def run() -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
-        environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
-        environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.publish"],
-            env=environment,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return apart(__name__)
 
 
 def measure() -> list[Row]:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
     from django.conf import settings
 
     from quotas.publishing import store
 
-    call_command("migrate", verbosity=0)
     make_world()
     client = store.connect(settings.REDIS_URL)
     store.prepare(client)
@@ -169,22 +149,5 @@ def publisher() -> Iterator[None]:
         process.wait()
 
 
-@contextmanager
-def servers() -> Iterator[None]:
-    from config.embedded import ValkeyOptions, start_postgres, start_valkey
-    from config.places import places
-
-    home = places()
-    with ExitStack() as stack:
-        stack.callback(start_postgres(home).stop)
-        stack.callback(start_valkey(Path(home.valkey), ValkeyOptions(socket=home.valkey_socket)).stop)
-        yield
-
-
 def row(name: str, value: float, unit: str, must: float, aim: float) -> Row:
     return Row(name, round(value, 4), unit, must, aim)
-
-
-if __name__ == "__main__":
-    with servers():
-        print(json.dumps([asdict(row) for row in measure()]))

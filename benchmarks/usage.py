@@ -5,23 +5,16 @@ Runs in a process and on servers of its own.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.publish import servers
+from benchmarks.apart import apart
 from benchmarks.report import Row
-from config.places import ROOT
 
 TENANTS = 1_000
 ENDPOINTS = 20
@@ -33,24 +26,10 @@ NOW = datetime(2031, 3, 31, tzinfo=UTC)
 
 
 def run() -> list[Row]:
-    return apart("benchmarks.usage")
-
-
-def apart(module: str) -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
-        environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
-        environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
-        words = [sys.executable, "-m", module]
-        done = subprocess.run(words, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return apart(__name__)
 
 
 def measure() -> list[Row]:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("migrate", verbosity=0)
     return [*measure_room(), *measure_queries()]
 
 
@@ -132,8 +111,3 @@ def size_of(table: str) -> int:
         rows, width = cursor.fetchone()
     # A line pointer, and an entry of the index on the key.
     return int(width) + int(rows) * (4 + 48)
-
-
-if __name__ == "__main__":
-    with servers():
-        print(json.dumps([asdict(row) for row in measure()]))
