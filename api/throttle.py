@@ -1,7 +1,8 @@
 """Headroom's own API and login, limited by Headroom: one check as the tenant `headroom` (quotas.services.own_limits).
 
-Only a limit refuses here. Without that tenant, with it suspended, or before the first publish, everybody passes:
-whoever administers limits must not lock themselves out of the place where they are changed.
+Only a limit refuses here. Without that tenant, with it suspended, or before the first publish, the API is open:
+whoever administers limits must not lock themselves out of the place where they are changed. A try to sign in is
+counted all the same, by the process itself, wherever the store did not: no bypass, suspension or outage ends that.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 from unicodedata import normalize
 
@@ -18,13 +20,15 @@ from django.shortcuts import render
 from django.utils.crypto import salted_hmac
 
 from api.gateway.django import finished, release_of
-from api.gateway.guard import PASS, Verdict
+from api.gateway.guard import PASS, Verdict, refusal
+from api.gateway.problems import problem_of
 from api.gateway.process import guard, limiter, request_of
-from quotas.limiter import Check
+from quotas.limiter import Check, Decision
 from quotas.limiter.headers import seconds_up
-from quotas.services.own_limits import API, LOGIN
+from quotas.limiter.local import LocalLimiter, now_us
+from quotas.policy.own import OWN_TENANT
+from quotas.services.own_limits import API, LOGIN, login_floor
 from tenants.access import Principal
-from tenants.own import OWN_TENANT
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
 PATIENCE_MS: Final = 1_000
@@ -34,33 +38,71 @@ _TOKENS: Final = "tokens"  # whoever tries tokens tries this account
 _NAME: Final = "username"
 
 
+class Floor:
+    """Counts tries to sign in inside this process."""
+
+    def __init__(self, clock_us: Callable[[], int] = now_us) -> None:
+        self._limiter = LocalLimiter(clock_us)
+        self._plan = login_floor()
+
+    def judge(self, check: Check) -> Verdict:
+        decision = self._limiter.decide(self._plan, check).decision(check, revision=0)
+        headers = decision.headers(guard().rules.profile)
+        if decision.allowed:
+            return Verdict(None, decision, headers)
+        return refusal(problem_of(decision), decision, headers)
+
+    def refund(self, check: Check) -> None:
+        self._limiter.refund(self._plan, check)
+
+
+@cache
+def floor() -> Floor:
+    return Floor()
+
+
 def of_caller(request: HttpRequest, principal: Principal) -> Verdict:
-    name = principal.actor.rpartition(" ")[2]
-    return _judged(request, API, {"key" if principal.is_machine else "user": name})
+    who = {"key": principal.key_id} if principal.is_machine else {"user": principal.actor}
+    return _judged(_check(request, API, who))
 
 
 def of_bad_token(request: HttpRequest) -> Verdict:
-    return _judged(request, LOGIN, {"user": _TOKENS})
+    return _counted(_check(request, LOGIN, {"user": _TOKENS}))
 
 
 def of_login(request: HttpRequest) -> Verdict:
     """By the name that is tried, which may be a password typed into the wrong field: nobody reads it afterwards."""
     # Normalised as the login form does it, so that no other spelling of one name is another try.
     name = normalize("NFKC", request.POST.get(_NAME, "")).strip().casefold()
-    verdict = _judged(request, LOGIN, {"user": salted_hmac(__name__, name, algorithm="sha256").hexdigest()[:32]})
+    hashed = salted_hmac(__name__, name, algorithm="sha256").hexdigest()[:32]
+    verdict = _counted(_check(request, LOGIN, {"user": hashed}))
     if verdict.decision is not None:
         setattr(request, TRIES_LEFT, min((row.remaining for row in verdict.decision.rows), default=None))
     return verdict
 
 
-def _judged(request: HttpRequest, endpoint: str, who: dict[str, str]) -> Verdict:
-    check = Check(
-        OWN_TENANT, endpoint, {**who, "ip": guard().client_ip(request_of(request))}, holder=secrets.token_hex(12)
-    )
+def _check(request: HttpRequest, endpoint: str, who: dict[str, str]) -> Check:
+    address = guard().client_ip(request_of(request))
+    return Check(OWN_TENANT, endpoint, {**who, "ip": address}, holder=secrets.token_hex(12))
+
+
+def _judged(check: Check) -> Verdict:
     verdict = limiter().converse(lambda core: guard().decide(core, check, PATIENCE_MS), budget_ms=BUDGET_MS)
     if verdict.problem is None or verdict.problem.extra.get("reason") in LIMITING:
         return verdict
     return PASS
+
+
+def _counted(check: Check) -> Verdict:
+    verdict = _judged(check)
+    return verdict if _is_counted(verdict.decision) else floor().judge(check)
+
+
+def _is_counted(decision: Decision | None) -> bool:
+    """By some limit, in the store or as the store had told this process."""
+    if decision is None or decision.reason == "bypass":
+        return False
+    return bool(decision.rows) if decision.failure is None else bool(decision.limit)
 
 
 def passed(verdict: Verdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
@@ -82,5 +124,8 @@ def login_refused(request: HttpRequest, verdict: Verdict) -> HttpResponse:
 
 def forgiven(verdict: Verdict) -> None:
     """A right password costs nothing, so nobody runs out of tries by working."""
-    if verdict.decision is not None and verdict.decision.receipt:
-        limiter().refund(verdict.decision)
+    decision = verdict.decision
+    if decision is not None and decision.receipt:
+        limiter().refund(decision)
+    elif decision is not None and decision.failure == "local":
+        floor().refund(decision.check)

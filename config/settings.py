@@ -37,7 +37,10 @@ BROKER_URL = env.url("BROKER_URL", env.broker_beside(REDIS_URL), env.BROKER_SCHE
 
 HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
 HEADROOM_UNKNOWN_TENANT = env.matching(
-    "HEADROOM_UNKNOWN_TENANT", "deny", "[a-z0-9][a-z0-9-]{0,62}", "deny, or to the name of a tenant"
+    "HEADROOM_UNKNOWN_TENANT",
+    "deny",
+    "(?!headroom$)[a-z0-9][a-z0-9-]{0,62}",  # whose own limits are not for strangers
+    "deny, or to the name of a tenant other than headroom",
 )
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)

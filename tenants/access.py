@@ -22,6 +22,8 @@ CHECK: Final = "check"
 METRICS: Final = "metrics"
 SCOPES: Final = (READ, WRITE, APPROVE, CHECK, METRICS)
 
+LONGEST_LABEL: Final = 100  # of an actor, so that any name fits a revision
+
 M = TypeVar("M", bound=Model)
 
 
@@ -34,6 +36,7 @@ class Principal:
     scopes: frozenset[str] = frozenset(SCOPES)
     tenant: Tenant | None = None  # sees this one only
     user: User | None = None  # None: a machine
+    key_id: str = ""  # of a machine's token or key
 
     @property
     def is_machine(self) -> bool:
@@ -64,11 +67,17 @@ def principal_of_text(text: str) -> Principal | None:
 
 
 def _of_token(token: ApiToken) -> Principal:
-    return Principal(f"token {token.key_id}", token.role, frozenset(token.scopes), token.tenant)
+    return _machine("token", token, token.role)
 
 
 def _of_key(key: ApiKey) -> Principal:
-    return Principal(f"key {key.key_id}", Role.TENANT, frozenset(key.scopes), key.tenant)
+    return _machine("key", key, Role.TENANT)
+
+
+def _machine(kind: str, row: ApiToken | ApiKey, role: str) -> Principal:
+    """Named by what people call it and by what tells it from another of that name."""
+    label = f" ({row.label[:LONGEST_LABEL]})" if row.label else ""
+    return Principal(f"{kind} {row.key_id}{label}", role, frozenset(row.scopes), row.tenant, key_id=row.key_id)
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:

@@ -12,6 +12,7 @@ from django.db import connection
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
+from api.throttle import floor
 from config.embedded import Server, start_postgres
 from config.places import APPLICATION, OWNER, Places, places
 from tenants import privileges
@@ -25,6 +26,12 @@ __all__ = ["figures", "pytest_terminal_summary"]
 # And `make test` tells of the change, not of luck: chance has its turn in `make faults`.
 hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("headroom")
+
+
+@pytest.fixture(autouse=True)
+def no_tries_before() -> None:
+    """A process counts tries to sign in by itself where the store does not; one test's are not the next one's."""
+    floor.cache_clear()
 
 
 @pytest.fixture(scope="session")

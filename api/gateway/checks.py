@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
-from api.gateway.guard import SCOPE, UNREGISTERED, Guard, scope_missing
+from api.gateway.guard import SCOPE, UNREGISTERED, Guard, own_tenant, scope_missing
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
 from quotas.limiter.check import encode_call
 from quotas.limiter.core import CHECK, Conversation, Core
 from quotas.limiter.directory import EVERY_TENANT, Credential
 from quotas.limiter.errors import StoreError
+from quotas.policy.own import OWN_TENANT
 from quotas.policy.paths import LONGEST_PATH, target_path
 
 CHECKS_AT_MOST: Final = 1_000
@@ -140,6 +141,8 @@ class Checks:
                 return Answered(unauthorised("The API key is unknown or revoked; send a valid one."))
             if SCOPE not in owner.scopes:
                 return Answered(scope_missing())
+            if owner.tenant == OWN_TENANT:
+                return Answered(own_tenant())
             tenant, item.subject = owner.tenant, {"key": owner.key_id, **item.subject}
         path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
@@ -154,6 +157,8 @@ class Checks:
             return forbidden(
                 "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
             )
+        if tenant == OWN_TENANT:
+            return own_tenant()
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])

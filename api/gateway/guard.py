@@ -19,6 +19,7 @@ from quotas.limiter.check import TENANT
 from quotas.limiter.core import CHECK, Conversation, Core
 from quotas.limiter.directory import EVERY_TENANT, Directory
 from quotas.limiter.errors import StoreError
+from quotas.policy.own import OWN_TENANT
 from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, Reading
 from quotas.policy.routes import Route
 
@@ -138,6 +139,10 @@ class Guard:
         return Verdict(None, decision, headers, decision.wait_us / 1_000_000)
 
     def caller(self, core: Core, request: Request) -> Conversation[Caller | Problem]:
+        found = yield from self._caller(core, request)
+        return own_tenant() if isinstance(found, Caller) and found.tenant == OWN_TENANT else found
+
+    def _caller(self, core: Core, request: Request) -> Conversation[Caller | Problem]:
         rules = self.rules
         if rules.identify is not None:
             known = rules.identify(request.raw)
@@ -203,6 +208,11 @@ def refusal(problem: Problem, decision: Decision | None = None, headers: Mapping
 
 def scope_missing() -> Problem:
     return forbidden("scope-missing", f"The token lacks the scope {SCOPE}; use one that has it.")
+
+
+def own_tenant() -> Problem:
+    """Who could use up these limits would shut everybody out of the place where limits are changed."""
+    return forbidden("own-tenant", f"{OWN_TENANT} is the tenant of this installation itself; name another one.")
 
 
 def without_store(core: Core) -> Verdict:

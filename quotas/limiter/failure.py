@@ -96,21 +96,7 @@ class FailureModes:
 
     def _by_plan(self, check: Check, plan: KnownPlan) -> Decision:
         answer = self.local.decide(local_plan(plan.text, self.share), check)
-        verdict = answer.verdict
-        return Decision(
-            check,
-            answer.allowed,
-            _local_reason(answer.allowed, verdict.retry_us),
-            answer.limit,
-            answer.quota,
-            verdict.remaining,
-            verdict.reset_us,
-            verdict.retry_us,
-            answer.wait_us,
-            plan.revision,
-            check.holder,
-            failure="local",
-        )
+        return answer.decision(check, plan.revision)
 
     def _count(self, decision: Decision, cause: str) -> None:
         check = decision.check
@@ -150,9 +136,3 @@ def _flat(check: Check, mode: Failure, reason: str) -> Decision:
     allowed = mode == "open"
     retry_us = 0 if allowed else CLOSED_RETRY_US
     return Decision(check, allowed, reason, "", 0, 0, 0, retry_us, 0, 0, check.holder, failure=mode)
-
-
-def _local_reason(allowed: bool, retry_us: int) -> str:
-    if allowed:
-        return "ok"
-    return "limit" if retry_us >= 0 else "cost_too_big"

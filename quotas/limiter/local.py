@@ -20,6 +20,7 @@ from quotas.algorithms.base import Algorithm, Outcome, ParameterError, State, Ve
 from quotas.algorithms.units import SECOND_US
 from quotas.algorithms.windows import FixedWindow
 from quotas.limiter.check import Check, Subject
+from quotas.limiter.decision import Decision
 from quotas.limiter.recent import Recent
 
 STATES_KEPT: Final = 100_000
@@ -53,6 +54,27 @@ class LocalVerdict:
     quota: int
     verdict: Verdict
     wait_us: int
+
+    def decision(self, check: Check, revision: int) -> Decision:
+        return Decision(
+            check,
+            self.allowed,
+            self._reason(),
+            self.limit,
+            self.quota,
+            self.verdict.remaining,
+            self.verdict.reset_us,
+            self.verdict.retry_us,
+            self.wait_us,
+            revision,
+            check.holder,
+            failure="local",
+        )
+
+    def _reason(self) -> str:
+        if self.allowed:
+            return "ok"
+        return "limit" if self.verdict.retry_us >= 0 else "cost_too_big"
 
 
 NO_LIMIT: Final = LocalVerdict(True, "", 0, Verdict(True, 0, 0, 0, 0), 0)
@@ -152,6 +174,16 @@ class LocalLimiter:
         wait_us = max(outcome.verdict.wait_us for _, _, outcome in judged)
         tightest = min(judged, key=lambda entry: entry[2].verdict.remaining)
         return _named(True, tightest[0], tightest[2].verdict, wait_us=wait_us)
+
+    def refund(self, plan: tuple[LocalLimit, ...], check: Check) -> None:
+        """What one decision took, while it still counts."""
+        now = self._clock_us()
+        with self._lock:
+            for limit in plan:
+                key = limit.key(check)
+                if (state := self._states.get(key)) is not None:
+                    used = limit.algorithm.used(state, now) - limit.cost(check)
+                    self._states.put(key, limit.algorithm.with_used(max(0.0, used), now))
 
     def _judge(self, limit: LocalLimit, key: StateKey, check: Check, now: int) -> Outcome:
         return limit.algorithm.decide(self._states.get(key), now, limit.cost(check))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from quotas.models import Endpoint, Limit
 from quotas.models.usage import REFUSED, UsageHour
+from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 from quotas.selectors.pulse import Pulse, pulse_read
 from tenants.models import Tenant
-from tenants.own import OWN_ENDPOINTS, OWN_TENANT
 
 
 @dataclass(frozen=True, slots=True)

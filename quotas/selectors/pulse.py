@@ -10,7 +10,7 @@ from django.db import connection
 
 from quotas.models.change import ENDED
 from quotas.models.recommendation import Stage
-from tenants.own import OWN_ENDPOINTS, OWN_TENANT
+from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 
 # Counting goes no further than this, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000

@@ -6,12 +6,13 @@ from typing import Final
 
 from django.db import transaction
 
+from quotas.limiter.local import LocalLimit
 from quotas.policy.document import read_document
+from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 from quotas.services.documents import document_apply
 from quotas.services.errors import accepted
 from quotas.services.tenants import NewTenant, tenants_create
 from tenants.models import Tenant
-from tenants.own import OWN_ENDPOINTS, OWN_TENANT
 
 API: Final = f"{OWN_ENDPOINTS}api"
 LOGIN: Final = f"{OWN_ENDPOINTS}login"
@@ -38,6 +39,17 @@ policies:
       - {{name: tries-from, algorithm: token_bucket, rate: 30, per: 1m, burst: 60, subject: ip, on_failure: local}}
       - {{name: tries-of, algorithm: token_bucket, rate: 60, per: 1h, burst: 120, subject: user, on_failure: local}}
 """
+
+
+def login_floor() -> tuple[LocalLimit, ...]:
+    """How the login is counted wherever the store does not: as it is from the start, whatever was made of it since."""
+    document = accepted(read_document(_DOCUMENT))
+    return tuple(
+        LocalLimit(limit.name, limit.algorithm, True, str(limit.subject), LOGIN, False, limit.subject.alternatives)
+        for policy in document.policies
+        if policy.endpoint == LOGIN
+        for limit in policy.limits
+    )
 
 
 def own_limits_install(author: str) -> bool:

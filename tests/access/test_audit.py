@@ -97,7 +97,7 @@ def test_a_machine_is_named_by_its_token() -> None:
         "/v1/tenants/acme/suspend", {"reason": "unpaid"}, content_type="application/json", headers={"if-match": "*"}
     )
     assert response.status_code == 200, response.content
-    assert events("Tenant")[-1].pgh_context["actor"] == f"token {text.split('_')[1]}"
+    assert events("Tenant")[-1].pgh_context["actor"] == f"token {text.split('_')[1]} (a test)"
 
 
 @pytest.mark.parametrize("sent", ["", "short", "x" * 129, "with space in it", "ünïcödë-id"])

@@ -43,7 +43,7 @@ def test_the_text_tells_who_acts() -> None:
     issued = issue("operator", "read", "write")
     found = principal_of_text(str(issued.text))
     assert found is not None
-    assert (found.actor, found.role) == (f"token {issued.row.key_id}", "operator")
+    assert (found.actor, found.role) == (f"token {issued.row.key_id} ({issued.row.label})", "operator")
     assert found.scopes == {"read", "write"}
     assert found.tenant is None
 

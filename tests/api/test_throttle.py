@@ -17,8 +17,9 @@ from api.gateway.process import limiter
 from quotas.models import Revision
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
+from quotas.services.bypasses import bypass_set
 from quotas.services.own_limits import own_limits_install
-from quotas.services.policies import limit_set
+from quotas.services.policies import limit_set, policy_delete
 from quotas.services.tenants import tenant_suspend
 from tests.access.people import machine, person, token
 from tests.faults.proxy import Proxy
@@ -32,6 +33,8 @@ TRIES = 10
 @pytest.fixture(autouse=True)
 def installed(db: None, valkey: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttle, "BUDGET_MS", 5_000)
+    stopped = throttle.Floor(lambda: 1_800_000_000_000_000)
+    monkeypatch.setattr(throttle, "floor", lambda: stopped)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     make_world()
     call_command("own_limits")
@@ -131,6 +134,27 @@ class TestApi:
         assert (answer.status_code, answer["Headroom-Degraded"]) == (200, "open")
 
 
+def suspend() -> None:
+    tenant_suspend(name="headroom", **SAID)
+    publish()
+
+
+def bypass_all() -> None:
+    bypass_set(scope="all", name="", duration="1h", **SAID)
+
+
+def delete_limits() -> None:
+    policy_delete(name="headroom-login", **FORCED)
+    publish()
+
+
+def flush() -> None:
+    store.connect(django_settings.REDIS_URL).flushall()
+
+
+UNLOCKING = (suspend, bypass_all, delete_limits, flush)
+
+
 @pytest.fixture
 def tries() -> None:
     allow(TRIES, "tries", "headroom-login", "user+ip")
@@ -184,6 +208,25 @@ class TestLogin:
             statuses = [sign_in("alice", "guess").status_code for _ in range(TRIES + 1)]
             assert statuses == [200] * TRIES + [429]
             assert sign_in("alice", RIGHT)["Headroom-Degraded"] == "local"
+
+    @pytest.mark.parametrize("unlock", UNLOCKING)
+    def test_where_the_store_does_not_count_the_process_does(self, unlock: Callable[[], None]) -> None:
+        account("alice")
+        unlock()
+        assert {sign_in("alice", RIGHT).status_code for _ in range(TRIES + 5)} == {302}
+        # A bypass lets the store's own tries be used up first.
+        statuses = [sign_in("alice", "guess").status_code for _ in range(2 * TRIES + 1)]
+        assert (statuses[:TRIES], statuses[-1]) == ([200] * TRIES, 429)
+        assert sign_in("alice", RIGHT)["Headroom-Degraded"] == "local"
+
+    def test_a_process_that_never_saw_the_store_counts_too(self, proxy: Proxy, settings: Settings) -> None:
+        settings.HEADROOM_STORE = proxy.url
+        proxy.refuse()
+        statuses = [sign_in("alice", "guess").status_code for _ in range(TRIES + 1)]
+        assert statuses == [200] * TRIES + [429]
+        guess = machine("hr_" + "0" * 16 + "_" + "0" * 64)
+        statuses = [guess.get("/v1/tenants").status_code for _ in range(TRIES + 1)]
+        assert statuses == [401] * TRIES + [429]
 
     def test_nothing_of_what_was_typed_is_kept(self, valkey: redis.Redis) -> None:
         for _ in range(TRIES + 2):

@@ -78,6 +78,7 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
         ("HEADROOM_BUDGET_MS", "1e3", "whole number from 1 to 60000"),
         ("HEADROOM_FAIL", "ajar", "one of open, closed, local"),
         ("HEADROOM_UNKNOWN_TENANT", "No Such!", "deny, or to the name of a tenant"),
+        ("HEADROOM_UNKNOWN_TENANT", "headroom", "a tenant other than headroom"),
         ("HEADROOM_DEBUG", "maybe", "1 or 0"),
         ("HEADROOM_DEMO", "2", "1 or 0"),
         ("HEADROOM_DB_POOL", "many", "whole number from 0 to 200"),

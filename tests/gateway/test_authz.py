@@ -5,7 +5,7 @@ import json
 import pytest
 import redis
 
-from tests.gateway.world import ACME, BANKRUPT, HOURLY, MACHINE, READER, STRANGER, Answer, Client, publish_world
+from tests.gateway.world import ACME, BANKRUPT, HOURLY, MACHINE, OURS, READER, STRANGER, Answer, Client, publish_world
 from tests.limiter.world import limit
 
 
@@ -40,7 +40,14 @@ def test_other_proxies_are_answered_with_the_truth(gateway: Client, proxy: str) 
 
 @pytest.mark.parametrize(
     ("key", "status", "told"),
-    [("", 401, "401"), (STRANGER, 401, "401"), (BANKRUPT, 403, "403"), (MACHINE, 403, "403"), (READER, 403, "403")],
+    [
+        ("", 401, "401"),
+        (STRANGER, 401, "401"),
+        (BANKRUPT, 403, "403"),
+        (MACHINE, 403, "403"),
+        (READER, 403, "403"),
+        (OURS, 403, "403"),
+    ],
 )
 def test_who_may_not_in_at_all(gateway: Client, key: str, status: int, told: str) -> None:
     answer = ask_nginx(gateway, key)

@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 import redis
 
-from tests.gateway.world import ACME, BANKRUPT, HOURLY, MACHINE, READER, STRANGER, ZENITH, Answer, Client, publish_world
+from tests.gateway.world import (
+    ACME,
+    BANKRUPT,
+    HOURLY,
+    MACHINE,
+    OURS,
+    READER,
+    STRANGER,
+    ZENITH,
+    Answer,
+    Client,
+    publish_world,
+)
 from tests.limiter.world import limit
 
 
@@ -91,6 +103,20 @@ def test_a_tenants_own_token_checks_for_that_tenant_alone(gateway: Client) -> No
 
 @pytest.mark.parametrize(
     "cost", ["NaN", "Infinity", "-1", "0", "0x10", "1e309", "1e18", '""', '"5"', "true", "1.5", "[]", "1000000001"]
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/release"])
+@pytest.mark.parametrize(("named", "token"), [({"tenant": "headroom"}, MACHINE), ({}, OURS)])
+def test_nobody_can_use_up_the_limits_of_the_installation_itself(
+    gateway: Client, path: str, named: dict[str, str], token: str
+) -> None:
+    body = {**named, "endpoint": "headroom:login", "holder": "h"}
+    answer = gateway.post(path, body, authorization=f"Bearer {token}")
+    assert (answer.status, answer.json()["code"]) == (403, "own-tenant")
+    ours, theirs = check(
+        gateway, {"checks": [{"api_key": key, "endpoint": "headroom:login"} for key in (OURS, ACME)]}
+    ).json()["decisions"]
+    assert (ours["status"], ours["problem"]["code"], theirs["status"]) == (403, "own-tenant", 200)
+
+
 )
 def test_a_cost_that_is_none_is_refused_and_nothing_is_charged(gateway: Client, cost: str) -> None:
     raw = b'{"tenant":"acme","endpoint":"rides:list","cost":%s}' % cost.encode()

@@ -30,6 +30,7 @@ BANKRUPT = f"hr_{'c' * 16}_{'3' * 64}"
 READER = f"hr_{'d' * 16}_{'4' * 64}"  # acme's, without the scope to check
 MACHINE = f"hr_{'e' * 16}_{'5' * 64}"  # of no tenant
 STRANGER = f"hr_{'f' * 16}_{'6' * 64}"  # nobody's
+OURS = f"hr_{'0' * 16}_{'7' * 64}"  # of the tenant that the installation itself is
 
 CREDENTIALS = {
     ACME: Credential("a" * 16, "acme", frozenset({"check"})),
@@ -37,6 +38,7 @@ CREDENTIALS = {
     BANKRUPT: Credential("c" * 16, "bankrupt", frozenset({"check"})),
     READER: Credential("d" * 16, "acme", frozenset({"read"})),
     MACHINE: Credential("e" * 16, "", frozenset({"check"})),
+    OURS: Credential("0" * 16, "headroom", frozenset({"check"})),
 }
 ROUTES_OF_RIDES = (
     Route("rides:list", "GET", "/v1/rides"),
@@ -55,7 +57,7 @@ def configuration(*limits: Limit, endpoints: Mapping[str, tuple[Limit, ...]] | N
     policies += [Policy(name.replace(":", "-"), name, own, tier="pro") for name, own in (endpoints or {}).items()]
     names = [one.name for policy in policies for one in policy.limits]
     tenants = [Tenant(1, "acme", "pro"), Tenant(2, "zenith", "pro"), Tenant(3, "bankrupt", "pro", suspended=True)]
-    tenants.append(Tenant(4, "visitors", "pro"))
+    tenants += [Tenant(4, "visitors", "pro"), Tenant(5, "headroom", "pro")]
     return Configuration(
         revision=1,
         tiers={"pro": Tier(1, "pro")},

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from quotas.policy.own import OWN_TENANT
 from quotas.services.own_limits import own_limits_install
-from tenants.own import OWN_TENANT
 
 AUTHOR = "headroom"
 
