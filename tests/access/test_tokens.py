@@ -35,7 +35,7 @@ def issue(role: str = "operator", *scopes: str, tenant: str | None = None) -> Is
 
 def run(*arguments: str) -> str:
     out = io.StringIO()
-    call_command("token", *arguments, stdout=out, stderr=io.StringIO())
+    call_command(*arguments, stdout=out, stderr=io.StringIO())
     return out.getvalue()
 
 
@@ -128,19 +128,32 @@ def entry(client: redis.Redis, issued: IssuedToken) -> object:
     return client.hget(keys.credentials(keys.shard_of(digest, settings.HEADROOM_SHARDS)), digest)
 
 
-def test_the_command_shows_the_text_once_and_lists_without_it() -> None:
-    text = run("create", "a pipeline", "--role", "operator", "--scope", "write", "--scope", "read").strip()
+@pytest.mark.parametrize(
+    ("command", "words", "shown"),
+    [
+        (
+            "token",
+            ["a pipeline", "--role", "operator", "--scope", "write", "--scope", "read"],
+            "operator  read,write  a pipeline",
+        ),
+        ("api_key", ["acme", "--label", "their app"], "acme  check  their app"),
+    ],
+)
+def test_the_command_shows_the_text_once_and_lists_without_it(command: str, words: list[str], shown: str) -> None:
+    text = run(command, "create", *words).strip()
     key_id, secret = text.split("_")[1:]
-    listed = run("list")
+    listed = run(command, "list")
     assert f"{key_id}  " in listed
-    assert "operator  read,write  a pipeline" in listed
+    assert shown in listed
     assert secret not in listed
-    assert run("revoke", key_id) == f"revoked {key_id}\n"
-    assert "revoked 2" in run("list")
+    assert run(command, "revoke", key_id) == f"revoked {key_id}\n"
+    assert "revoked 2" in run(command, "list")
 
 
 def test_the_command_refuses_in_one_sentence() -> None:
     with pytest.raises(CommandError, match="there is no token feed; correct the id"):
-        run("revoke", "feed")
+        run("token", "revoke", "feed")
     with pytest.raises(CommandError, match="names its tenant"):
-        run("create", "x", "--role", "tenant")
+        run("token", "create", "x", "--role", "tenant")
+    with pytest.raises(CommandError, match="there is no tenant nobody; create it, or correct the name"):
+        run("api_key", "create", "nobody")

@@ -22,8 +22,8 @@ async def status_of(app: object) -> int:
     scope = {
         "type": "http",
         "method": "GET",
-        "path": "/v1/rides",
-        "raw_path": b"/v1/rides",
+        "path": "/rider/v1/rides/7",
+        "raw_path": b"/rider/v1/rides/7",
         "query_string": b"",
         "headers": [(b"x-api-key", KEY)],
         "client": ("203.0.113.9", 4711),

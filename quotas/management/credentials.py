@@ -1,0 +1,59 @@
+"""What `token` and `api_key` share: create one (it is shown once), list them, revoke one."""
+
+from __future__ import annotations
+
+import getpass
+from abc import ABC, abstractmethod
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from quotas.services.errors import Refused
+
+
+class CredentialCommand(BaseCommand, ABC):
+    requires_system_checks = ()  # they would load every route of the API first
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make one and show it, once")
+        self.add_create_arguments(create)
+        create.add_argument("--reason", default="made on the command line")
+        actions.add_parser("list", help="all of them, newest first")
+        revoke = actions.add_parser("revoke", help="end one for good")
+        revoke.add_argument("key_id", help="as list shows it")
+        revoke.add_argument("--reason", default="revoked on the command line")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
+        try:
+            {"create": self._create, "list": self._list, "revoke": self._revoke}[action](options)
+        except Refused as refusal:
+            raise CommandError(f"{refusal}.") from None
+
+    def _create(self, options: dict[str, Any]) -> None:
+        text = self.issue(options, author=getpass.getuser(), reason=options["reason"])
+        self.stderr.write("Keep it: it is not shown again.")
+        self.stdout.write(text)
+
+    def _list(self, _: dict[str, Any]) -> None:
+        for line in self.lines():
+            self.stdout.write(line)
+
+    def _revoke(self, options: dict[str, Any]) -> None:
+        self.revoke(options["key_id"], author=getpass.getuser(), reason=options["reason"])
+        self.stdout.write(f"revoked {options['key_id']}")
+
+    @abstractmethod
+    def add_create_arguments(self, parser: ArgumentParser) -> None: ...
+
+    @abstractmethod
+    def issue(self, options: dict[str, Any], *, author: str, reason: str) -> str:
+        """The whole text, which is kept nowhere."""
+
+    @abstractmethod
+    def lines(self) -> Iterator[str]: ...
+
+    @abstractmethod
+    def revoke(self, key_id: str, *, author: str, reason: str) -> None: ...
