@@ -97,7 +97,6 @@ def test_an_approver_grants_it_with_an_override(carol: Client) -> None:
     assert re.search(r"granted</span> good luck", page(carol, "/portal"))
 
 
-def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
 def test_under_four_eyes_asking_and_granting_are_the_two_pairs(carol: Client, settings: Any) -> None:
     settings.HEADROOM_FOUR_EYES = True
     carol.post("/portal/ask", ASK)
@@ -112,6 +111,7 @@ def test_under_four_eyes_asking_and_granting_are_the_two_pairs(carol: Client, se
     assert not AuditEvent.objects.filter(kind="approval_skipped").exists()
 
 
+def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
     carol.post("/portal/ask", ASK)
     row = QuotaRequest.objects.get()
     approver = signed_in("alex", "approver")

@@ -101,8 +101,6 @@ def test_a_tenants_own_token_checks_for_that_tenant_alone(gateway: Client) -> No
         assert (answer.status, answer.json()["code"]) == (403, "foreign-tenant")
 
 
-@pytest.mark.parametrize(
-    "cost", ["NaN", "Infinity", "-1", "0", "0x10", "1e309", "1e18", '""', '"5"', "true", "1.5", "[]", "1000000001"]
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/release"])
 @pytest.mark.parametrize(("named", "token"), [({"tenant": "headroom"}, MACHINE), ({}, OURS)])
 def test_nobody_can_use_up_the_limits_of_the_installation_itself(
@@ -117,6 +115,8 @@ def test_nobody_can_use_up_the_limits_of_the_installation_itself(
     assert (ours["status"], ours["problem"]["code"], theirs["status"]) == (403, "own-tenant", 200)
 
 
+@pytest.mark.parametrize(
+    "cost", ["NaN", "Infinity", "-1", "0", "0x10", "1e309", "1e18", '""', '"5"', "true", "1.5", "[]", "1000000001"]
 )
 def test_a_cost_that_is_none_is_refused_and_nothing_is_charged(gateway: Client, cost: str) -> None:
     raw = b'{"tenant":"acme","endpoint":"rides:list","cost":%s}' % cost.encode()
