@@ -51,7 +51,13 @@ def run() -> list[Row]:
     return [
         Row(f"replay, 4 limits, {busy}", done["replay"]["rate"], "/s", 500_000, 1_000_000, more_is_better=True),
         Row("replay, 4 limits, by the reference models", done["replay"]["reference"], "/s"),
-        Row(f"replay, 4 limits, {done['replay']['overload']:.0%} denied", done["replay"]["overload_rate"], "/s"),
+        Row(
+            f"replay, 4 limits, {done['replay']['overload']:.0%} denied",
+            done["replay"]["overload_rate"],
+            "/s",
+            500_000,
+            more_is_better=True,
+        ),
         Row(f"calibration of {fleet}", done["fleet"]["seconds"], "s", 300, 120),
         Row(f"calibration of {fleet}, memory", done["fleet"]["mib"], "MiB", 1_024, 512),
     ]

@@ -7,7 +7,7 @@ enforced deny nothing and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from quotas.algorithms.sliding import SlidingCounter, SlidingLog
 from quotas.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policy.spec import Limit
-from quotas.simulation.arrays import Ints
+from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.kernels import BaseKernel, Block, BucketKernel, TooWideError
+from quotas.simulation.unrolled import ONE, Loop, loop_of
 from quotas.simulation.window_kernels import CounterKernel, FixedKernel, LogKernel
 
 ALLOWED = -1
@@ -79,10 +80,9 @@ class FastReplay:
     def __init__(self, limits: Sequence[Limit], scopes: Sequence[Scope] | None = None) -> None:
         self._limits = _judged(limits)
         self._kernels = [_kernel(limit) for _, limit in self._limits]
+        self._places = whole_numbers([*(place for place, _ in self._limits), ALLOWED])  # −1 stays −1
         self._scopes = [scopes[place] if scopes else None for place, _ in self._limits]
-        self._steps = [(kernel.stepper(), kernel.by_subject) for kernel in self._kernels]
-        self._keeps = [(kernel.keeper(), kernel.by_subject) for kernel in self._kernels]
-        self._makes_wait = any(kernel.makes_wait for kernel in self._kernels)
+        self._loops: dict[tuple[str, ...], Loop] = {}
         self._block = LEAST_BLOCK
         self._singles = FEWEST_SINGLES
         self._last_us = 0
@@ -139,39 +139,26 @@ class FastReplay:
     def _one_by_one(self, batch: Batch, found: Decisions, place: int) -> int:
         """A stretch of arrivals of which the first is denied; the next stretch is longer if denials go on."""
         denied_by, waits_us = [ALLOWED] * len(batch), [0] * len(batch)
-        for index, (now_us, subject, costs) in enumerate(self._rows(batch)):
-            afters = [
-                after(now_us, subject if own else 0, cost)
-                for (after, own), cost in zip(self._steps, costs, strict=True)
-            ]
-            if None in afters:
-                deniers = [number for number, after in enumerate(afters) if after is None]
-                denied_by[index] = self._limits[self._named(deniers, now_us, subject, costs)][0]
-                continue
-            for (keep, own), after in zip(self._keeps, afters, strict=True):
-                keep(subject if own else 0, after)
-            if self._makes_wait:
-                waits_us[index] = self._wait_us(afters, now_us, costs)
-        found.denied_by[place : place + len(batch)] = denied_by
+        columns = [_costs(batch, kernel, scope) for kernel, scope in zip(self._kernels, self._scopes, strict=True)]
+        costs = tuple(ONE if (column == 1).all() else f"cost{number}" for number, column in enumerate(columns))
+        named = [column.tolist() for column, cost in zip(columns, costs, strict=True) if cost != ONE]
+        loop = self._loop(costs)
+        loop(batch.times_us.tolist(), batch.subjects.tolist(), *named, denied_by, waits_us, self._of_many)
+        found.denied_by[place : place + len(batch)] = self._places[denied_by]
         found.wait_us[place : place + len(batch)] = waits_us
         often = denied_by.count(ALLOWED) * 50 < len(batch) * 49
         self._singles = min(MOST_SINGLES, 2 * self._singles) if often else FEWEST_SINGLES
         return len(batch)
 
-    def _rows(self, batch: Batch) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Each arrival with what it costs each limit."""
-        pairs = zip(self._kernels, self._scopes, strict=True)
-        costs = zip(*(_costs(batch, kernel, scope).tolist() for kernel, scope in pairs), strict=True)
-        return zip(batch.times_us.tolist(), batch.subjects.tolist(), costs, strict=True)
+    def _loop(self, costs: tuple[str, ...]) -> Loop:
+        if costs not in self._loops:
+            lines = [kernel.lines(cost) for kernel, cost in zip(self._kernels, costs, strict=True)]
+            self._loops[costs] = loop_of(lines, costs)
+        return self._loops[costs]
 
-    def _wait_us(self, afters: list[Any], now_us: int, costs: tuple[int, ...]) -> int:
-        every = zip(self._kernels, afters, costs, strict=True)
-        return max(kernel.wait_us(after, now_us, cost) for kernel, after, cost in every)
-
-    def _named(self, deniers: list[int], now_us: int, subject: int, costs: tuple[int, ...]) -> int:
+    def _of_many(self, now_us: int, subject: int, admits: tuple[bool, ...], costs: tuple[int, ...]) -> int:
         """The first that never admits, or else the first with the longest wait."""
-        if len(deniers) == 1:
-            return deniers[0]
+        deniers = [number for number, is_admitting in enumerate(admits) if not is_admitting]
         retries = {number: self._retry_us(number, now_us, subject, costs[number]) for number in deniers}
         never = [number for number, retry_us in retries.items() if retry_us < 0]
         return never[0] if never else max(deniers, key=lambda number: retries[number])

@@ -2,14 +2,13 @@
 
 A kernel keeps the state of every subject of one limit. `scan` says where in a block the first arrival would be
 denied, on the assumption that all before it are charged; `charge` charges a block of which that is known to hold.
-The stepper and the keeper do the same for a single arrival, as bare functions because each call counts. All agree
-with the reference models to the last microsecond; arrivals come in order of time, so nothing here mends a clock.
+`lines` do the same for a single arrival, as text for a loop over all limits, because each call counts. All agree with
+the reference models to the last microsecond; arrivals come in order of time, so nothing here mends a clock.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -18,8 +17,8 @@ import numpy as np
 
 from quotas.algorithms import Gcra, LeakyBucket, TokenBucket
 from quotas.algorithms.base import State
-from quotas.algorithms.units import ceil_div
 from quotas.simulation.arrays import Flags, Ints
+from quotas.simulation.unrolled import ONE, Lines
 
 LARGEST = 2**62
 
@@ -107,15 +106,8 @@ class BaseKernel(ABC, Generic[Walk]):
         return np.zeros(len(block.order), np.int64)
 
     @abstractmethod
-    def stepper(self) -> Callable[[int, int, int], Any]:
-        """Of (now, subject, cost): what the keeper is given if all limits admit the arrival; None: denied."""
-
-    @abstractmethod
-    def keeper(self) -> Callable[[int, Any], None]:
-        """Takes the subject and what the stepper gave."""
-
-    def wait_us(self, after: Any, now_us: int, cost: int) -> int:
-        return 0
+    def lines(self, cost: str) -> Lines:
+        """Of a single arrival, for a loop over many limits; `cost` is a name in it, or 1."""
 
     @abstractmethod
     def state(self, subject: int) -> State | None:
@@ -127,7 +119,7 @@ class BaseKernel(ABC, Generic[Walk]):
 
 
 def drop(states: dict[int, Any], subjects: list[int]) -> None:
-    """In place: steppers and keepers hold on to the dict."""
+    """In place: loops hold on to the dict."""
     for subject in subjects:
         del states[subject]
 
@@ -187,22 +179,20 @@ class BucketKernel(BaseKernel[_Tats]):
         lifted = block.group * lift
         return _Tats(now, charged + np.maximum.accumulate(lows + lifted) - lifted)
 
-    def stepper(self) -> Callable[[int, int, int], int | None]:
-        get, per, interval, size, most = self._tats.get, self._per, self._interval, self._size, self._most
+    def lines(self, cost: str) -> Lines:
+        values = {"S@": self._tats, "get@": self._tats.get, "Q@": self._per, "P@": self._interval, "M@": self._most}
+        charge, now = "P@" if cost == ONE else f"{cost} * P@", "now" if self._per == 1 else "n@"
+        ask = [] if self._per == 1 else ["n@ = now * Q@"]
+        ask.append(f"a@ = (t@ if t@ > {now} else {now}) + {charge}")
+        fits = f"a@ - {now} <= M@" if cost == ONE else f"a@ - {now} <= M@ and {cost} <= {self._size}"
+        keep = self._wait_lines(charge, now) if self.makes_wait else []
+        if self.by_subject:
+            return Lines(values, ["t@ = get@(who, 0)", *ask], fits, [*keep, "S@[who] = a@"])
+        return Lines(values, ask, fits, [*keep, "t@ = a@"], ["t@ = get@(0, 0)"], ["S@[0] = t@"])
 
-        def after(now_us: int, subject: int, cost: int) -> int | None:
-            now, tat = now_us * per, get(subject, 0)
-            tat = (tat if tat > now else now) + cost * interval
-            return tat if tat - now <= most and cost <= size else None
-
-        return after
-
-    def keeper(self) -> Callable[[int, int], None]:
-        return self._tats.__setitem__
-
-    def wait_us(self, after: int, now_us: int, cost: int) -> int:
-        backlog = after - now_us * self._per - (cost * self._interval if self._is_leaky else self._full)
-        return max(0, ceil_div(backlog, self._per))
+    def _wait_lines(self, charge: str, now: str) -> list[str]:
+        free = charge if self._is_leaky else str(self._full)
+        return [f"b@ = -(({now} + {free} - a@) // Q@)", "if b@ > waits[i]: waits[i] = b@"]
 
     def state(self, subject: int) -> State | None:
         tat = self._tats.get(subject)

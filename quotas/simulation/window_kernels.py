@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from quotas.algorithms.base import State
 from quotas.algorithms.units import SECOND_US
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.kernels import LARGEST, BaseKernel, Block, TooWideError, drop
+from quotas.simulation.unrolled import Lines
 
 NEVER = -2  # no window has this number, nor the one after it
 
@@ -84,18 +84,20 @@ class FixedKernel(BaseKernel[_Counts]):
             return now_us // self._span_us
         return self._starts_s[max(0, bisect_right(self._starts_s, now_us // SECOND_US) - 1)]
 
-    def stepper(self) -> Callable[[int, int, int], tuple[int, int] | None]:
-        get, window_of, limit = self._used.get, self._window, self._limit
-
-        def after(now_us: int, subject: int, cost: int) -> tuple[int, int] | None:
-            now, used = window_of(now_us), get(subject)
-            count = cost + used[1] if used is not None and used[0] == now else cost
-            return (now, count) if count <= limit else None
-
-        return after
-
-    def keeper(self) -> Callable[[int, tuple[int, int]], None]:
-        return self._used.__setitem__
+    def lines(self, cost: str) -> Lines:
+        values = {
+            "S@": self._used,
+            "W@": self._span_us,
+            "L@": self._limit,
+            "window@": self._window,
+            "NEVER@": (NEVER, 0),
+        }
+        now = "w@ = now // W@" if self._span_us else "w@ = window@(now)"
+        new, fits = "if w@ != v@: v@, c@ = w@, 0", f"c@ + {cost} <= L@"
+        load, store = "v@, c@ = S@.get({}, NEVER@)", "S@[{}] = (v@, c@)"
+        if self.by_subject:
+            return Lines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
+        return Lines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
 
     def state(self, subject: int) -> State | None:
         return self._used.get(subject)
@@ -138,22 +140,14 @@ class CounterKernel(BaseKernel[_Counts]):
         previous[first] = np.where(same, stored[:, 2], np.where(next_one, stored[:, 1], 0))
         return _Counts(windows, runs.counts + carried[runs.numbers], previous[runs.numbers])
 
-    def stepper(self) -> Callable[[int, int, int], tuple[int, int, int] | None]:
-        get, span_us, most = self._used.get, self._span_us, self._most
-
-        def after(now_us: int, subject: int, cost: int) -> tuple[int, int, int] | None:
-            now = now_us // span_us
-            window, current, previous = get(subject, (NEVER, 0, 0))
-            if window != now:
-                current, previous = 0, current if window + 1 == now else 0
-            current += cost
-            fits = current * span_us + previous * ((now + 1) * span_us - now_us) <= most
-            return (now, current, previous) if fits else None
-
-        return after
-
-    def keeper(self) -> Callable[[int, tuple[int, int, int]], None]:
-        return self._used.__setitem__
+    def lines(self, cost: str) -> Lines:
+        values = {"S@": self._used, "W@": self._span_us, "M@": self._most, "NEVER@": (NEVER, 0, 0)}
+        now, new = "w@ = now // W@", "if w@ != v@: v@, c@, p@ = w@, 0, c@ if v@ + 1 == w@ else 0"
+        fits = f"(c@ + {cost}) * W@ + p@ * ((w@ + 1) * W@ - now) <= M@"
+        load, store = "v@, c@, p@ = S@.get({}, NEVER@)", "S@[{}] = (v@, c@, p@)"
+        if self.by_subject:
+            return Lines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
+        return Lines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
 
     def state(self, subject: int) -> State | None:
         return self._used.get(subject)
@@ -207,25 +201,19 @@ class LogKernel(BaseKernel[_Live]):
                 log.extend([times[index]] * costs[index])
             del log[: bisect_right(log, times[end] - self._span_us)]
 
-    def stepper(self) -> Callable[[int, int, int], tuple[int, int] | None]:
-        """Gives the time, and how many units to enter with it."""
-        get, span_us, limit = self._logs.get, self._span_us, self._limit
+    def lines(self, cost: str) -> Lines:
+        who = "who" if self.by_subject else "0"
+        ask, keep = f"a@ = live@({who}, now) + {cost}", f"enter@({who}, now, {cost})"
+        return Lines({"live@": self._live, "enter@": self._enter, "L@": self._limit}, [ask], "a@ <= L@", [keep])
 
-        def after(now_us: int, subject: int, cost: int) -> tuple[int, int] | None:
-            log = get(subject, [])
-            live = len(log) - bisect_right(log, now_us - span_us)
-            return (now_us, cost) if live + cost <= limit else None
+    def _live(self, subject: int, now_us: int) -> int:
+        log = self._logs.get(subject, [])
+        return len(log) - bisect_right(log, now_us - self._span_us)
 
-        return after
-
-    def keeper(self) -> Callable[[int, tuple[int, int]], None]:
-        def keep(subject: int, after: tuple[int, int]) -> None:
-            now_us, cost = after
-            log = self._logs.setdefault(subject, [])
-            del log[: bisect_right(log, now_us - self._span_us)]
-            log.extend([now_us] * cost)
-
-        return keep
+    def _enter(self, subject: int, now_us: int, cost: int) -> None:
+        log = self._logs.setdefault(subject, [])
+        del log[: bisect_right(log, now_us - self._span_us)]
+        log.extend([now_us] * cost)
 
     def state(self, subject: int) -> State | None:
         log = self._logs.get(subject)
