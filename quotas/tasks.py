@@ -11,7 +11,8 @@ from django.utils import timezone
 from quotas.models import Task
 from quotas.services.alert_sending import alerts_send
 from quotas.services.alerting import alerts_watch
-from quotas.services.calibration_runs import calibration_run, calibration_task
+from quotas.services.calibrating import AUTHOR
+from quotas.services.calibration_runs import calibration_now, calibration_task
 from quotas.services.changes import changes_apply_due
 from quotas.services.evaluating import recommendations_advance
 from quotas.services.long_tasks import tasks_waiting
@@ -58,7 +59,7 @@ def measure_tiers() -> None:
 
 @shared_task(name="quotas.calibrate", soft_time_limit=3000, time_limit=3300)
 def calibrate_limits() -> None:
-    log.info("calibrated: %s", calibration_run())
+    log.info("calibrated: %s", calibration_now(author=AUTHOR).result)
 
 
 @shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)

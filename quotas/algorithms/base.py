@@ -160,6 +160,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 tenant`, `1,200 tenants`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def scaled_size(size: int, numerator: int, denominator: int) -> int:
     if numerator < 1 or denominator < 1:
         raise ParameterError("multiplier", "multiplier must be above 0; suspend the tenant to refuse everything")

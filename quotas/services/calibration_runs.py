@@ -37,6 +37,22 @@ def calibration_task(number: int) -> None:
     task_run(number, _calibrated)
 
 
+def calibration_now(*, author: str, progress: Progress = lambda *_: None) -> Task:
+    """In this process, and on record like one that a worker was asked for: the inbox tells what became of it."""
+
+    def work(asked: Mapping[str, Any], report: Progress) -> dict[str, Any]:
+        def both(doing: str, done: int, total: int) -> None:
+            report(doing, done, total)
+            progress(doing, done, total)
+
+        return _calibrated(asked, both)
+
+    task = task_file(kind=Task.Kind.CALIBRATE, author=author, asked={})
+    task_run(task.pk, work)
+    task.refresh_from_db()
+    return task
+
+
 def _calibrated(_: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     found = calibration_run(progress=progress)
     return {

@@ -8,6 +8,7 @@ from typing import Unpack
 
 from django.db.models import Max
 
+from quotas.algorithms.base import counted
 from quotas.models import Endpoint, Policy, Revision
 from quotas.policy.diff import ObjectDiff, differences
 from quotas.policy.document import Document
@@ -43,7 +44,8 @@ class Plan:
     def lines(self) -> Iterator[str]:
         yield from plan_lines(self.changes, {key: str(drift) for key, drift in self.drift.items()})
         if self.changes:
-            yield f"{self.tenants.count:,} tenants are touched, {self.impact.hurt_count:,} lose more than a tenth."
+            touched = counted(self.tenants.count, "tenant is", "tenants are")
+            yield f"{touched} touched; {self.impact.hurt_count:,} of them would lose more than a tenth."
         for cut in self.impact.cuts:
             yield f"  # {cut.owner}: {cut}; applying it takes --force"
         for key in self.others:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.algorithms.base import counted
 from quotas.calibration.backtest import Options, Report, backtest
 from quotas.calibration.pictures import pictures
 from quotas.calibration.scoring import Score
@@ -82,8 +83,8 @@ def _rounded(score: Mapping[str, float]) -> dict[str, float]:
 
 def as_text(report: Report) -> Iterator[str]:
     yield (
-        f"{report.rows:,} arrivals of {report.tenants:,} tenants; fitted on {report.train_days:.2f} days, "
-        f"replayed {report.test_days:.2f}"
+        f"{counted(report.rows, 'arrival')} of {counted(report.tenants, 'tenant')}; "
+        f"fitted on {report.train_days:.2f} days, replayed {report.test_days:.2f}"
     )
     yield from _section("Time that the fit has not seen, each tenant with its own limit", report.rules)
     yield from _section("The rules of thumb at the recommender's headroom", report.same_headroom)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
+from quotas.algorithms.base import counted
 from quotas.management.progress import Bar
 from quotas.models import Recommendation
-from quotas.services.calibration_runs import calibration_run
+from quotas.services.calibration_runs import calibration_now
 
 
 class Command(BaseCommand):
@@ -15,13 +17,16 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         bar = Bar(self.stderr)
         try:
-            found = calibration_run(progress=bar.show)
+            task = calibration_now(author=getpass.getuser(), progress=bar.show)
         finally:
             bar.end()
+        found = task.result
+        if found is None:
+            raise CommandError(task.problem)
         self.stdout.write(
-            f"{found.limits} limits: {found.fitting} fit, {found.idle} without traffic, "
-            f"{found.insufficient} with too little of it, "
-            f"{len(found.proposed)} recommendations"
+            f"{counted(found['limits'], 'limit')}: {found['fitting']} fit, {found['idle']} without traffic, "
+            f"{found['insufficient']} with too little of it, "
+            f"{counted(len(found['proposed']), 'recommendation')}"
         )
-        for row in Recommendation.objects.filter(pk__in=found.proposed).order_by("id"):
+        for row in Recommendation.objects.filter(pk__in=found["proposed"]).order_by("id"):
             self.stdout.write(f"  {row.pk}  {row.trust:<6}  {row.summary}")

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from quotas.algorithms.base import counted
 from quotas.policy import schema
 from quotas.policy.document import Document, read_document
 from quotas.policy.problems import Problem
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"{file}: the database cannot be reached, so only what the document itself says is checked"
             )
-        self.stdout.write(f"{file}: {len(document.policies)} policies, nothing wrong")
+        self.stdout.write(f"{file}: {counted(len(document.policies), 'policy', 'policies')}, nothing wrong")
 
     def _plan(self, options: dict[str, Any]) -> None:
         plan = document_plan(document=_document(options["file"]), author=options["author"])

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.algorithms.base import counted
 from quotas.calibration.expand import Thinning, Window, expand, read_windows
 from quotas.calibration.trace import TraceError
 from quotas.management.progress import Bar
@@ -38,7 +39,7 @@ class Command(BaseCommand):
         thinning = Thinning(options["scale"], options["most_rows"], options["every"], options["days"])
         windows = _windows(options["rates"])
         rows = self._write(options["output"], windows, thinning, options["seed"])
-        self.stdout.write(f"{rows:,} arrivals in {options['output']}")
+        self.stdout.write(f"{counted(rows, 'arrival')} in {options['output']}")
 
     def _write(self, path: Path, windows: list[Window], thinning: Thinning, seed: int) -> int:
         rows, bar = 0, Bar(self.stderr)

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.algorithms.base import counted
 from quotas.management.progress import Bar
 from quotas.services.errors import Refused
 from quotas.services.whatif import DAYS, whatif
@@ -38,10 +39,11 @@ class Command(BaseCommand):
 
 
 def as_text(found: dict[str, Any]) -> Iterator[str]:
-    yield f"{found['asked']:,} requests of {found['tenants']:,} tenants from {found['begin']} to {found['end']}"
+    asked, tenants = counted(found["asked"], "request"), counted(found["tenants"], "tenant")
+    yield f"{asked} of {tenants} from {found['begin']} to {found['end']}"
     yield (
         f"429s: {found['denied_before']:,} now, {found['denied_after']:,} then; "
-        f"{found['newly_hurt_count']:,} tenants newly hurt, {found['freed_count']:,} freed"
+        f"{counted(found['newly_hurt_count'], 'tenant')} newly hurt, {found['freed_count']:,} freed"
     )
     redis = found["redis"]
     yield (
