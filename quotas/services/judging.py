@@ -7,7 +7,7 @@ if a share of them has another); tenants with limits of their own are judged one
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -73,6 +73,8 @@ class Judgement:
     was: Side
     now: Side
     now_us: int
+    # Everything that is asked about an edit (what is lost, what creeps, whose peak lies above) asks for these again.
+    _periods: dict[Group, tuple[Period, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, concerned: Concerned, before: States) -> Judgement:
@@ -95,7 +97,13 @@ class Judgement:
             if not tenants[name].suspended
         )
 
-    def periods(self, group: Group) -> Iterator[Period]:
+    def periods(self, group: Group) -> tuple[Period, ...]:
+        found = self._periods.get(group)
+        if found is None:
+            found = self._periods[group] = tuple(self._judged(group))
+        return found
+
+    def _judged(self, group: Group) -> Iterator[Period]:
         if group.tenant:
             yield from self._of_tenant(group.tenant)
         elif group.tier:
