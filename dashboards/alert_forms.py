@@ -14,7 +14,7 @@ from quotas.selectors.alerts import alerts_firing
 from quotas.services import alerts as services
 
 PERCENT = 100
-UNITS = {"share": "%", "seconds": "s", "enforcers": "enforcers"}
+UNITS = {"share": "%", "seconds": "s", "enforcers": "of them"}
 MOST_FIRING = 20
 
 

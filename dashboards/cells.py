@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 from quotas.policy.spec import EVERYWHERE
 from quotas.policy.words import algorithm_words, limit_short, limit_words
 from quotas.selectors.matrix import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
@@ -114,6 +115,16 @@ class ShownMatrix:
     @property
     def own(self) -> int:
         return self.count("own")
+
+
+def without_own(matrix: Matrix) -> Matrix:
+    """Without the tier and the endpoints by which Headroom limits itself."""
+    columns = tuple(column for column in matrix.columns if column.tier != OWN_TENANT)
+    lines = (line for line in matrix.lines if not line.scope.startswith(OWN_ENDPOINTS))
+    cells = {line.scope: tuple(cell for cell in line.cells if cell.tier != OWN_TENANT) for line in lines}
+    return Matrix(
+        columns, tuple(replace(line, cells=cells[line.scope]) for line in matrix.lines if line.scope in cells)
+    )
 
 
 def shown_of(matrix: Matrix, measured: Measured) -> ShownMatrix:

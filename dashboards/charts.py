@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 BOX = 1000
+MOST_STEPS = 48  # of a line without axes
 ROUND = (1, 2, 3, 4, 5, 6, 8)
 LEAST = 0.01  # what is not nothing is never written as 0
 SMALLEST_POWER = -2  # a tick is written with two digits
@@ -32,7 +33,18 @@ class Panel:
 
 def spark(values: Sequence[float | None]) -> Panel:
     """A line in steps over equal times; None is unknown and breaks it; flat at the bottom if there was nothing."""
-    return Panel(*_paths(values, _largest(values) * 1.08 or 1))
+    shown = _thinned(values)
+    return Panel(*_paths(shown, _largest(shown) * 1.08 or 1))
+
+
+def _thinned(values: Sequence[float | None]) -> Sequence[float | None]:
+    """Means of neighbours, where there are more than a few pixels have room for."""
+    each = -(-len(values) // MOST_STEPS)
+    if each <= 1:
+        return values
+    parts = (values[i : i + each] for i in range(0, len(values), each))
+    known = ([value for value in part if value is not None] for part in parts)
+    return [sum(part) / len(part) if part else None for part in known]
 
 
 def _largest(values: Sequence[float | None]) -> float:

@@ -81,11 +81,9 @@ class Figure:
 
     @property
     def latest(self) -> Sequence[float | None]:
-        """Of each column, the newest value that is known."""
-        newest = sorted(self.rows, key=lambda row: row.position, reverse=True)
-        return [
-            next((row.values[i] for row in newest if row.values[i] is not None), None) for i in range(len(self.columns))
-        ]
+        """Of each column, its value at the newest moment of which the first one is known."""
+        known = [row for row in self.rows if row.values and row.values[0] is not None]
+        return max(known, key=lambda row: row.position).values if known else [None] * len(self.columns)
 
     @property
     def drawn(self) -> list[tuple[Column, float | None]]:

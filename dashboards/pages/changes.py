@@ -121,7 +121,7 @@ def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse
         "tenants": touched_tenants(targets),
         "is_published": pulse.published is not None and pulse.published >= row.number,
         "is_newest": pulse.revision == row.number,
-        "took_ms": None if took is None or took > timedelta(minutes=5) else max(took / timedelta(milliseconds=1), 0),
+        "took": None if took is None or took > timedelta(minutes=5) else max(took, timedelta()),
         "figure": effect_figure(row),
     }
 

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.cells import without_own
 from dashboards.edits import carry_out
 from dashboards.latency import latency_figure
 from dashboards.limit_line import Axis, Holding, Trial, burst_for, edit_of, holding_of, scope_words
@@ -18,6 +19,7 @@ from dashboards.over_commit import over_commit_of
 from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
 from quotas.models import Endpoint
+from quotas.policy.own import OWN_ENDPOINTS
 from quotas.selectors.leaders import Leaders, leaders_read
 from quotas.selectors.matrix import Cell, Column, Matrix, matrix_read
 from quotas.selectors.tier_use import Measured, measured_read
@@ -112,7 +114,8 @@ def _scene(name: str, tier: str) -> Scene:
     row = Endpoint.objects.filter(name=name, retired=False).first()
     if row is None:
         raise Http404(f"There is no endpoint {name}.")
-    matrix, measured = matrix_read(timezone.now()), measured_read()
+    whole, measured = matrix_read(timezone.now()), measured_read()
+    matrix = whole if name.startswith(OWN_ENDPOINTS) else without_own(whole)
     tiers = [column for column in matrix.columns if column.number]
     if not tiers:
         raise Http404("There is no tier yet.")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.cell_forms import CellForm, CellsForm, Selection, edits_of
-from dashboards.cells import shown_of, title_of
+from dashboards.cells import shown_of, title_of, without_own
 from dashboards.edits import Outcome, carry_out
 from dashboards.viewer import principal_of
 from quotas.publishing.progress import progress_read
@@ -26,8 +26,14 @@ MOST_CELLS = 500  # that one edit may hold
 
 @require_safe
 def matrix(request: HttpRequest) -> HttpResponse:
-    measured = measured_read()
-    context = {"matrix": shown_of(matrix_read(timezone.now()), measured), "measured": measured}
+    measured, whole = measured_read(), matrix_read(timezone.now())
+    plain, shows_own = without_own(whole), request.GET.get("own") == "1"
+    context = {
+        "matrix": shown_of(whole if shows_own else plain, measured),
+        "measured": measured,
+        "shows_own": shows_own,
+        "has_own": plain != whole,
+    }
     return render(request, "dashboards/matrix.html", context)
 
 

@@ -96,6 +96,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "enforcement": enforcement,
             "near": nearness_read(),
             "all_tenants": pulse.tenants,
+            "waiting": pulse.waiting,
             "decisions": decisions,
             "todo": todo_of(decisions, throttled, enforcement, now),
             "latest": _latest(pulse),

@@ -35,6 +35,7 @@ from tenants.models import Tenant
 
 MOST_REQUESTS = 10
 CLOSE = 0.8
+MANY = 100_000
 
 
 class AskForm(PageForm):
@@ -85,6 +86,9 @@ class Room:
 
 
 def _amount(value: float) -> str:
+    """Rounded: what is left of ten million is not read digit by digit."""
+    if value >= MANY:
+        return f"{value / 1e6:,.1f}M" if value >= 1e6 else f"{value / 1e3:,.0f}k"
     return compact(round(value)) if value >= 100 else f"{value:.3g}"
 
 

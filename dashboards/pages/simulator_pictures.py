@@ -158,10 +158,11 @@ class Multiple:
         return WHEN[self.name]
 
     @property
-    def rows(self) -> list[tuple[str, float, int, int, int, int]]:
+    def rows(self) -> list[tuple[str, ...]]:
+        """As text: of some three hundred rows, a template would look up how each number is written."""
         seen = self.seen
         columns = zip(seen.accepted, seen.denied, seen.out, seen.queued, strict=True)
-        return [(self.axis.label(i), self.axis.middle(i), *four) for i, four in enumerate(columns)]
+        return [(self.axis.label(i), f"{self.axis.middle(i):.12g}", *map(str, four)) for i, four in enumerate(columns)]
 
     @property
     def first_denied(self) -> str:

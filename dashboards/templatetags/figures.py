@@ -7,6 +7,7 @@ from datetime import timedelta
 from django import template
 
 from dashboards import charts
+from quotas.selectors.denials import seconds as words_of_wait
 
 register = template.Library()
 
@@ -37,6 +38,11 @@ def ago(age: timedelta) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length}{NARROW_SPACE}{unit} ago"
     return f"{seconds}{NARROW_SPACE}s ago"
+
+
+@register.filter
+def wait(span: timedelta) -> str:
+    return words_of_wait(span // timedelta(microseconds=1)).replace(" ", NARROW_SPACE)
 
 
 @register.filter

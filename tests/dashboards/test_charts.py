@@ -18,6 +18,11 @@ def test_a_line_goes_in_steps_and_breaks_where_nothing_is_known() -> None:
     assert drawn.area == "M0.0 768.5V768.5H250.0V537.0H500.0V1000H0.0ZM750.0 74.1V74.1H1000.0V1000H750.0Z"
 
 
+def test_a_long_line_is_drawn_from_means() -> None:
+    assert spark([1.0, 3.0] * 48).line == spark([2.0] * 48).line
+    assert spark([None, None, *[1.0, 3.0] * 47]).line.startswith("M20.8 ")
+
+
 def test_a_spark_of_nothing_lies_flat() -> None:
     assert spark([0, 0]).line == "M0.0 1000.0V1000.0H500.0V1000.0H1000.0"
 

@@ -11,6 +11,7 @@ from django.test import Client
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
 from quotas.models.health import beat
 from quotas.observations.cells import Cell, Series
+from quotas.services.own_limits import own_limits_install
 from quotas.services.policies import candidate_set, policy_create
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
@@ -58,6 +59,14 @@ def test_every_place_is_a_cell_with_its_limit(client: Client) -> None:
     assert 'data-cell="pro/*"' in text
     assert "100/s" in text
     assert "inherited from *" in text
+
+
+def test_the_limits_on_headroom_itself_are_shown_only_if_asked_for(client: Client) -> None:
+    own_limits_install("headroom")
+    text = text_of(client.get("/matrix"))
+    assert "headroom:login" not in text
+    assert text.count('class="cell') == 9
+    assert 'data-cell="headroom/headroom:login"' in text_of(client.get("/matrix?own=1"))
 
 
 def test_a_place_shows_what_its_own_limits_denied(client: Client) -> None:

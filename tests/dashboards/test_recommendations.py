@@ -110,6 +110,13 @@ def test_tabs_hold_each_state(client: Client) -> None:
     assert client.get("/recommendations?tab=no").status_code == 400
 
 
+def test_what_too_little_is_known_of_can_be_looked_at(client: Client) -> None:
+    little: dict[str, Any] = {"days": 3.0, "votes": 1, "tenants": [{"tenant": "acme", "rate": 1.5, "burst": 4}]}
+    missing: dict[str, Any] = {"proposed": None, "summary": "3 of 14 days", "forecast": {}, "evidence": little}
+    row = recommended(Stage.INSUFFICIENT, "low", **missing)
+    assert "3 of 14 days" in text_of(client, f"/recommendations/{row.pk}")
+
+
 def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
     assert "No calibration has run here yet" in text_of(client, "/recommendations")
     result = {"limits": 33, "idle": 2, "fitting": 20, "insufficient": 9, "proposed": [1, 2]}
