@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, resolve, reverse
 
 from api import roles, throttle
 from api.auth import BadToken, authenticate, principal_set
@@ -128,11 +128,16 @@ def _not_allowed(rules: roles.Rules) -> Problem:
 
 
 def _without_login(request: HttpRequest) -> HttpResponse:
-    if request.path.startswith(API):
+    if request.path.startswith(API) and not _is_page(request):
         return refused(unauthorised("Nobody is signed in; send Authorization: Bearer hr_…, or sign in."))
     if request.user.is_authenticated:
         return refused(forbidden("no-role", "This account has no role yet; ask an owner to give it one."))
     return redirect_to_login(request.get_full_path(), resolve_url(settings.LOGIN_URL))
+
+
+def _is_page(request: HttpRequest) -> bool:
+    """Of the API's, a person in front of a browser opens the documentation."""
+    return request.path == reverse("v1:docs") and "text/html" in request.headers.get("Accept", "")
 
 
 def _without_database(request: HttpRequest) -> HttpResponse:

@@ -48,6 +48,7 @@ def approves(roles: frozenset[str]) -> Rule:
 TABLE: Final[Mapping[str, Rules]] = {
     # The machine itself. /metrics looks at the caller's address too (config.metrics).
     "healthz": {"GET": OPEN},
+    "favicon": {"GET": OPEN},
     "metrics": {"GET": Rule(STAFF, METRICS, is_open=True)},
     # Pages.
     "dashboards:login": {"GET": OPEN, "POST": OPEN},

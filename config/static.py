@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.templatetags.static import static
+from django.views.decorators.http import require_safe
 from whitenoise.middleware import WhiteNoiseMiddleware  # type: ignore[import-untyped]
 
 
@@ -21,3 +24,9 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # it has no types
         for name, value in found.headers:
             response.headers[name] = value
         return response
+
+
+@require_safe
+def favicon(request: HttpRequest) -> HttpResponse:
+    """Browsers ask for it on pages that name no icon, such as JSON."""
+    return redirect(static("dashboards/icon.svg"), permanent=True)

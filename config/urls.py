@@ -5,10 +5,12 @@ from django.urls import include, path
 
 from config.health import healthz
 from config.metrics import metrics
+from config.static import favicon
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("metrics", metrics, name="metrics"),
+    path("favicon.ico", favicon, name="favicon"),
     path("admin/", admin.site.urls),
     path("v1/", include("api.v1.urls")),
     path("", include("dashboards.urls")),

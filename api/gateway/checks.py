@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.gateway.guard import SCOPE, UNREGISTERED, Guard, own_tenant, scope_missing
+from api.gateway.guard import SCOPE, Guard, own_tenant, scope_missing
 from api.gateway.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 from quotas.limiter import Check, Decision
 from quotas.limiter.check import encode_call
@@ -182,7 +182,8 @@ class Checks:
             "status": 200,
             "reason": decision.reason,
             "tenant": check.tenant,
-            "endpoint": check.endpoint if check.endpoint != UNREGISTERED else None,
+            # None tells of a misspelt name too: it would go on under the limits on `*`, and nobody would notice.
+            "endpoint": check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
             "limit": decision.limit,
             "quota": decision.quota,
             "remaining": decision.remaining,

@@ -120,22 +120,26 @@ class TestOut(serializers.Serializer[Any]):
 class AlertList(APIView):
     @reads(AlertsOut)
     def get(self, request: Request) -> Response:
+        """What fires now."""
         return Response({"items": [_alert(row) for row in alerts_firing()[:MOST_SHOWN] if row.name in RULES]})
 
 
 class AlertRuleList(APIView):
     @reads(AlertRulesOut)
     def get(self, request: Request) -> Response:
+        """The rules, with their thresholds and whether they are on."""
         return Response({"items": [_rule(row) for row in alert_rules().values()]})
 
 
 class AlertRuleDetail(APIView):
     @reads(AlertRuleOut)
     def get(self, request: Request, name: str) -> Response:
+        """One rule."""
         return with_etag(request, _rule(_known(name)))
 
     @changes(AlertRulePatch, AlertRuleOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
+        """Its threshold, and whether it is on."""
         fields = body(AlertRulePatch, request)
         who = said(request, fields)
         change = Change(
@@ -151,6 +155,7 @@ class AlertRuleDetail(APIView):
 class AlertTargetList(APIView):
     @reads(AlertTargetsOut)
     def get(self, request: Request) -> Response:
+        """Where alerts go: webhooks and e-mail addresses; never a webhook's secret."""
         return Response({"items": _targets(AlertTarget.objects.all())})
 
     @creates(NewAlertTarget, IssuedTargetOut)

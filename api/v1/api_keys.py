@@ -59,6 +59,7 @@ class ApiKeyQuery(PageQuery):
 class ApiKeyList(APIView):
     @lists(ApiKeyQuery, ApiKeyOut)
     def get(self, request: Request) -> Response:
+        """Keys with their scopes and whether they are revoked; never their secrets."""
         rows = narrowed(request, ApiKey.objects.select_related("tenant"), "tenant")
         return listed(request, ApiKeyQuery, rows, ApiKeyOut)
 
@@ -81,6 +82,7 @@ class ApiKeyList(APIView):
 class ApiKeyDetail(APIView):
     @reads(ApiKeyOut)
     def get(self, request: Request, key_id: str) -> Response:
+        """One key, by its public id."""
         return shown(request, _key(request, key_id))
 
 

@@ -45,6 +45,7 @@ class NewBypass(Reasoned):
 class BypassList(APIView):
     @reads(BypassesOut)
     def get(self, request: Request) -> Response:
+        """The switches that are on: whose limits let everything through, why and until when."""
         return Response({"items": [_shown(switch) for switch in bypasses_read()]})
 
     @creates(NewBypass, BypassOut)

@@ -66,10 +66,12 @@ class EndpointQuery(PageQuery):
 class EndpointList(APIView):
     @lists(EndpointQuery, EndpointOut)
     def get(self, request: Request) -> Response:
+        """The registered operations of services, with method, path template, cost and hints."""
         return listed(request, EndpointQuery, Endpoint.objects.filter(retired=False), EndpointOut)
 
     @creates(NewEndpoint, EndpointOut)
     def post(self, request: Request) -> Response:
+        """Registers an operation, so that policies can limit it and requests can be matched to it."""
         fields = body(NewEndpoint, request)
         who = permitted(request, fields)
         change = Change(lambda: endpoint_create(**fields, **who), lambda row: _endpoint(row.name))
@@ -79,10 +81,12 @@ class EndpointList(APIView):
 class EndpointDetail(APIView):
     @reads(EndpointOut)
     def get(self, request: Request, name: str) -> Response:
+        """One endpoint."""
         return shown(request, _endpoint(name))
 
     @changes(EndpointChange, EndpointOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
+        """Changes its method, path, default cost or hints; its name stays."""
         fields = body(EndpointChange, request)
         who = permitted(request, fields)
         change = Change(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from api.inputs import Strict
+from api.v1 import enforcing
+from api.v1.examples import body_of
+from api.v1.introduction import markdown
 from api.v1.shapes import COMPONENTS
 
 
@@ -13,7 +16,12 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
     for name in _strict_names(Strict):
         if name in schemas:
             schemas[name]["additionalProperties"] = False
-    schemas |= COMPONENTS
+    schemas |= COMPONENTS | enforcing.COMPONENTS
+    for operation in (one for methods in result["paths"].values() for one in methods.values()):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            content["example"] = body_of(operation["operationId"])
+    result["paths"] |= enforcing.PATHS
+    result["info"]["description"] = markdown(result["info"]["description"])
     return result
 
 

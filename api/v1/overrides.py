@@ -85,6 +85,7 @@ class OverrideQuery(PageQuery):
 class OverrideList(APIView):
     @lists(OverrideQuery, OverrideOut)
     def get(self, request: Request) -> Response:
+        """Overrides that are upcoming, active or ended, by tenant and state."""
         state = query(OverrideQuery, request).get("state")
         rows = _rows(request)
         return listed(
@@ -93,6 +94,7 @@ class OverrideList(APIView):
 
     @creates(NewOverride, OverrideOut)
     def post(self, request: Request) -> Response:
+        """More, or less, for one tenant from a start to an end, both to the second; it ends by itself."""
         fields = _fields(body(NewOverride, request))
         who = permitted(request, fields)
         change = Change(lambda: override_create(**fields, **who), lambda row: _override(request, row.pk))
@@ -102,6 +104,7 @@ class OverrideList(APIView):
 class OverrideDetail(APIView):
     @reads(OverrideOut)
     def get(self, request: Request, number: int) -> Response:
+        """One override and its state now."""
         return shown(request, _override(request, number))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from api.v1.examples import command_of
+
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -34,15 +36,16 @@ class Operation:
     parameters: list[Field]
     body: list[Field]
     answers: list[Answer]
+    example: str
 
 
 def operations(document: Mapping[str, Any]) -> dict[str, list[Operation]]:
-    """By resource, in the order of the document."""
+    """By tag, which is the resource, in the order of the document."""
     found: dict[str, list[Operation]] = defaultdict(list)
     for path, methods in document["paths"].items():
         for method in METHODS:
             if method in methods:
-                found[path.split("/")[2]].append(_operation(document, path, method, methods[method]))
+                found[methods[method]["tags"][0]].append(_operation(document, path, method, methods[method]))
     return dict(found)
 
 
@@ -55,6 +58,7 @@ def _operation(document: Mapping[str, Any], path: str, method: str, raw: Mapping
         parameters=[_parameter(parameter) for parameter in raw.get("parameters", ())],
         body=list(_body(document, raw.get("requestBody"))),
         answers=[_answer(status, answer) for status, answer in raw["responses"].items()],
+        example=command_of(method, path, raw),
     )
 
 

@@ -83,6 +83,7 @@ class PolicyQuery(PageQuery):
 class PolicyList(APIView):
     @lists(PolicyQuery, PolicyOut)
     def get(self, request: Request) -> Response:
+        """Policies with their limits: whom and what each is attached to."""
         return listed(request, PolicyQuery, _rows(request), PolicyOut)
 
     @creates(NewPolicy, PolicyOut)
@@ -97,6 +98,7 @@ class PolicyList(APIView):
 class PolicyDetail(APIView):
     @reads(PolicyOut)
     def get(self, request: Request, name: str) -> Response:
+        """One policy with its limits."""
         return shown(request, _policy(request, name))
 
     @changes(LimitsChange, PolicyOut, needs_match=True)
@@ -108,6 +110,7 @@ class PolicyDetail(APIView):
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
+        """Takes its limits away from whomever it is attached to."""
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
         act = _change(request, name, lambda: services.policy_delete(name=name, carry=asked["carry"], **who))

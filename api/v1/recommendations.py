@@ -115,12 +115,14 @@ class RecommendationsQuery(PageQuery):
 class RecommendationList(APIView):
     @lists(RecommendationsQuery, RecommendationOut)
     def get(self, request: Request) -> Response:
+        """Proposed limits, by stage and confidence, newest first."""
         return listed(request, RecommendationsQuery, Recommendation.objects.defer("evidence"), RecommendationOut)
 
 
 class RecommendationDetail(APIView):
     @reads(WholeRecommendationOut)
     def get(self, request: Request, number: int) -> Response:
+        """One proposal with its evidence and its forecast."""
         return shown(request, _row(number))
 
 
@@ -165,6 +167,7 @@ class RecommendationEnforce(APIView):
 class RecommendationDismiss(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
+        """Turns it down; the same is not proposed again for four weeks."""
         who = said(request, body(Reasoned, request))
         return _acted(request, number, lambda: recommendation_dismiss(recommendation=number, **who))
 

@@ -71,18 +71,21 @@ class RevisionQuery(PageQuery):
 class RevisionList(APIView):
     @lists(RevisionQuery, RevisionOut)
     def get(self, request: Request) -> Response:
+        """What was changed, by whom and why, newest first."""
         return listed(request, RevisionQuery, _rows(), RevisionOut)
 
 
 class RevisionDetail(APIView):
     @reads(RevisionWithChangesOut)
     def get(self, request: Request, number: int) -> Response:
+        """One revision, with the objects that it touched."""
         return shown(request, _revision(number))
 
 
 class RevisionDiff(APIView):
     @reads(DifferenceOut, DifferenceQuery)
     def get(self, request: Request, number: int) -> Response:
+        """What has changed since this revision, up to `until` or up to now."""
         get_object_or_404(_rows(), number=number)
         newest: int = Revision.objects.order_by("-number").values_list("number", flat=True)[0]
         until = min(query(DifferenceQuery, request).get("until", newest), newest)

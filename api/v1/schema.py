@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.utils import extend_schema
 from rest_framework.renderers import TemplateHTMLRenderer
@@ -13,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.v1.described import READING, problems
+from api.v1.introduction import SECTIONS
 from api.v1.pages import operations
 
 
@@ -35,4 +37,11 @@ class Docs(APIView):
     renderer_classes = [TemplateHTMLRenderer]
 
     def get(self, request: Request) -> Response:
-        return Response({"document": document(), "groups": operations(document())}, template_name="api/docs.html")
+        told = {
+            "document": document(),
+            "summary": settings.SPECTACULAR_SETTINGS["DESCRIPTION"],
+            "sections": SECTIONS,
+            "groups": operations(document()),
+            "base": request.build_absolute_uri("/").rstrip("/"),
+        }
+        return Response(told, template_name="api/docs.html")

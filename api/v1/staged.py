@@ -123,12 +123,14 @@ class ChangesQuery(PageQuery):
 class ChangeList(APIView):
     @lists(ChangesQuery, ChangeOut)
     def get(self, request: Request) -> Response:
+        """Changes that were proposed, staged, decided or dropped, newest first."""
         return listed(request, ChangesQuery, ChangeRow.objects.defer("before", "after", "impact"), ChangeOut)
 
 
 class ChangeDetail(APIView):
     @reads(WholeChangeOut)
     def get(self, request: Request, number: int) -> Response:
+        """One change: what it would do, whom it hurts, and where it stands."""
         return shown(request, _change(number))
 
 

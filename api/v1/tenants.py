@@ -62,10 +62,12 @@ class TenantQuery(PageQuery):
 class TenantList(APIView):
     @lists(TenantQuery, TenantOut)
     def get(self, request: Request) -> Response:
+        """Tenants, searched, filtered and ordered; a tenant's own credentials see that tenant alone."""
         return listed(request, TenantQuery, tenants_of(request).select_related("tier"), TenantOut)
 
     @creates(NewTenant, TenantOut)
     def post(self, request: Request) -> Response:
+        """A new tenant on a tier, whose limits hold for it from its first request on."""
         fields = body(NewTenant, request)
         who = said(request, fields)
         change = Change(lambda: services.tenant_create(**fields, **who), lambda row: tenant_shown(request, row.name))
@@ -75,10 +77,12 @@ class TenantList(APIView):
 class TenantDetail(APIView):
     @reads(TenantOut)
     def get(self, request: Request, name: str) -> Response:
+        """One tenant, with its tier and whether it is suspended."""
         return shown(request, tenant_shown(request, name))
 
     @changes(TenantChange, TenantOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
+        """Its label and its time zone, in whose days and months calendar quotas count."""
         fields = body(TenantChange, request)
         who = said(request, fields)
         return _change(request, name, lambda: services.tenant_update(name=name, **fields, **who))
@@ -105,6 +109,7 @@ class TenantSuspend(APIView):
 class TenantResume(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
+        """Ends a suspension: the tenant's limits hold again."""
         fields = body(Reasoned, request)
         who = said(request, fields)
         return _change(request, name, lambda: services.tenant_resume(name=name, **fields, **who))

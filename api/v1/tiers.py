@@ -38,10 +38,12 @@ class TierQuery(PageQuery):
 class TierList(APIView):
     @lists(TierQuery, TierOut)
     def get(self, request: Request) -> Response:
+        """All tiers, by name."""
         return listed(request, TierQuery, Tier.objects.all(), TierOut)
 
     @creates(NewTier, TierOut)
     def post(self, request: Request) -> Response:
+        """A new tier; tenants are put on it, and policies attached to it, afterwards."""
         fields = body(NewTier, request)
         who = said(request, fields)
         change = Change(lambda: tier_create(**fields, **who), lambda row: _tier(row.name))
@@ -51,6 +53,7 @@ class TierList(APIView):
 class TierDetail(APIView):
     @reads(TierOut)
     def get(self, request: Request, name: str) -> Response:
+        """One tier."""
         return shown(request, _tier(name))
 
 

@@ -76,6 +76,7 @@ class Settings(Reasoned):
 class WhatIfList(APIView):
     @lists(TasksQuery, TaskOut)
     def get(self, request: Request) -> Response:
+        """Replays that were asked for, newest first."""
         rows = Task.objects.filter(kind=Task.Kind.WHAT_IF).defer("asked", "result")
         return listed(request, TasksQuery, rows, TaskOut)
 
@@ -90,6 +91,7 @@ class WhatIfList(APIView):
 class WhatIfDetail(APIView):
     @reads(WholeTaskOut)
     def get(self, request: Request, number: int) -> Response:
+        """One replay: how far it is, or what came of it."""
         return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF)))
 
 
@@ -104,16 +106,19 @@ class CalibrationList(APIView):
 class CalibrationDetail(APIView):
     @reads(WholeTaskOut)
     def get(self, request: Request, number: int) -> Response:
+        """One calibration: how far it is, or what came of it."""
         return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.CALIBRATE)))
 
 
 class CalibrationSettings(APIView):
     @reads(ParametersOut)
     def get(self, request: Request) -> Response:
+        """The parameters that recommendations are made with."""
         return shown(request, _parameters())
 
     @changes(Settings, ParametersOut, needs_match=True)
     def patch(self, request: Request) -> Response:
+        """Changes parameters for the calibrations to come."""
         fields = body(Settings, request)
         who = said(request, fields)
         before = _values()

@@ -75,6 +75,7 @@ class Directory:
         self._read_s = float("-inf")
         self._known: Recent[str, _Known] = Recent(CREDENTIALS_KEPT)  # by the text that was sent
         self.routes: tuple[Route, ...] = ()  # replaced whole
+        self.endpoints: frozenset[str] = frozenset()  # all that are registered, also those without a path
 
     def refresh(self, core: Core) -> Conversation[None]:
         """Routes and pepper, if it is time to look again. StoreError only if there is nothing to go on with."""
@@ -108,10 +109,11 @@ class Directory:
             # A store that was emptied a moment ago tells nothing about routes and keys.
             raise StoreRefusedError("the store has no directory of keys and routes yet")
         try:
-            routes, secret = tuple(Route(*row) for row in json.loads(text)), bytes.fromhex(pepper.decode())
+            found, secret = [Route(*row) for row in json.loads(text)], bytes.fromhex(pepper.decode())
         except (ValueError, TypeError):
             raise StoreRefusedError("the store's directory of keys and routes cannot be read") from None
-        self.routes, self._pepper, self._token = routes, secret, token
+        self.endpoints = frozenset(route.endpoint for route in found)
+        self.routes, self._pepper, self._token = tuple(route for route in found if route.path), secret, token
 
     def fresh(self, text: str) -> Credential | None:
         """What was read a moment ago; None: it has to be looked up, or there is none."""

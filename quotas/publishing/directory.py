@@ -37,7 +37,7 @@ class RouteTable:
 
 
 def _table() -> dict[str, str]:
-    rows = Endpoint.objects.filter(retired=False).exclude(path="").order_by("name")
+    rows = Endpoint.objects.filter(retired=False).order_by("name")
     routes = encode_routes([Route(*row) for row in rows.values_list("name", "method", "path")])
     secret = pepper().hex()
     return {TOKEN: sha256(f"{secret} {routes}".encode()).hexdigest()[:16], PEPPER: secret, ROUTES: routes}

@@ -90,7 +90,7 @@ def test_every_route_has_a_row_with_the_methods_that_its_view_has() -> None:
 
 def test_nothing_but_health_metrics_and_the_login_is_open() -> None:
     is_open = {name for name, rules in roles.TABLE.items() if any(rule.is_open for rule in rules.values())}
-    assert is_open == {"healthz", "metrics", "dashboards:login"}
+    assert is_open == {"healthz", "favicon", "metrics", "dashboards:login"}
 
 
 def test_a_tenants_user_may_ask_for_more_and_changes_nothing() -> None:

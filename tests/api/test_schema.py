@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,8 +10,11 @@ from django.urls import URLResolver, get_resolver
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
+from api.gateway.app import Gateway
+from api.v1.introduction import SECTIONS
 from api.v1.pages import operations
 from api.v1.schema import document
+from quotas.limiter import AsyncLimiter
 
 pytestmark = pytest.mark.django_db
 
@@ -28,18 +32,34 @@ def test_every_route_is_in_it() -> None:
         part for part in get_resolver().url_patterns if isinstance(part, URLResolver) and part.namespace == "v1"
     )
     routes = {re.sub(r"<\w+:(\w+)>", r"{\1}", f"/v1/{route.pattern}") for route in mounted.url_patterns}
-    assert set(document()["paths"]) == routes - {"/v1/docs"}
+    assert set(document()["paths"]) == routes - {"/v1/docs"} | served_by_the_gateway()
 
 
-def test_every_operation_has_a_name_of_its_own_and_says_how_it_refuses() -> None:
+def served_by_the_gateway() -> frozenset[str]:
+    return Gateway(AsyncLimiter.from_url("redis://127.0.0.1:1/0")).paths
+
+
+def test_every_operation_has_a_name_of_its_own_and_says_what_it_does_and_how_it_refuses() -> None:
     found = [one for group in operations(document()).values() for one in group]
     assert len({one.id for one in found}) == len(found)
     for one in found:
-        assert {"401", "403", "429", "503"} <= {answer.status for answer in one.answers}, one.id
+        assert one.text, one.id
+        # A check that denies is a decision, so its own status is 200.
+        refusals = {"401", "403", "503"} | (set() if one.path in ("/v1/check", "/v1/release") else {"429"})
+        assert refusals <= {answer.status for answer in one.answers}, one.id
+
+
+def test_every_example_fits_its_schema() -> None:
+    for methods in document()["paths"].values():
+        for operation in methods.values():
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                schema = {"$defs": document()["components"]["schemas"], **content["schema"]}
+                pointed = json.loads(json.dumps(schema).replace("#/components/schemas/", "#/$defs/"))
+                Draft202012Validator(pointed).validate(content["example"])
 
 
 def test_every_change_can_be_rehearsed_and_says_why() -> None:
-    asking = {"/v1/explain", "/v1/document/validate", "/v1/document/plan"}
+    asking = {"/v1/explain", "/v1/document/validate", "/v1/document/plan"} | served_by_the_gateway()
     for group in operations(document()).values():
         for one in group:
             if one.method != "GET" and one.path not in asking:
@@ -56,3 +76,13 @@ def test_the_page_shows_every_operation_and_needs_nothing_else(client: APIClient
     assert not re.search(r"(src|href)=\"(https?:)?//", page)
     for group in operations(document()).values():
         assert all(f'id="{one.id}"' in page for one in group)
+    for section in SECTIONS:
+        assert f"<h2>{section.title}</h2>" in page
+
+
+def test_a_person_who_is_not_signed_in_is_led_to_the_login_and_a_program_is_told() -> None:
+    anonymous = APIClient()
+    led = anonymous.get("/v1/docs", headers={"Accept": "text/html"})
+    assert (led.status_code, led["Location"]) == (302, "/login?next=/v1/docs")
+    assert anonymous.get("/v1/docs").status_code == 401
+    assert anonymous.get("/v1/tiers", headers={"Accept": "text/html"}).status_code == 401

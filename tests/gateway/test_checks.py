@@ -52,6 +52,8 @@ def test_the_owner_of_a_key_and_the_endpoint_of_a_path_are_found(gateway: Client
     assert (decision["tenant"], decision["endpoint"]) == ("zenith", "rides:get")
     nowhere = check(gateway, {"api_key": ZENITH, "method": "GET", "path": "/elsewhere"}).json()
     assert (nowhere["endpoint"], nowhere["allowed"], nowhere["remaining"]) == (None, True, 3)
+    misspelt = check(gateway, {"api_key": ZENITH, "endpoint": "rides:lsit"}).json()
+    assert (misspelt["endpoint"], misspelt["allowed"], misspelt["remaining"]) == (None, True, 2)
 
 
 def test_the_key_is_a_subject(store: redis.Redis, gateway: Client) -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from quotas.models import Change
+from quotas.models import Change, Task
 from quotas.models.revision import revisions_stamp
 from quotas.services.overrides import override_create
 from quotas.services.policies import limit_set, policy_create
@@ -86,6 +86,15 @@ class TestPolicy:
     def test_a_file_that_is_not_there_is_one_line(self, run: Run, tmp_path: Path) -> None:
         with pytest.raises(CommandError, match="cannot be read"):
             run("policy", "validate", str(tmp_path / "none.yaml"))
+
+
+class TestCalibrate:
+    def test_it_is_on_record_like_any_other(self, run: Run) -> None:
+        said = run("calibrate")
+        task = Task.objects.get(kind=Task.Kind.CALIBRATE)
+        assert task.state == Task.State.DONE
+        assert task.result is not None
+        assert said.startswith(f"{task.result['limits']} limits: ")
 
 
 class TestRevisions:

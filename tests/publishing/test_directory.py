@@ -10,7 +10,7 @@ from django.conf import settings
 
 from quotas.limiter import keys
 from quotas.limiter.directory import secret_hash
-from quotas.models import AuditEvent
+from quotas.models import AuditEvent, Endpoint
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.services.api_keys import IssuedKey, api_key_issue, api_key_revoke
@@ -26,8 +26,10 @@ def entry(client: redis.Redis, issued: IssuedKey) -> str | None:
 
 
 def routes(client: redis.Redis) -> list[list[str]]:
+    """Those of endpoints that have a path."""
     found: list[list[str]] = json.loads(cast("str", client.hget(keys.directory(), "routes")))
-    return found
+    assert {name for name, _, _ in found} == set(Endpoint.objects.filter(retired=False).values_list("name", flat=True))
+    return [row for row in found if row[2]]
 
 
 def test_a_credential_says_whose_it_is_and_what_it_may(client: redis.Redis, world: None) -> None:

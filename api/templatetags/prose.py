@@ -1,0 +1,17 @@
+"""Sentences of the OpenAPI document on a page."""
+
+from __future__ import annotations
+
+import re
+
+from django import template
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+
+@register.filter
+def prose(text: str) -> SafeString:
+    """Words in `backticks` as code; everything else is escaped."""
+    return mark_safe(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))  # noqa: S308 - escaped before

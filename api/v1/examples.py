@@ -1,0 +1,75 @@
+"""One request of every operation, with the names of the demo; a test holds each to its own schema."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+Json = dict[str, Any]
+
+_BURST: Final[Json] = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 20}
+_DOCUMENT: Final = "tiers: [{name: trial}]"
+_REASON: Final[Json] = {"reason": "as agreed with them"}
+# By operation; what is not here takes nothing but a reason.
+BODIES: Final[Mapping[str, Json]] = {
+    "tier_list_post": {"name": "trial"},
+    "tenant_list_post": {"name": "acme-rides", "tier": "free"},
+    "tenant_detail_patch": {"label": "Acme Rides"},
+    "tenant_move_post": {"tier": "pro"},
+    "tenant_reset_post": {"endpoint": "rider:quote", "limit": "quotes-per-client", "subject": {"ip": "203.0.113.9"}},
+    "api_key_list_post": {"tenant": "blue-line", "label": "their app"},
+    "endpoint_list_post": {"name": "rider:rate", "method": "POST", "path": "/rider/v1/rides/{id}/rating"},
+    "endpoint_detail_patch": {"default_cost": 1},
+    "policy_list_post": {"name": "trial-everywhere", "tier": "trial", "limits": [_BURST]},
+    "policy_detail_put": {"limits": [_BURST]},
+    "policy_limit_put": {"limit": {**_BURST, "name": "quotes"}},
+    "override_list_post": {"tenant": "blue-line", "multiplier": {"numerator": 2}, "end": "2030-01-31T18:00:00Z"},
+    "change_start_post": {"mode": "shadow"},
+    "explain_post": {"tenant": "blue-line", "method": "GET", "path": "/rider/v1/rides/7"},
+    "bypass_list_post": {"scope": "tenant", "name": "blue-line", "duration": "30m"},
+    "document_validate_post": {"document": _DOCUMENT},
+    "document_plan_post": {"document": _DOCUMENT},
+    "document_apply_post": {"document": _DOCUMENT},
+    "alert_target_list_post": {"kind": "webhook", "address": "https://example.com/alerts"},
+    "recommendation_edit_post": {"rate": 12.5, "burst": 40},
+    "what_if_list_post": {"document": _DOCUMENT, "days": 7},
+    "calibration_settings_patch": {"values": {"least_days": 14}},
+}
+SHOWN: Final = ("required", "example")  # of the fields of a request's head
+_WITHOUT_REASON: Final = frozenset({"explain_post", "document_validate_post", "document_plan_post"})
+_NAMES: Final = {
+    "tiers": "pro",
+    "tenants": "blue-line",
+    "endpoints": "rider:quote",
+    "policies": "pro-quotes",
+    "alert-rules": "denied-share",
+}
+_VALUES: Final = {"limit": "quotes", "key_id": "0123456789abcdef", "number": "1", "about": "tenant:blue-line"}
+
+
+def body_of(operation: str) -> Json:
+    return BODIES.get(operation, {}) | ({} if operation in _WITHOUT_REASON else _REASON)
+
+
+def address_of(path: str) -> str:
+    """With something of the demo in the place of each parameter."""
+    address = path.replace("{name}", _NAMES.get(path.split("/")[2], "name"))
+    for name, value in _VALUES.items():
+        address = address.replace(f"{{{name}}}", value)
+    return address
+
+
+def command_of(method: str, path: str, raw: Mapping[str, Any]) -> str:
+    """The same as a line for a shell; `$BASE` is where the API is, `$TOKEN` who asks."""
+    required = [parameter for parameter in raw.get("parameters", ()) if parameter.get("required")]
+    asked = "&".join(f"{one['name']}={quote(_REASON['reason'])}" for one in required if one["in"] == "query")
+    words = ["curl -s", *([] if method == "get" else [f"-X {method.upper()}"])]
+    words += [f'"$BASE{address_of(path)}{"?" + asked if asked else ""}"', '-H "Authorization: Bearer $TOKEN"']
+    headers = [one for one in raw.get("parameters", ()) if one["in"] == "header" and not one.keys().isdisjoint(SHOWN)]
+    words += [f'-H "{one["name"]}: {one.get("example", "*")}"' for one in headers]
+    for kind, content in raw.get("requestBody", {}).get("content", {}).items():
+        words += [f'-H "Content-Type: {kind}"', f"-d {shlex.quote(json.dumps(content['example']))}"]
+    return " ".join(words)
