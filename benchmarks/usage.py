@@ -20,7 +20,7 @@ TENANTS = 1_000
 ENDPOINTS = 20
 DAYS = 30
 ROUNDS = 5
-SAMPLE = 20  # tenants, of which an hour is recorded to see how much room it takes
+SAMPLE = 20  # tenants, of which a day is recorded to see how much room it takes
 PER_SECOND = 0.02  # requests of each tenant on each endpoint: 400 a second in all, 35 million a day
 NOW = datetime(2031, 3, 31, tzinfo=UTC)
 
@@ -35,79 +35,92 @@ def measure() -> list[Row]:
 
 def measure_queries() -> Iterator[Row]:
     from quotas.models.usage import UsageDay, UsageHour
-    from quotas.selectors.usage_query import Query, usage_query
+    from quotas.selectors.usage_query import Grouping
 
     fill(UsageDay, DAYS)
     fill(UsageHour, 24)
-    took = {}
-    for days in (1, DAYS):
-        query = Query(NOW - timedelta(days=days), NOW, group=("tenant",))
-        times = []
-        for _ in range(ROUNDS):
-            start = time.perf_counter()
-            usage_query(query, NOW)
-            times.append(time.perf_counter() - start)
-        took[days] = median(times)
-        yield Row(f"usage of {TENANTS:,} tenants over {days} d, by tenant", round(took[days] * 1_000), "ms")
-    yield Row(f"{DAYS} days × {TENANTS:,} tenants against 1 day", round(took[DAYS] / took[1], 2), "×", 3, 1.5)
+    by_tenant: tuple[Grouping, ...] = ("tenant",)
+    day, month = (took(days, by_tenant) for days in (1, DAYS))
+    yield Row(f"usage of {TENANTS:,} tenants over 1 d, by tenant", round(day * 1_000), "ms")
+    yield Row(f"usage of {TENANTS:,} tenants over {DAYS} d, by tenant", round(month * 1_000), "ms")
+    yield Row(f"{DAYS} days × {TENANTS:,} tenants against 1 day", round(month / day, 2), "×", 3, 1.5)
+    by_both: tuple[Grouping, ...] = ("tenant", "endpoint")
+    day, month = (took(days, by_both) for days in (1, DAYS))
+    yield Row(f"the same by tenant and endpoint, {TENANTS * ENDPOINTS:,} series", round(month / day, 2), "×")
+
+
+def took(days: int, group: tuple[Any, ...]) -> float:
+    """Seconds, of several rounds the median."""
+    from quotas.selectors.usage_query import Query, usage_query
+
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        usage_query(Query(NOW - timedelta(days=days), NOW, group=group), NOW)
+        times.append(time.perf_counter() - start)
+    return median(times)
 
 
 def fill(model: Any, steps: int) -> None:
-    """Every series in each of the last steps."""
+    """Every series in each of the last steps, as a fold adds them."""
     from django.db import connection, transaction
 
-    from quotas.usage.partitions import ensure, slice_of
+    from quotas.observations.cells import Cells
+    from quotas.usage.rollups import add_cells
 
-    columns = "start, tenant_number, endpoint_number, outcome, limit_number, count, cost"
-    starts = [NOW - model.step * place for place in range(1, steps + 1)]
-    with transaction.atomic(), connection.cursor() as cursor:
-        ensure(slice_of(model, start) for start in starts)
-        cursor.execute(
-            f"INSERT INTO {model._meta.db_table} ({columns})"  # noqa: S608 - a table of ours
-            " SELECT s, t, e, 'a', 0, 100, 100 FROM unnest(%s::timestamptz[]) AS s,"
-            " generate_series(1, %s) AS t, generate_series(1, %s) AS e ON CONFLICT DO NOTHING",
-            [starts, TENANTS, ENDPOINTS],
-        )
+    series = np.arange(TENANTS * ENDPOINTS)
+    one, none = np.ones(len(series), np.int64), np.zeros(len(series), np.int64)
+    letter, hundred = one * ord("a"), one * 100
+    for place in range(1, steps + 1):
+        start = one * int((NOW - model.step * place).timestamp())
+        cells = Cells(start, one, series // ENDPOINTS + 1, series % ENDPOINTS + 1, letter, none, hundred, hundred)
+        with transaction.atomic():
+            add_cells(cells, NOW, (model,))
     with connection.cursor() as cursor:
-        cursor.execute(f"VACUUM ANALYZE {model._meta.db_table}")
+        cursor.execute("VACUUM ANALYZE")
 
 
 def measure_room() -> Iterator[Row]:
-    """One hour of some tenants, as it lies in the tables, for the whole fleet and a day."""
+    """A whole day of some tenants as it lies in the tables, index and all, for the whole fleet."""
     from quotas.models.rates import PARTITIONED
-    from quotas.observations.cells import Cells
+    from quotas.models.totals import TOTALS
+    from quotas.usage.closing import close_day
     from quotas.usage.history import add_history
+    from quotas.usage.slots import pack_due
 
     draw = np.random.default_rng(1)
-    series = SAMPLE * ENDPOINTS
-    counts = draw.poisson(PER_SECOND, (series, 3_600))
-    which, second = np.nonzero(counts)
-    count = counts[which, second]
-    start = int((NOW - timedelta(hours=1)).timestamp()) + second
-    one, none = np.ones(len(which), np.int64), np.zeros(len(which), np.int64)
-    letter = np.full(len(which), ord("a"))
-    add_history(Cells(start, one, which // ENDPOINTS + 1, which % ENDPOINTS + 1, letter, none, count, count), NOW)
-    factor = TENANTS / SAMPLE / 2**20
-    hours = {"usage_10s": 24.0, "usage_1m": 24.0, "usage_1h": 24.0, "usage_1d": 1.0, "seconds": 24.0, "rates_1h": 24.0}
+    for hour in range(24):
+        add_history(sample_hour(NOW - timedelta(hours=24 - hour), draw), NOW)
+    close_day(NOW - timedelta(days=1))
+    pack_due(NOW + timedelta(hours=1))
     total = 0.0
     for model in PARTITIONED:
-        if model.keep in hours:
-            room = size_of(model._meta.db_table) * factor * hours[model.keep]
-            total += room
-            yield Row(
-                f"room a day at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests a second, {model.keep}",
-                round(room),
-                "MB",
-            )
-    yield Row("room a day, all of these", round(total), "MB")
+        factor = 1 if model in TOTALS.values() else TENANTS / SAMPLE
+        room = size_of(model._meta.db_table) * factor / 2**20
+        total += room
+        if room >= 1:
+            yield Row(f"room a day, {model._meta.db_table}", round(room), "MB")
+    yield Row(f"room a day in all, at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests a second", round(total), "MB")
+
+
+def sample_hour(begin: datetime, draw: np.random.Generator) -> Any:
+    from quotas.observations.cells import Cells
+
+    counts = draw.poisson(PER_SECOND, (SAMPLE * ENDPOINTS, 3_600))
+    which, second = np.nonzero(counts)
+    count = counts[which, second]
+    one, none = np.ones(len(which), np.int64), np.zeros(len(which), np.int64)
+    letter = np.full(len(which), ord("a"))
+    start = int(begin.timestamp()) + second
+    return Cells(start, one, which // ENDPOINTS + 1, which % ENDPOINTS + 1, letter, none, count, count)
 
 
 def size_of(table: str) -> int:
-    """What is in use of it: pages that are only begun weigh nothing in a large table."""
-    from django.db import connection
+    """Of all its slices, with their indexes; what was replaced on the way is given back first."""
+    from tenants.privileges import as_owner
 
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM {table} AS t")  # noqa: S608
-        rows, width = cursor.fetchone()
-    # A line pointer, and an entry of the index on the key.
-    return int(width) + int(rows) * (4 + 48)
+    with as_owner("default") as connection, connection.cursor() as cursor:
+        cursor.execute(f"VACUUM FULL {table}")
+        cursor.execute("SELECT coalesce(sum(pg_total_relation_size(relid)), 0) FROM pg_partition_tree(%s)", [table])
+        (size,) = cursor.fetchone()
+    return int(size)

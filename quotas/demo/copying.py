@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from django.db import connection
-from psycopg.sql import SQL, Identifier
 
 from quotas.demo.history import Series
+from quotas.models.packed import PACKED
 from quotas.models.usage import BEGINNING, ROLLUPS, Rollup
 from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
-from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, timestamps
+from quotas.usage.copying import copy_cells
 from quotas.usage.partitions import ensure, slice_of
 from quotas.usage.rollups import SECOND, add_totals
+from quotas.usage.slots import pack_cells
 
 ROWS_AT_ONCE: Final = 100_000
-COLUMNS: Final = ("start", "tenant_number", "endpoint_number", "outcome", "limit_number", "count", "cost")
 Progress = Callable[[int, int], None]
 
 
@@ -41,7 +40,6 @@ class Recorder:
         tables = {model: _in_order(Cells.joined(parts)) for model, parts in self._cells.items()}
         total, done = sum(len(cells) for cells in tables.values()), 0
         for model, cells in tables.items():
-            ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
             for size in _copy(model, cells):
                 done += size
                 progress(done, total)
@@ -84,12 +82,11 @@ def _in_order(cells: Cells) -> Cells:
 
 
 def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
-    names = SQL(", ").join(map(Identifier, COLUMNS))
-    statement = SQL("COPY {} ({}) FROM STDIN BINARY").format(Identifier(model._meta.db_table), names)
-    kinds = (BIGINT, INTEGER, INTEGER, LETTER, INTEGER, BIGINT, BIGINT)
     for begin in range(0, len(cells), ROWS_AT_ONCE):
-        part = cells.where(np.arange(begin, min(len(cells), begin + ROWS_AT_ONCE)))
-        values = (timestamps(part.start), *part.columns[2:])
-        with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.write(binary(list(zip(kinds, values, strict=True))))
+        part = cells.where(slice(begin, begin + ROWS_AT_ONCE))
+        if model in PACKED:
+            pack_cells(model, part)
+        else:
+            ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(part.start).tolist())
+            copy_cells(part, model._meta.db_table)
         yield len(part)

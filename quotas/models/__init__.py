@@ -8,6 +8,10 @@ from quotas.models.change import Change as Change
 from quotas.models.health import Heartbeat as Heartbeat
 from quotas.models.jobs import Delivery as Delivery
 from quotas.models.jobs import JobSlot as JobSlot
+from quotas.models.packed import FreshMinute as FreshMinute
+from quotas.models.packed import FreshStep as FreshStep
+from quotas.models.packed import PackedMinute as PackedMinute
+from quotas.models.packed import PackedStep as PackedStep
 from quotas.models.policy import Endpoint as Endpoint
 from quotas.models.policy import Limit as Limit
 from quotas.models.policy import LimitName as LimitName
@@ -28,6 +32,8 @@ from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
 from quotas.models.tally import Tally as Tally
 from quotas.models.tier_use import TierUse as TierUse
+from quotas.models.totals import TenantDay as TenantDay
+from quotas.models.totals import TenantHour as TenantHour
 from quotas.models.totals import TotalDay as TotalDay
 from quotas.models.totals import TotalHour as TotalHour
 from quotas.models.totals import TotalMinute as TotalMinute

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from django.db import models
 
-from quotas.models.totals import TOTALS
+from quotas.models.packed import FRESH, PACKED
+from quotas.models.totals import TOTALS, WHOLE
 from quotas.models.usage import ROLLUPS, Arrival, Denial, Partitioned
 
 EVERY_ENDPOINT = -1  # the sum over all of them, for limits on `*`; 0 is what nobody registered
@@ -146,8 +147,10 @@ class LatencyHour(Partitioned):
 
 RATES: tuple[type[Rates], ...] = (RatesHour, RatesDay)
 PARTITIONED: tuple[type[Partitioned], ...] = (
-    *ROLLUPS,
+    *(FRESH.get(model, model) for model in ROLLUPS),
+    *PACKED.values(),
     *TOTALS.values(),
+    *WHOLE.values(),
     Denial,
     Arrival,
     PackedSeconds,

@@ -44,6 +44,22 @@ class TotalDay(Rollup):
         db_table = "quotas_total_1d"
 
 
+class TenantHour(Rollup):
+    step, slice, keep = UsageHour.step, UsageHour.slice, UsageHour.keep
+
+    class Meta:
+        db_table = "quotas_tenant_1h"
+
+
+class TenantDay(Rollup):
+    step, slice, keep = UsageDay.step, UsageDay.slice, UsageDay.keep
+
+    class Meta:
+        db_table = "quotas_tenant_1d"
+
+
+# Of each tenant over all its endpoints: twenty times fewer rows than by endpoint.
+WHOLE: Final[Mapping[type[Rollup], type[Rollup]]] = {UsageHour: TenantHour, UsageDay: TenantDay}
 TOTALS: Final[Mapping[type[Rollup], type[Rollup]]] = {
     UsageStep: TotalStep,
     UsageMinute: TotalMinute,

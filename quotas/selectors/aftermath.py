@@ -15,7 +15,7 @@ from django.db.models import Model
 
 from quotas.models import Endpoint, Revision
 from quotas.models.totals import EVERYONE, of_tier
-from quotas.models.usage import LET_THROUGH, REFUSED
+from quotas.models.usage import LET_THROUGH, REFUSED, slot_of
 from quotas.selectors.throttling import published_at
 from tenants.models import Tenant, Tier
 
@@ -111,7 +111,11 @@ def _branch(row: Revision, scope: Scope) -> tuple[str, list[Any]]:
     sql = _BRANCH.format(table="quotas_total_1m" if min(scope.owners) < 0 else "quotas_usage_1m")
     # With every start named, the index finds an owner's rows one by one.
     sql += " AND start = ANY(%s) AND tenant_number = ANY(%s)"
-    values += [[at + timedelta(minutes=i) for i in range(-60, 60)], list(scope.owners)]
+    starts = [at + timedelta(minutes=i) for i in range(-60, 60)]
+    values += [starts, list(scope.owners)]
+    if min(scope.owners) >= 0:
+        sql += " AND slot = ANY(%s)"
+        values.append(sorted({slot_of(start) for start in starts}))
     if scope.endpoints:
         sql += " AND endpoint_number = ANY(%s)"
         values.append(list(scope.endpoints))

@@ -175,7 +175,8 @@ COPY (
            coalesce(sum({column}) FILTER (WHERE outcome = ANY({allowed})), 0)::int8,
            coalesce(sum({column}) FILTER (WHERE outcome = ANY({denied})), 0)::int8
     FROM quotas_usage_1m
-    WHERE start >= {begin} AND start < {end} AND tenant_number = ANY({tenants}::int4[])
+    WHERE start >= {begin} AND start < {end} AND slot >= date_bin('1 hour', {begin}, 'epoch') AND slot < {end}
+      AND tenant_number = ANY({tenants}::int4[])
       AND ({every} OR endpoint_number = ANY({endpoints}::int4[])) AND endpoint_number <> ALL({without}::int4[])
     GROUP BY 1, 2 ORDER BY 1, 2
 ) TO STDOUT (FORMAT binary)

@@ -17,10 +17,12 @@ from psycopg.sql import SQL, Composable, Identifier
 from psycopg.sql import Literal as Quoted
 
 from quotas.models import Endpoint, LimitName
+from quotas.models.totals import WHOLE
 from quotas.models.usage import (
     BEGINNING,
     LET_THROUGH,
     REFUSED,
+    Fine,
     GapRecord,
     Outcome,
     Rollup,
@@ -28,6 +30,7 @@ from quotas.models.usage import (
     UsageHour,
     UsageMinute,
     UsageStep,
+    slot_of,
 )
 from quotas.selectors.measured import Measured, drained_at, measured_read, rollup_until
 from tenants.models import Tenant, Tier
@@ -182,7 +185,7 @@ def _select(query: Query, part: _Part) -> list[tuple[Any, ...]]:
     statement = _SELECT.format(
         keys=SQL(", ").join(keys),
         places=SQL(", ").join(Quoted(place) for place in range(1, len(keys) + 1)),
-        table=Identifier(part.rollup._meta.db_table),
+        table=Identifier(_table(query, part.rollup)._meta.db_table),
         join=_JOIN if needs_tier else SQL(""),
         conditions=SQL(" AND ").join(_conditions(query, part, values)),
     )
@@ -191,6 +194,11 @@ def _select(query: Query, part: _Part) -> list[tuple[Any, ...]]:
         cursor.execute(statement.as_string(None), values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
+
+
+def _table(query: Query, rollup: type[Rollup]) -> type[Rollup]:
+    """Where endpoints make no difference, the rollup over all of them."""
+    return rollup if "endpoint" in query.group or query.endpoints else WHOLE.get(rollup, rollup)
 
 
 def _time(step: timedelta | None) -> Composable:
@@ -203,6 +211,9 @@ def _time(step: timedelta | None) -> Composable:
 def _conditions(query: Query, part: _Part, values: dict[str, Any]) -> Iterator[Composable]:
     values |= {"begin": part.begin, "end": part.end}
     yield SQL("u.start >= %(begin)s AND u.start < %(end)s")
+    if issubclass(part.rollup, Fine):
+        values["slot"] = slot_of(part.begin)
+        yield SQL("u.slot >= %(slot)s AND u.slot < %(end)s")
     chosen = {
         "tenant": _numbers(Tenant, query.tenants),
         "tier": _numbers(Tier, query.tiers),

@@ -10,6 +10,7 @@ import numpy as np
 from django.db import connection
 from psycopg.sql import SQL, Composable, Identifier
 
+from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
 
 _BEGIN: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
@@ -36,6 +37,25 @@ def binary(columns: Sequence[tuple[np.dtype[Any], Ints]]) -> bytes:
         rows[f"length{place}"] = kind.itemsize
         rows[f"value{place}"] = values
     return b"".join((_BEGIN, rows.tobytes(), _END))
+
+
+def copy_cells(cells: Cells, table: str) -> None:
+    """Into a table with the columns of a rollup."""
+    rows = binary(
+        [
+            (BIGINT, timestamps(cells.start)),
+            (INTEGER, cells.tenant),
+            (INTEGER, cells.endpoint),
+            (LETTER, cells.outcome),
+            (INTEGER, cells.limit),
+            (BIGINT, cells.count),
+            (BIGINT, cells.cost),
+        ]
+    )
+    names = "start, tenant_number, endpoint_number, outcome, limit_number, count, cost"
+    statement = SQL("COPY {} ({}) FROM STDIN BINARY").format(Identifier(table), SQL(names))
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.write(rows)
 
 
 @contextmanager

@@ -18,8 +18,6 @@ from quotas.models.usage import BEGINNING, Partitioned
 log = logging.getLogger(__name__)
 
 AHEAD = 2  # slices beyond the present one
-# Rows of a rollup are added to many times: room on the page keeps those updates out of the index.
-FILL_PERCENT = 70
 # Dropping waits for readers and makes later ones wait: rather try again in an hour.
 LOCK_TIMEOUT = "2s"
 _STAMP = re.compile(r"_(\d{8}t\d{2})$")
@@ -71,7 +69,7 @@ def _missing(slices: set[Slice]) -> set[Slice]:
 
 def _make(part: Slice) -> None:
     """By a function with the rights of the tables' owner (quotas.migrations 0005): the application has none."""
-    facts = (part.model._meta.db_table, part.name, part.start, part.end, FILL_PERCENT)
+    facts = (part.model._meta.db_table, part.name, part.start, part.end, part.model.fill_percent)
     with connection.cursor() as cursor:
         cursor.execute("SELECT headroom_slice_make(%s, %s, %s, %s, %s)", facts)
 

@@ -15,13 +15,16 @@ import numpy as np
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
-from quotas.models.totals import EVERYONE, NO_TIER, TOTALS, of_tier
+from quotas.models.packed import FRESH
+from quotas.models.rates import EVERY_ENDPOINT
+from quotas.models.totals import EVERYONE, NO_TIER, TOTALS, WHOLE, of_tier
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
 from quotas.usage import fields
-from quotas.usage.copying import BIGINT, INTEGER, LETTER, binary, like, staged, timestamps
+from quotas.usage.copying import copy_cells, like, staged
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.usage.slots import fresh_since, pack_cells, share_lock
 from tenants.models import Tenant
 
 SUBJECT_BYTES = 16
@@ -35,7 +38,6 @@ _ADD = SQL("""
     ON CONFLICT (start, tenant_number, endpoint_number, outcome, limit_number)
     DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
 """)
-_COPY = "COPY staged (start, tenant_number, endpoint_number, outcome, limit_number, count, cost) FROM STDIN BINARY"
 
 
 def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLLUPS) -> None:
@@ -44,13 +46,26 @@ def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLL
         cells = cells.summed(model.step // SECOND)
         oldest = (oldest_kept(model, now) - BEGINNING) // SECOND
         kept = cells.where(cells.start >= oldest)
-        _add(model, kept)
+        if model in FRESH:
+            add_fine(model, kept, now)
+        else:
+            _add(model, kept)
         add_totals(model, kept)
 
 
+def add_fine(model: type[Rollup], cells: Cells, now: datetime) -> None:
+    """As rows while their hour goes on; what is older is packed at once."""
+    share_lock()
+    is_fresh = cells.start >= (fresh_since(now) - BEGINNING) // SECOND
+    _add(FRESH[model], cells.where(is_fresh))
+    pack_cells(model, cells.where(~is_fresh))
+
+
 def add_totals(model: type[Rollup], cells: Cells) -> None:
-    """What is added to a rollup, again, as its tier's and as everyone's."""
+    """What is added to a rollup, again, as its tier's and as everyone's; and as the tenant's over all endpoints."""
     step_s = model.step // SECOND
+    if model in WHOLE:
+        _add(WHOLE[model], replace(cells, endpoint=np.full(len(cells), EVERY_ENDPOINT)).summed(step_s))
     by_tier = replace(cells, tenant=_tiers(cells.tenant)).summed(step_s)
     everyone = replace(by_tier, tenant=np.full(len(by_tier), EVERYONE)).summed(step_s)
     _add(TOTALS[model], Cells.joined([by_tier, everyone]))
@@ -68,20 +83,8 @@ def _add(model: type[Rollup], cells: Cells) -> None:
     if not len(cells):
         return
     ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
-    rows = binary(
-        [
-            (BIGINT, timestamps(cells.start)),
-            (INTEGER, cells.tenant),
-            (INTEGER, cells.endpoint),
-            (LETTER, cells.outcome),
-            (INTEGER, cells.limit),
-            (BIGINT, cells.count),
-            (BIGINT, cells.cost),
-        ]
-    )
     with staged(like(model._meta.db_table)) as cursor:
-        with cursor.copy(_COPY) as copy:
-            copy.write(rows)
+        copy_cells(cells, "staged")
         cursor.execute(_ADD.format(table=Identifier(model._meta.db_table)))
 
 

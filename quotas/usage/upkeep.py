@@ -11,6 +11,7 @@ from quotas.models.usage import GapRecord, UsageDay
 from quotas.usage import partitions
 from quotas.usage.calendars import forget_expired
 from quotas.usage.closing import close_days
+from quotas.usage.slots import pack_due
 
 # A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
 REMEMBERED = timedelta(hours=2)
@@ -20,9 +21,10 @@ def keep_up(now: datetime | None = None) -> str:
     now = now or timezone.now()
     made, dropped = partitions.make_ahead(now), partitions.drop_old(now)
     forget_expired(now)
-    closed = close_days(now)
+    closed, packed = close_days(now), pack_due(now)
     GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
-    return f"{made} slices made, {dropped} dropped, {closed} days closed, {forget_batches()} batch ids forgotten"
+    done = f"{made} slices made, {dropped} dropped, {closed} days closed, {packed} hours packed"
+    return f"{done}, {forget_batches()} batch ids forgotten"
 
 
 def forget_batches() -> int:

@@ -152,8 +152,8 @@ def test_a_slice_is_seen_through_its_table_only(acme: Tenant, model: Any) -> Non
         "SET ROLE headroom",
         "DELETE FROM django_migrations",
         "SELECT headroom_slice_drop('tenants_tenant', 'tenants_tenant')",
-        "SELECT headroom_slice_drop('quotas_usage_1m', 'tenants_tenant')",
-        "SELECT headroom_slice_make('quotas_usage_1m', 'x; DROP TABLE y', now(), now(), 70)",
+        "SELECT headroom_slice_drop('quotas_packed_1m', 'tenants_tenant')",
+        "SELECT headroom_slice_make('quotas_packed_1m', 'x; DROP TABLE y', now(), now(), 70)",
     ],
 )
 def test_the_application_can_do_no_more_than_it_needs(db: None, statement: str) -> None:

@@ -21,9 +21,11 @@ OURS = [
 # Measured or passing, not configured: nothing of it is enforced, and it is not in the admin.
 OBSERVATIONS = {
     "CalendarCounter",
-    "UsageStep", "UsageMinute", "UsageHour", "UsageDay", "Denial", "Arrival", "DrainBatch", "DrainState", "GapRecord",
+    "UsageStep", "UsageMinute", "FreshStep", "FreshMinute", "PackedStep", "PackedMinute", "UsageHour", "UsageDay",
+    "Denial", "Arrival", "DrainBatch", "DrainState", "GapRecord",
     "UsageLog", "FoldState", "PackedSeconds", "RatesHour", "RatesDay", "LatencyHour", "JobSlot", "Delivery",
-    "TierUse", "Tally", "TotalStep", "TotalMinute", "TotalHour", "TotalDay", "AlertState", "AlertDelivery",
+    "TierUse", "Tally", "TotalStep", "TotalMinute", "TotalHour", "TotalDay", "TenantHour", "TenantDay",
+    "AlertState", "AlertDelivery",
 }  # fmt: skip
 CONFIGURED = [model for model in OURS if model.__name__ not in OBSERVATIONS and model is not Heartbeat]
 

@@ -10,6 +10,7 @@ import redis
 from django.db import connection, transaction
 from django.test import override_settings
 
+from quotas.models.packed import PackedMinute, PackedStep
 from quotas.models.rates import PARTITIONED
 from quotas.models.usage import DrainBatch, Partitioned, UsageDay, UsageMinute, UsageStep
 from quotas.observations.cells import Cell, Cells, Series
@@ -36,8 +37,8 @@ def _no_slices_left() -> None:
 
 
 def test_slices_begin_at_whole_multiples_of_their_length() -> None:
-    assert slice_of(UsageStep, NOW) == Slice(UsageStep, datetime(2031, 3, 5, 12, tzinfo=UTC))
-    assert slice_of(UsageMinute, NOW).name == "quotas_usage_1m_20310305t00"
+    assert slice_of(PackedStep, NOW) == Slice(PackedStep, datetime(2031, 3, 5, 12, tzinfo=UTC))
+    assert slice_of(PackedMinute, NOW).name == "quotas_packed_1m_20310305t00"
     for model in PARTITIONED:
         part = slice_of(model, NOW)
         assert part.start <= NOW < part.end
@@ -45,7 +46,7 @@ def test_slices_begin_at_whole_multiples_of_their_length() -> None:
 
 def test_the_job_makes_the_present_slice_and_two_ahead() -> None:
     assert make_ahead(NOW) == 3 * len(PARTITIONED)
-    assert starts(UsageMinute) == [datetime(2031, 3, day, tzinfo=UTC) for day in (5, 6, 7)]
+    assert starts(PackedMinute) == [datetime(2031, 3, day, tzinfo=UTC) for day in (5, 6, 7)]
     assert make_ahead(NOW) == 0
 
 
@@ -54,8 +55,8 @@ def test_the_job_drops_what_is_no_longer_kept_and_nothing_else() -> None:
     make_ahead(NOW)
     with override_settings(HEADROOM_KEEP_DAYS={model.keep: 2 for model in PARTITIONED}):
         drop_old(NOW)
-    assert starts(UsageMinute)[0] == datetime(2031, 3, 3, tzinfo=UTC)
-    assert starts(UsageStep)[0] == datetime(2031, 3, 5, 12, tzinfo=UTC)
+    assert starts(PackedMinute)[0] == datetime(2031, 3, 3, tzinfo=UTC)
+    assert starts(PackedStep)[0] == datetime(2031, 3, 5, 12, tzinfo=UTC)
     assert slice_of(UsageDay, NOW).start in starts(UsageDay)
 
 
@@ -70,10 +71,10 @@ def test_a_slice_in_use_is_dropped_another_time(monkeypatch: pytest.MonkeyPatch)
         dropped = drop_old(later)
         cursor.execute("COMMIT")
     reader.close()
-    assert starts(UsageMinute)
+    assert starts(PackedMinute)
     assert drop_old(later) > 0
     assert dropped > 0
-    assert not starts(UsageMinute)
+    assert not starts(PackedMinute)
 
 
 def test_a_missing_slice_is_made_by_the_fold(valkey: redis.Redis) -> None:
@@ -114,4 +115,7 @@ def test_batch_ids_are_forgotten_two_hours_before_the_last_of_their_shard() -> N
 
 
 def test_the_job_says_what_it_did() -> None:
-    assert keep_up(NOW) == f"{3 * len(PARTITIONED)} slices made, 0 dropped, 0 days closed, 0 batch ids forgotten"
+    assert (
+        keep_up(NOW)
+        == f"{3 * len(PARTITIONED)} slices made, 0 dropped, 0 days closed, 0 hours packed, 0 batch ids forgotten"
+    )

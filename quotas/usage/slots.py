@@ -1,0 +1,111 @@
+"""The finest rollups by the hour: rows that are fresh, and the same packed once their hour is over.
+
+A packed row takes what it is given behind what it has, so a piece that comes late needs no care. Whoever writes rows
+that are fresh holds a lock that others may share; whoever packs them holds it alone, so that none is left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+from django.db import OperationalError, connection, transaction
+from psycopg.sql import SQL, Composable, Identifier, Literal
+
+from quotas.models.packed import FRESH, PACKED
+from quotas.models.rates import FoldName, FoldState
+from quotas.models.usage import BEGINNING, SLOT, Rollup, UsageMinute, UsageStep, slot_of
+from quotas.observations.cells import Cells
+from quotas.usage.copying import copy_cells, like, staged
+from quotas.usage.partitions import LOCK_TIMEOUT, Slice, ensure, existing, slice_of
+
+log = logging.getLogger(__name__)
+
+LATE: Final = timedelta(minutes=10)  # most pieces that come late have come by then
+_FOLDS: Final[Mapping[type[Rollup], FoldName]] = {UsageStep: FoldName.STEPS, UsageMinute: FoldName.MINUTES}
+HOUR_S: Final = 3_600
+_LOCK: Final = "hashtext('quotas.usage.fresh')"
+# A count of 2^22 and more stands beside its entry.
+_PACK: Final = SQL("""
+    INSERT INTO {packed} AS p (slot, tenant_number, endpoint_number, outcome, limit_number, entries, counts, costs)
+    SELECT slot, tenant_number, endpoint_number, outcome, limit_number,
+        array_agg(((extract(epoch FROM start - slot)::int / {step}) << 22) | least(count, 4194303)::int ORDER BY start),
+        CASE WHEN max(count) >= 4194303 THEN array_agg(count ORDER BY start) END,
+        CASE WHEN bool_or(cost <> count) THEN array_agg(cost ORDER BY start) END
+    FROM (SELECT *, date_bin('1 hour', start, 'epoch') AS slot FROM {rows} WHERE {condition}) AS r
+    GROUP BY slot, tenant_number, endpoint_number, outcome, limit_number
+    ON CONFLICT (slot, tenant_number, endpoint_number, outcome, limit_number) DO UPDATE SET
+        entries = p.entries || EXCLUDED.entries,
+        counts = {counts},
+        costs = {costs}
+""")
+# Nothing stands for "as the entry says", also within an array.
+_BESIDE: Final = SQL("""
+    CASE WHEN p.{0} IS NOT NULL OR EXCLUDED.{0} IS NOT NULL THEN
+        coalesce(p.{0}, array_fill(NULL::bigint, ARRAY[cardinality(p.entries)]))
+        || coalesce(EXCLUDED.{0}, array_fill(NULL::bigint, ARRAY[cardinality(EXCLUDED.entries)])) END
+""")
+
+
+def share_lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
+
+
+def fresh_since(now: datetime) -> datetime:
+    """What is older is packed at once: its hour is, or soon will be."""
+    return slot_of(now - LATE) - SLOT
+
+
+def pack_cells(model: type[Rollup], cells: Cells) -> None:
+    if len(cells):
+        with staged(like(FRESH[model]._meta.db_table)):
+            copy_cells(cells, "staged")
+            starts = np.unique(cells.start // HOUR_S).tolist()
+            _pack_rows(model, "staged", SQL("true"), {BEGINNING + start * SLOT for start in starts})
+
+
+def _pack_rows(model: type[Rollup], rows: str, condition: Composable, starts: set[datetime]) -> None:
+    """From a table with the columns of a rollup; `starts`: of the slots that are among them."""
+    packed = PACKED[model]
+    ensure(slice_of(packed, start) for start in starts)
+    statement = _PACK.format(
+        packed=Identifier(packed._meta.db_table),
+        rows=Identifier(rows),
+        step=Literal(int(model.step.total_seconds())),
+        condition=condition,
+        counts=_BESIDE.format(Identifier("counts")),
+        costs=_BESIDE.format(Identifier("costs")),
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def pack_due(now: datetime) -> int:
+    """Hours that are over and folded; gives how many slices were packed."""
+    folded = dict(FoldState.objects.values_list("name", "until"))
+    packed = 0
+    for model, fresh in FRESH.items():
+        until = min(now, folded.get(_FOLDS[model], now))
+        due = [part for part in existing(fresh) if part.end + LATE <= until]
+        packed += sum(_pack(model, part) for part in due)
+    return packed
+
+
+def _pack(model: type[Rollup], part: Slice) -> bool:
+    """All of the slice or nothing; a slice that is in use is left for the next time."""
+    within = SQL("start >= {} AND start < {}").format(Literal(part.start), Literal(part.end))
+    table = part.model._meta.db_table
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            _pack_rows(model, table, within, {part.start})
+            cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
+            cursor.execute("SELECT headroom_slice_drop(%s, %s)", [table, part.name])
+    except OperationalError as error:
+        log.warning("%s is not packed yet: %s", part.name, error)
+        return False
+    return True
