@@ -1,0 +1,184 @@
+"""Server time of the pages that admins open every day: with 1,000 tenants × 30 days, and with 10 tenants × 1 day.
+
+The last two days are counted as a drain would bring them; the days before are copies of the first of these, from
+hours up, because no page reads anything finer that far back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.apart import apart
+from benchmarks.report import Row
+
+FEW, MANY = 10, 1_000  # tenants
+DAYS = 30
+TIERS = ("free", "pro", "enterprise")
+ENDPOINTS = 20
+ROUNDS = 15
+HOUR_S, DAY_S = 3_600, 86_400
+DENIED = 10  # every tenth tenant is throttled
+SAID = {"author": "bench", "reason": "bench"}
+PAGES = {
+    "Overview": "/",
+    "Tenant": "/tenants/tenant-0000",
+    "Endpoint": "/endpoints/service:e0?tier=free",
+    "Matrix": "/matrix",
+}
+
+
+def run() -> list[Row]:
+    return apart(__name__)
+
+
+def measure() -> list[Row]:
+    from django.utils import timezone
+
+    from quotas.usage.tier_use import tier_use_measure
+
+    # Nothing is published here, which the limiter of the pages would tell of.
+    logging.getLogger("quotas.limiter").setLevel(logging.ERROR)
+    now = timezone.now()
+    make_world()
+    count(range(FEW), now, 1)
+    few = times()
+    count(range(FEW), now, 2, skip_days=1)
+    count(range(FEW, MANY), now, 2)
+    repeat(now)
+    tier_use_measure(now)
+    return list(rows(few, times()))
+
+
+def rows(few: dict[str, float], many: dict[str, float]) -> Iterator[Row]:
+    for page, took in many.items():
+        yield Row(f"{page} with {MANY:,} tenants × {DAYS} days", round(took * 1_000, 1), "ms")
+        yield Row(f"{page}, against {FEW} tenants × 1 day", round(took / few[page], 2), "×", 3, 1.5)
+
+
+def make_world() -> None:
+    from quotas.policy.document import read_document
+    from quotas.services.documents import document_apply
+    from quotas.services.errors import accepted
+
+    limits = "limits: [{name: burst, algorithm: token_bucket, rate: %d, burst: %d}]"
+    tiers = "".join(f"  - {{name: {name}}}\n" for name in TIERS)
+    endpoints = "".join(f'  - {{name: "service:e{n}", method: GET, path: "/e{n}"}}\n' for n in range(ENDPOINTS))
+    policies = "".join(
+        f'  - {{name: {tier}-{n}, tier: {tier}, endpoint: "{where}", {limits % (n + 1, 2 * n + 2)}}}\n'
+        for tier in TIERS
+        for n, where in enumerate(["*", *(f"service:e{i}" for i in range(0, ENDPOINTS, 2))])
+    )
+    document = f"tiers:\n{tiers}endpoints:\n{endpoints}policies:\n{policies}"
+    document_apply(document=accepted(read_document(document)), **SAID)  # type: ignore[arg-type]
+    add_tenants(MANY)
+
+
+def add_tenants(many: int) -> None:
+    """In one statement: the services would write a revision with all of them."""
+    from tenants.models import Tenant, Tier
+
+    tiers = list(Tier.objects.filter(name__in=TIERS).order_by("number"))
+    Tenant.objects.bulk_create(Tenant(name=f"tenant-{n:04}", tier=tiers[n % len(tiers)]) for n in range(many))
+
+
+def count(tenants: range, now: datetime, days: int, skip_days: int = 0) -> None:
+    """Two endpoints of each: every minute of the last two hours, every ten minutes before."""
+    from django.db import connection
+
+    from quotas.models.usage import DrainState
+    from quotas.usage.history import add_history
+    from quotas.usage.tier_use import tier_use_measure
+
+    end = int(now.timestamp())
+    seconds = np.r_[np.arange(end - days * DAY_S, end - 2 * HOUR_S, 600), np.arange(end - 2 * HOUR_S, end, 60)]
+    add_history(cells(numbers(tenants), seconds[seconds < end - skip_days * DAY_S]), now)
+    DrainState.objects.update_or_create(id=1, defaults={"drained_at": now, "run_id": "bench"})
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+    tier_use_measure(now)
+
+
+def cells(tenants: Any, seconds: Any) -> Any:
+    from quotas.models import Endpoint, LimitName
+    from quotas.observations.cells import Cells
+
+    endpoints = np.array(Endpoint.objects.filter(name__startswith="service:").order_by("number").values_list("number"))
+    burst = LimitName.objects.get(name="burst").number
+    place, second, which = (axis.ravel() for axis in np.indices((len(tenants), len(seconds), 2)))
+    refused = (place % DENIED == 0) & (which == 0)
+    one = np.ones(len(place), np.int64)
+    return Cells(
+        seconds[second],
+        one,
+        tenants[place],
+        endpoints[(place + 7 * which) % len(endpoints), 0],
+        np.where(refused, ord("d"), ord("a")),
+        np.where(refused, burst, 0),
+        1 + place % 5,
+        1 + place % 5,
+    )
+
+
+def numbers(tenants: range) -> Any:
+    from tenants.models import Tenant
+
+    names = [f"tenant-{n:04}" for n in tenants]
+    return np.array(Tenant.objects.filter(name__in=names).order_by("name").values_list("number", flat=True))
+
+
+def repeat(now: datetime) -> None:
+    """The day before yesterday's rows, on each of the days before."""
+    from django.db import connection
+
+    from quotas.models.rates import RatesDay, RatesHour
+    from quotas.models.totals import TotalDay, TotalHour
+    from quotas.models.usage import UsageDay, UsageHour
+    from quotas.usage.closing import close_day
+    from quotas.usage.partitions import ensure, slice_of
+
+    first = (now - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
+    close_day(first)
+    for model in (UsageHour, UsageDay, TotalHour, TotalDay, RatesHour, RatesDay):
+        ensure(slice_of(model, first - timedelta(days=day)) for day in range(DAYS + 1))
+        columns = [field.column for field in model._meta.concrete_fields if field.column and field.column != "start"]
+        listed, table = ", ".join(columns), model._meta.db_table
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {table} (start, {listed}) SELECT start - day * interval '1 day', {listed} FROM {table},"  # noqa: S608
+                " generate_series(1, %s) AS day WHERE start >= %s AND start < %s ON CONFLICT DO NOTHING",
+                [DAYS, first, first + timedelta(days=1)],
+            )
+            cursor.execute(f"VACUUM ANALYZE {table}")
+
+
+def times() -> dict[str, float]:
+    """Seconds, through the whole of Django."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    from tenants.models import Membership, Role
+
+    user, _ = User.objects.get_or_create(username="bench", defaults={"password": "!"})
+    Membership.objects.update_or_create(user=user, defaults={"role": Role.VIEWER, "tenant": None})
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(user)
+    return {page: taken(client, address) for page, address in PAGES.items()}
+
+
+def taken(client: Any, address: str) -> float:
+    found = []
+    for _ in range(ROUNDS + 1):
+        start = time.perf_counter()
+        answer = client.get(address)
+        found.append(time.perf_counter() - start)
+        if answer.status_code != HTTPStatus.OK:
+            raise SystemExit(f"{address} answers {answer.status_code}: {answer.content[:300]!r}")
+    return median(found[1:])
