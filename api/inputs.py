@@ -10,6 +10,8 @@ from rest_framework.request import Request
 
 from quotas.algorithms.base import shown
 from quotas.policy.fields import unknown_field
+from quotas.policy.moments import WITHIN, is_within
+from quotas.policy.plain import is_fit
 from quotas.services.drafts import LONGEST_REASON
 
 Fields = dict[str, Any]
@@ -65,6 +67,8 @@ class Moment(serializers.DateTimeField):
         return super().to_internal_value(value)
 
     def enforce_timezone(self, value: Any) -> Any:
+        if not is_within(value):
+            raise ValidationError(f"is in the year {value.year}; {WITHIN}", "range")
         if value.tzinfo is None:
             raise ValidationError("has no time zone; write it like 2030-01-31T18:00:00Z", "timezone")
         return super().enforce_timezone(value)
@@ -91,11 +95,15 @@ class Query(serializers.Serializer[Any]):
     """Parameters of the address: text, of which each field takes what it can read."""
 
     def to_internal_value(self, data: Any) -> Any:
-        for name in data:
+        for name, values in data.lists():
             if name not in self.fields:
                 error = unknown_field(name, self.fields, "this address's query")
                 _refuse(error.field, error.code, error.message)
-        return super().to_internal_value({name: data.get(name) for name in data})
+            if len(values) > 1:
+                _refuse(name, "repeated", f"{name} is given {len(values)} times; give it once")
+            if not is_fit(values[0]):
+                _refuse(name, "unfit", f"{name} has a NUL or half a character in it; leave that out")
+        return super().to_internal_value(data.dict())
 
 
 def body(kind: type[Strict], request: Request) -> Fields:

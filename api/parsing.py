@@ -10,6 +10,8 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
+from quotas.policy.plain import ENDLESS, is_endless
+
 MOST_BYTES = 2 * 1_048_576
 
 
@@ -21,6 +23,9 @@ class BoundedJSONParser(JSONParser):
         if len(body) > MOST_BYTES:
             raise RequestDataTooBig
         try:
-            return super().parse(BytesIO(body), media_type, parser_context)
+            data = super().parse(BytesIO(body), media_type, parser_context)
         except RecursionError:
             raise ParseError("JSON parse error: nested too deeply; a request needs far less") from None
+        if is_endless(data):
+            raise ParseError(ENDLESS)
+        return data

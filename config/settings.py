@@ -96,6 +96,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "api.request_ids.RequestIds",
+    "api.readable.Readable",
     "django.middleware.security.SecurityMiddleware",
     "config.static.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",

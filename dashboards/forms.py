@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from django import forms
 
+from quotas.algorithms.periods import known_zones
+from quotas.policy.moments import WITHIN, is_within
 from quotas.services.errors import Refused
 
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
+
+
+class MomentField(forms.DateTimeField):
+    """As it is typed, which is without a zone: `in_zone` gives it that of who typed it."""
+
+    widget = forms.DateTimeInput({"type": "datetime-local"})
+
+    def to_python(self, value: Any) -> datetime | None:
+        typed: datetime | None = super().to_python(value)
+        if typed is not None and not is_within(typed):
+            raise forms.ValidationError(f"That is the year {typed.year}; {WITHIN}.")
+        return typed
+
+
+def in_zone(typed: datetime | None, zone: str) -> datetime | None:
+    return typed.replace(tzinfo=ZoneInfo(zone if zone in known_zones() else "UTC")) if typed else None
 
 
 class PageForm(forms.Form):

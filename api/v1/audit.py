@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from api.inputs import Moment
 from api.pagination import PageQuery, listed, order_field
 from api.v1.described import lists
 from quotas.models import AuditEvent
@@ -21,8 +22,8 @@ class AuditEventOut(serializers.Serializer[Any]):
 
 class AuditQuery(PageQuery):
     kind = serializers.CharField(required=False, max_length=40)
-    since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False)
+    since = Moment(required=False)
+    until = Moment(required=False)
     order = order_field("id", default="-id")
 
     orders = {"id": "id"}

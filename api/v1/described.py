@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from drf_spectacular.utils import (
     OpenApiParameter,
@@ -15,16 +16,17 @@ from drf_spectacular.utils import (
     inline_serializer,
 )
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from api.changes import REVISION, ChangeQuery, Guarded, GuardedRemovalQuery, RemovalQuery
 from api.gateway.problems import CONTENT_TYPE
 from api.idempotency import HEADER, LONGEST, PATTERN
-from api.inputs import Query, Strict
+from api.inputs import Query, Strict, query
 from api.pagination import PageQuery
 
 View = TypeVar("View", bound=Callable[..., Any])
 Shape = type[serializers.Serializer[Any]]
-Parameters = list[OpenApiParameter | serializers.Serializer[Any] | type[serializers.Serializer[Any]]]
 
 
 class FieldProblem(serializers.Serializer[Any]):
@@ -146,7 +148,24 @@ REVISION_HEADER = OpenApiParameter(
 ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="For If-Match.")
 
 
-def lists(query: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View], View]:
+def described(
+    asked: type[Query] = Query, *, parameters: Sequence[OpenApiParameter] = (), **schema: Any
+) -> Callable[[View], View]:
+    """In the document; and with a query that the route does not take, nothing is done."""
+    taken = [asked] if asked is not Query else []
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def checked(self: APIView, request: Request, *args: Any, **kwargs: Any) -> Any:
+            query(asked, request)
+            return view(self, request, *args, **kwargs)
+
+        return cast("View", extend_schema(parameters=[*taken, *parameters], **schema)(checked))
+
+    return decorate
+
+
+def lists(asked: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View], View]:
     page = inline_serializer(
         f"{_name(shape)}Page",
         {
@@ -154,46 +173,44 @@ def lists(query: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View],
             "next": serializers.CharField(allow_null=True, help_text="The cursor of the next page; null: the last."),
         },
     )
-    return extend_schema(parameters=[query], responses={200: page, **problems(READING)}, **more)
+    return described(asked, responses={200: page, **problems(READING)}, **more)
 
 
-def reads(shape: Any, query: type[Query] | None = None, **more: Any) -> Callable[[View], View]:
-    parameters: Parameters = [query, ETAG_HEADER] if query else [ETAG_HEADER]
-    return extend_schema(parameters=parameters, responses={200: shape, **problems(READING)}, **more)
+def reads(shape: Any, asked: type[Query] = Query, **more: Any) -> Callable[[View], View]:
+    return described(asked, parameters=[ETAG_HEADER], responses={200: shape, **problems(READING)}, **more)
 
 
 def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
     """A POST that changes nothing."""
-    return extend_schema(request=request, responses={200: shape, **problems(_ASKING)}, **more)
+    return described(request=request, responses={200: shape, **problems(_ASKING)}, **more)
 
 
 def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
     dry = OpenApiResponse(DryRunOut, "With `dry_run`.")
     responses = {201: shape, 200: dry, **_waiting(request), **problems(_CHANGING)}
-    parameters: Parameters = [ChangeQuery, IDEMPOTENCY, REVISION_HEADER, ETAG_HEADER]
-    return extend_schema(request=request, parameters=parameters, responses=responses, **more)
+    parameters = [IDEMPOTENCY, REVISION_HEADER, ETAG_HEADER]
+    return described(ChangeQuery, request=request, parameters=parameters, responses=responses, **more)
 
 
 def changes(request: type[Strict], shape: Shape, *, needs_match: bool = False, **more: Any) -> Callable[[View], View]:
     either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
-    parameters: Parameters = [ChangeQuery, IF_MATCH if needs_match else MAYBE_MATCH, REVISION_HEADER, ETAG_HEADER]
-    return extend_schema(
-        request=request, parameters=parameters, responses={200: either, **_waiting(request), **refusals}, **more
-    )
+    parameters = [IF_MATCH if needs_match else MAYBE_MATCH, REVISION_HEADER, ETAG_HEADER]
+    responses = {200: either, **_waiting(request), **refusals}
+    return described(ChangeQuery, request=request, parameters=parameters, responses=responses, **more)
 
 
 def removes(
-    query: type[RemovalQuery] = RemovalQuery, *, needs_match: bool = True, **more: Any
+    asked: type[RemovalQuery] = RemovalQuery, *, needs_match: bool = True, **more: Any
 ) -> Callable[[View], View]:
     responses = {
         204: OpenApiResponse(description="It is gone."),
         200: OpenApiResponse(DryRunOut, "With `dry_run`."),
-        **_waiting(query),
+        **_waiting(asked),
         **problems((*_CHANGING, 428) if needs_match else _CHANGING),
     }
-    parameters: Parameters = [query, *([IF_MATCH] if needs_match else []), REVISION_HEADER]
-    return extend_schema(request=None, parameters=parameters, responses=responses, **more)
+    parameters = [*([IF_MATCH] if needs_match else []), REVISION_HEADER]
+    return described(asked, request=None, parameters=parameters, responses=responses, **more)
 
 
 def _waiting(asked: type[Strict | Query]) -> dict[int, OpenApiResponse]:

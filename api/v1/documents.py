@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import serializers
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -23,6 +23,7 @@ from api.v1.described import (
     TouchedTenantsOut,
     asks,
     changes,
+    described,
     problems,
 )
 from quotas.models import Revision
@@ -90,7 +91,7 @@ class AppliedOut(serializers.Serializer[Any]):
 class DocumentExport(APIView):
     renderer_classes = [YamlRenderer]
 
-    @extend_schema(
+    @described(
         responses={
             (200, YAML): OpenApiResponse(dict, "The document. Applying it changes nothing."),
             **problems(READING),
@@ -102,7 +103,7 @@ class DocumentExport(APIView):
 
 
 class DocumentSchema(APIView):
-    @extend_schema(responses={200: dict, **problems(READING)})
+    @described(responses={200: dict, **problems(READING)})
     def get(self, request: Request) -> Response:
         """The JSON Schema of documents."""
         return Response(schema.document())

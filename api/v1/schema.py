@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.v1.described import READING, problems
+from api.v1.described import READING, described, problems
 from api.v1.introduction import SECTIONS
 from api.v1.pages import operations
 
@@ -26,7 +26,7 @@ def document() -> dict[str, Any]:
 
 
 class Schema(APIView):
-    @extend_schema(responses={200: dict, **problems(READING)})
+    @described(responses={200: dict, **problems(READING)})
     def get(self, request: Request) -> Response:
         """This document: OpenAPI 3.1."""
         return Response(document())

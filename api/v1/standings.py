@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.inputs import Query, query
+from api.inputs import Moment, Query, query
 from api.preconditions import shown
 from api.v1.described import reads
 from api.v1.shapes import LIMIT
@@ -63,7 +63,7 @@ class StandingOut(serializers.Serializer[Any]):
 
 
 class StandingQuery(Query):
-    at = serializers.DateTimeField(required=False, help_text="Left out: now.")
+    at = Moment(required=False, help_text="Left out: now.")
 
 
 class TenantLimits(APIView):

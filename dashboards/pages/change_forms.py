@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
 
 from django import forms
 
-from dashboards.forms import ReasonedForm
-from quotas.algorithms.periods import known_zones
+from dashboards.forms import MomentField, ReasonedForm, in_zone
 from quotas.models import Change
 
 
@@ -30,15 +28,13 @@ class StartForm(ForcedForm):
     share_percent = forms.FloatField(
         label="Share of tenants", required=False, min_value=0.1, max_value=99.9, initial=10
     )
-    at = forms.DateTimeField(label="At", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    at = MomentField(label="At", required=False)
     zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
 
     fields_of: ClassVar[dict[str, str]] = {"share": "share_percent"}
 
     def moment(self) -> datetime | None:
-        typed: datetime | None = self.cleaned_data.get("at")
-        zone = self.cleaned_data.get("zone") or "UTC"
-        return typed.replace(tzinfo=ZoneInfo(zone if zone in known_zones() else "UTC")) if typed else None
+        return in_zone(self.cleaned_data.get("at"), self.cleaned_data.get("zone", ""))
 
     def asked(self) -> dict[str, Any]:
         """What this way of starting takes, and nothing else."""

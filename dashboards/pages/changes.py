@@ -14,6 +14,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from dashboards.asking import number_of
 from dashboards.figure import Column, Figure, Panel, Row, flag, gap
 from dashboards.pages.change_forms import BypassForm, StartForm, forms_of
 from dashboards.revisions import Summary, summary_of
@@ -72,8 +73,8 @@ def changes(request: HttpRequest) -> HttpResponse:
 def _wanted(request: HttpRequest) -> QuerySet[Revision]:
     asked = request.GET
     rows = Revision.objects.order_by("-number")
-    if before := asked.get("before", ""):
-        rows = rows.filter(number__lt=int(before)) if before.isdigit() else rows
+    if before := number_of(asked.get("before", "")):
+        rows = rows.filter(number__lt=before)
     if touched := asked.get("touched", ""):
         rows = rows.filter(touched__contains=[touched])
     if text := asked.get("q", "").strip():
@@ -92,7 +93,7 @@ def _chosen(request: HttpRequest, page: Sequence[Revision]) -> Revision | None:
     number = request.GET.get("revision", "")
     if not number:
         return page[0] if page else None
-    row = Revision.objects.filter(number=int(number)).first() if number.isdigit() else None
+    row = Revision.objects.filter(number=number_of(number)).first()
     if row is None:
         raise Http404
     return row
@@ -102,7 +103,7 @@ def _opened(request: HttpRequest) -> Change | None:
     number = request.GET.get("change", "")
     if not number:
         return None
-    row = Change.objects.filter(pk=int(number)).first() if number.isdigit() else None
+    row = Change.objects.filter(pk=number_of(number)).first()
     if row is None:
         raise Http404
     return row

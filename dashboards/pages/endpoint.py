@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.asking import number_of
 from dashboards.cells import without_own
 from dashboards.edits import carry_out
 from dashboards.latency import latency_figure
@@ -92,10 +93,10 @@ def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
 def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
     """A proposed change with that rate and burst; nothing is enforced."""
     scene, rate = _scene(name, request.POST.get("tier", "")), _rate(request.POST.get("rate", ""))
-    burst = request.POST.get("burst", "")
-    if rate is None or not burst.isdigit():
+    burst = number_of(request.POST.get("burst", ""))
+    if rate is None or burst is None:
         return HttpResponseBadRequest("Give a rate above 0 and a whole burst.", content_type="text/plain")
-    edit = edit_of(scene.cell, scene.holding, rate, max(int(burst), 1), scene.endpoint.default_cost)
+    edit = edit_of(scene.cell, scene.holding, rate, max(burst, 1), scene.endpoint.default_cost)
     reason = request.POST.get("reason", "").strip() or f"Tried on four weeks of {scene.tier.tier} × {name}"
     try:
         outcome = carry_out(

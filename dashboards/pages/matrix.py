@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.asking import number_of
 from dashboards.cell_forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.cells import shown_of, title_of, without_own
 from dashboards.edits import Outcome, carry_out
@@ -48,7 +49,7 @@ def matrix_cell(request: HttpRequest) -> HttpResponse:
     """The editor of one cell, or of many."""
     cells = _cells(matrix_read(timezone.now()), request.GET.getlist("at"))
     if not cells:
-        return HttpResponseBadRequest("There is no such cell; load the page again.", content_type="text/plain")
+        return _no_cells()
     return _editor(request, cells, _form(cells, request.GET.get("limit", "")))
 
 
@@ -70,6 +71,8 @@ def matrix_plan(request: HttpRequest) -> HttpResponse:
 @require_POST
 def matrix_publish(request: HttpRequest) -> HttpResponse:
     cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
+    if not cells:
+        return _no_cells()
     form = _bound(request, cells, is_final=True)
     plan: dict[str, Any] = {}
     if form.is_valid():
@@ -85,18 +88,22 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
 @require_safe
 def matrix_published(request: HttpRequest) -> HttpResponse:
     """How many shards have the revision."""
-    number = request.GET.get("revision", "")
-    if not number.isdigit():
+    number = number_of(request.GET.get("revision", ""))
+    if number is None:
         return HttpResponseBadRequest("revision must be a number.", content_type="text/plain")
     try:
-        progress, unreachable = progress_read(int(number)), ""
+        progress, unreachable = progress_read(number), ""
     except StoreError as error:
         progress, unreachable = None, str(error)
     return render(
         request,
         "dashboards/matrix_progress.html",
-        {"progress": progress, "unreachable": unreachable, "revision": int(number)},
+        {"progress": progress, "unreachable": unreachable, "revision": number},
     )
+
+
+def _no_cells() -> HttpResponse:
+    return HttpResponseBadRequest("There is no such cell; load the page again.", content_type="text/plain")
 
 
 def _cells(found: Matrix, keys: Sequence[str]) -> list[Cell]:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 from dashboards.edits import carry_out
 from dashboards.forms import PageForm
 from dashboards.viewer import principal_of
+from quotas.policy.plain import is_fit
 from quotas.policy.problems import Problem
 from quotas.policy.sheet import COLUMNS
 from quotas.services.errors import Refused
@@ -24,7 +25,7 @@ MOST_BYTES = 2_000_000
 class SheetForm(PageForm):
     """The table comes as a file first; what was read of it is then carried along as text."""
 
-    file = forms.FileField(label="CSV file", required=False)
+    file = forms.FileField(label="CSV file", required=False, widget=forms.FileInput)
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     reason = forms.CharField(max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 2}))
     force = forms.BooleanField(required=False)
@@ -42,10 +43,13 @@ class SheetForm(PageForm):
 
     def _decoded(self, data: bytes) -> str:
         try:
-            return data.decode("utf-8-sig")
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             self.add_error("file", f"The file is not UTF-8 (byte {error.start:,}); save it as CSV UTF-8.")
             return ""
+        if not is_fit(text):
+            self.add_error("file", "The file has a NUL in it; save it as CSV UTF-8.")
+        return text
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from math import ceil
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import messages
@@ -19,11 +18,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import Rehearsal, carry_out, rehearse
-from dashboards.forms import ReasonedForm
+from dashboards.forms import MomentField, ReasonedForm, in_zone
 from dashboards.limits import Line, chosen_of
 from dashboards.tenant_facts import facts_of
 from dashboards.viewer import principal_of
-from quotas.algorithms.periods import known_zones
 from quotas.policy.measure import parameters_of
 from quotas.services.errors import Refused
 from quotas.services.overrides import override_cancel, override_create
@@ -38,8 +36,8 @@ class OverrideForm(ReasonedForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
     main = forms.IntegerField(label="Limit", min_value=1, error_messages={"required": "Give a whole number."})
     size = forms.IntegerField(label="Burst", min_value=1, required=False)
-    starts = forms.DateTimeField(label="Starts", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
-    ends = forms.DateTimeField(label="Ends", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    starts = MomentField(label="Starts", required=False)
+    ends = MomentField(label="Ends", required=False)
     zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
     force = forms.BooleanField(label="I know that this takes something away", required=False)
 
@@ -65,11 +63,7 @@ class OverrideForm(ReasonedForm):
 
     def moment(self, name: str) -> datetime | None:
         """What was typed has no zone; it is the viewer's."""
-        typed: datetime | None = self.cleaned_data.get(name)
-        if typed is None:
-            return None
-        zone = self.cleaned_data.get("zone") or "UTC"
-        return typed.replace(tzinfo=ZoneInfo(zone if zone in known_zones() else "UTC"))
+        return in_zone(self.cleaned_data.get(name), self.cleaned_data.get("zone", ""))
 
     def changed_fields(self) -> dict[str, int]:
         line = self.line

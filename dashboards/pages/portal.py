@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import messages
@@ -16,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.asking import PeriodError, bad_request, period_of
-from dashboards.forms import PageForm
+from dashboards.forms import MomentField, PageForm, in_zone
 from dashboards.limits import Line, chosen_of
 from dashboards.pages.tenant_figures import usage_figure
 from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
@@ -41,7 +39,7 @@ MANY = 100_000
 class AskForm(PageForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
     wanted = forms.IntegerField(label="What you need", min_value=1, error_messages={"required": "Give a whole number."})
-    until = forms.DateTimeField(label="Until", required=False, widget=forms.DateTimeInput({"type": "datetime-local"}))
+    until = MomentField(label="Until", required=False)
     reason = forms.CharField(
         label="What for",
         max_length=500,
@@ -147,13 +145,12 @@ def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
     data = form.cleaned_data
     scope, _, limit = data["place"].partition("|")
     line = form.lines.get(data["place"])
-    until: datetime | None = data["until"]
     return quota_request_create(
         tenant=row.name,
         scope=scope,
         limit=limit,
         wanted=data["wanted"],
-        until=until.replace(tzinfo=ZoneInfo(row.timezone)) if until else None,
+        until=in_zone(data["until"], row.timezone),
         reason=data["reason"],
         author=principal_of(request).actor,
         usage=_usage(line) if line else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, isfinite
 from typing import Any
 
 from django.contrib import messages
@@ -55,6 +56,8 @@ def _changed(row: ParameterRow, text: str, errors: dict[str, str]) -> Any:
     try:
         value = float(text)
     except ValueError:
+        value = inf
+    if not isfinite(value):
         errors[row.name] = f"{row.name} must be a number."
         return _SAME
     return _SAME if value == row.value else int(value) if value == int(value) else value

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from dashboards.asking import number_of
 from dashboards.forms import PageForm, ReasonedForm
 from dashboards.viewer import principal_of
 from quotas.models import Change, Policy, Task
@@ -165,7 +166,7 @@ def _choices(request: HttpRequest) -> dict[str, Any]:
         "policies": names,
         "runs": runs,
         "chosen": chosen,
-        "chosen_change": int(number) if number.isdecimal() else None,
+        "chosen_change": number_of(number),
     }
 
 
@@ -175,8 +176,8 @@ def _start(request: HttpRequest) -> str:
     if kind == "policy":
         state = snapshots([key_of(POLICY, name)])[key_of(POLICY, name)]
         return _text({key_of(POLICY, name): state} if state else {}, f"The policy {name}; change what you want to try.")
-    if kind == "change" and name.isdecimal():
-        change = Change.objects.filter(pk=int(name)).first()
+    if kind == "change" and (number := number_of(name)) is not None:
+        change = Change.objects.filter(pk=number).first()
         return _text(change.after if change else {}, f"Change {name}, as it would be written.")
     return ""
 

@@ -68,7 +68,7 @@ def limit_read(name: str, fields: Mapping[str, Any]) -> Limit | list[ParameterEr
 def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterError:
     known = tuple(known)
     close = get_close_matches(str(field), known, n=1)
-    way_out = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}"
+    way_out = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known) or 'none'}"
     text = str(field)[:64]
     shown_name = text if text.isprintable() else repr(text)
     return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")

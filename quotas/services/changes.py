@@ -19,6 +19,7 @@ from quotas.services.errors import Refused, refuse
 from quotas.services.finding import find_tenant
 from quotas.services.four_eyes import check_approved, note_emergency
 from quotas.services.guard import Impact, WorstCut, check_accepted, check_cuts
+from quotas.services.moments import check_moment
 from quotas.services.permits import Permits, Proposal, Waiting
 from quotas.services.promoting import check_base, find_active, promote, rehearse
 from quotas.services.snapshots import CHANGE, key_of
@@ -204,8 +205,7 @@ def _share(percent: float | None) -> int:
 def _due(at: datetime | None) -> datetime:
     if at is None:
         raise refuse("at", "missing", "at is missing; say when it is due, like 2030-01-31T18:00:00Z")
-    if timezone.is_naive(at):
-        raise refuse("at", "timezone", "at has no time zone; write it like 2030-01-31T18:00:00Z")
+    check_moment("at", at)
     if at <= timezone.now():
         raise refuse("at", "past", "at is in the past; choose a later time, or promote the change now")
     return at

@@ -20,6 +20,7 @@ from quotas.algorithms.base import shown
 from quotas.models import Change, Outbox, Revision
 from quotas.models.change import holding
 from quotas.models.policy import CARRIES
+from quotas.policy.plain import is_fit
 from quotas.policy.spec import Carry
 from quotas.services.checks import check_enforceable
 from quotas.services.concerned import Concerned
@@ -167,6 +168,8 @@ def _text(field: str, text: str, longest: int) -> str:
     text = text.strip()
     if not text:
         raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
+    if not is_fit(text):
+        raise refuse(field, "text", f"{field} has a NUL or half a character in it; leave that out")
     if len(text) > longest:
         raise refuse(field, "too_long", f"{field} has {len(text)} characters; {longest} are the most")
     return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import gcd
 from typing import Any, Unpack
 
@@ -12,16 +12,19 @@ from django.utils import timezone
 from quotas.algorithms.base import shown
 from quotas.models import Override, Revision
 from quotas.models.policy import MULTIPLIER_MAX
+from quotas.policy.plain import fault_in
 from quotas.policy.spec import EVERYWHERE, Carry
 from quotas.policy.validate import read_name
 from quotas.services.drafts import Draft, draft
 from quotas.services.errors import read, refuse
 from quotas.services.finding import find_endpoint, find_tenant
+from quotas.services.moments import check_moment
 from quotas.services.permits import Permits
 from quotas.services.policy_rows import limit_name
 from quotas.services.snapshots import OVERRIDE, key_of
 
 Limits = Mapping[str, Mapping[str, Any]]
+LATEST_START = timedelta(days=1)  # for clocks that go wrong, and what was typed a while ago
 
 
 def override_create(
@@ -87,8 +90,10 @@ def cancel_override(opened: Draft, row: Override) -> None:
 
 def _check_times(start: datetime, end: datetime | None, now: datetime) -> None:
     for field, moment in (("start", start), ("end", end)):
-        if moment is not None and timezone.is_naive(moment):
-            raise refuse(field, "timezone", f"{field} has no time zone; write it like 2030-01-31T18:00:00Z")
+        if moment is not None:
+            check_moment(field, moment)
+    if start < now - LATEST_START:
+        raise refuse("start", "past", "start is more than a day in the past; leave it out to start now")
     if end is not None and end <= start:
         raise refuse("end", "order", "end must be later than start; move one of them")
     if end is not None and end <= now:
@@ -110,6 +115,8 @@ def _limit_name(name: str) -> str:
 def _patch(name: str, fields: object) -> dict[str, Any]:
     if not isinstance(fields, Mapping) or not fields:
         raise refuse(f"limits.{name}", "type", f"give the fields of {name} that change, not {shown(fields)}")
+    if fault := fault_in(fields):
+        raise refuse(f"limits.{name}", "value", f"limits.{name}: {fault}")
     return dict(fields)
 
 

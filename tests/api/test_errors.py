@@ -12,6 +12,7 @@ from rest_framework.exceptions import Throttled
 from rest_framework.test import APIClient
 
 from api.errors import problem_of
+from quotas.models import Revision
 from quotas.policy.problems import Problem
 from quotas.services.errors import Refused
 from tenants.models import Tenant
@@ -76,10 +77,26 @@ def test_a_body_that_is_too_large(client: APIClient) -> None:
         ("teir=pro", "teir"),
         ("suspended=perhaps", "suspended"),
         ("search=%00", "search"),
+        ("limit=1&limit=2", "limit"),
     ],
 )
 def test_a_parameter_that_cannot_be_read(client: APIClient, query: str, field: str) -> None:
     assert refused_field(client.get(f"{TENANTS}?{query}")) == field
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (f"{TENANTS}?dry_run=true&dry_run=false", "dry_run"),
+        (f"{TENANTS}?dry-run=true", "dry-run"),
+        ("/v1/explain?dry_run=true", "dry_run"),
+        ("/v1/revisions/1/rollback?dryrun=true", "dryrun"),
+    ],
+)
+def test_with_a_query_that_may_mean_something_else_nothing_is_done(client: APIClient, path: str, field: str) -> None:
+    before = Revision.objects.count()
+    assert refused_field(client.post(path, NEW, headers={"If-Match": "*"})) == field
+    assert Revision.objects.count() == before
 
 
 def refused_field(answer: Any) -> str:

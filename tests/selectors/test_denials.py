@@ -71,6 +71,17 @@ def test_older_ones_follow_on_the_next_page() -> None:
     assert (len(rest.denials), rest.is_whole) == (2, True)
 
 
+def test_no_page_ends_within_a_microsecond() -> None:
+    for endpoint in (PAY, GET):
+        denied(3, "acme", endpoint)
+        denied(3, "bolt", endpoint)
+    denied(4)
+    page = denials_read(Wanted(), most=1)
+    assert (len(page.denials), page.is_whole) == (4, False)
+    rest = denials_read(Wanted(), before=page.denials[-1].at, most=1)
+    assert (len(rest.denials), rest.is_whole) == (1, True)
+
+
 def test_new_ones_are_counted_up_to_a_bound() -> None:
     for seconds_ago in range(4):
         denied(seconds_ago)
