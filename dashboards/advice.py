@@ -74,6 +74,8 @@ class Card:
     def verb(self) -> str:
         if self.row.kind == Kind.OVERRIDE:
             return "Override for"
+        if self.row.proposed is None:
+            return ""
         return {"up": "Raise", "down": "Lower"}.get(self.direction, "Change")
 
     @property
@@ -85,6 +87,16 @@ class Card:
     def burst_gain(self) -> float | None:
         now, then = self.size_now, self.size_then
         return then.burst / now.burst - 1 if now and then and now.burst else None
+
+    @property
+    def denied_then(self) -> float | None:
+        """Share, by the same replay as what the limit of today denies; the forecast may be that of a harder week."""
+        weeks: Sequence[Mapping[str, Any]] = self.row.evidence.get("weeks", ())
+        units = sum(week["units"] for week in weeks)
+        if not units:
+            told: float | None = self.row.forecast.get("denied_share")
+            return told
+        return float(sum(week["denied_then"] for week in weeks) / units)
 
     @property
     def bars(self) -> int:

@@ -179,8 +179,8 @@ def _touched(revision: Revision) -> _Touched:
     for key in revision.touched:
         kind, _, name = key.partition(":")
         state = revision.after.get(key) or revision.before.get(key) or {}
-        if kind == "change":
-            # What it tries out stands beside it, but for the tiers of a canary.
+        if kind in ("change", "tier"):
+            # What it tries out, or what the tier gives, stands beside it; but for the tiers of a canary.
             owners["tier"] |= set(state.get("tiers", ()))
             continue
         place = name if kind == "endpoint" else state.get("endpoint", "*")

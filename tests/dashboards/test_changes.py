@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from quotas.models import Change, Limit, Revision
 from quotas.services.changes import change_propose
+from quotas.services.own_limits import own_limits_install
 from quotas.services.policies import limit_set
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
@@ -61,6 +62,18 @@ def test_what_a_revision_did_is_not_said_before_there_is_enough_of_it(client: Cl
     assert found
     assert "too early" in found[0]
     assert "t-denied" not in found[0]
+
+
+def test_a_new_tier_is_measured_by_what_comes_with_it(client: Client) -> None:
+    """Not by what everybody else is denied meanwhile."""
+    counted("acme", "d", 500, limit="burst", ago=timedelta(minutes=30))
+    own_limits_install("headroom")
+    published(timezone.now() - timedelta(minutes=15))
+    counted("acme", "d", 900, limit="burst")
+    counted("acme", "a", 900)
+    found = re.search(r'<div class="ba">.*?</b>', page(client, "/changes?revision=3"))
+    assert found
+    assert '<span class="faint">–</span>' in found[0]
 
 
 def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) -> None:

@@ -100,6 +100,14 @@ def test_the_inbox_shows_what_would_change_and_what_for(client: Client) -> None:
     assert "Approve 1 with" not in text  # a viewer decides nothing
 
 
+def test_today_and_then_are_shares_of_the_same_replay(client: Client) -> None:
+    row = recommended(forecast={**FORECAST, "denied_share": 0.28, "held_out": 0.28})
+    assert "3.0 % → 0.10 %" in text_of(client, "/recommendations")
+    text = text_of(client, f"/recommendations/{row.pk}")
+    assert "3.0 % → 0.10 %" in text
+    assert "<dd>28 %</dd>" in text
+
+
 def test_tabs_hold_each_state(client: Client) -> None:
     recommended()
     missing: dict[str, Any] = {"proposed": None, "limit": "minute", "summary": "2 of 14 days", "forecast": {}}

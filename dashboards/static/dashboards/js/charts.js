@@ -183,9 +183,9 @@ function flags(plot, facts) {
 // ---------- series ----------
 const DASHES = { dash: [5, 3], dots: [1.5, 3] };
 
-function series(column, token) {
+function series(column, token, kind) {
   const colour = colourOf(token, column.color);
-  const base = { label: column.name, stroke: colour, width: column.color === "ref" ? 1.1 : 1.6, points: { show: false }, spanGaps: false };
+  const base = { label: column.name, stroke: colour, width: column.color === "ref" ? 1.1 : 1.6, points: { show: false }, spanGaps: kind !== "time" }; // only time can be missing
   if (column.draw === "area") return { ...base, fill: faded(colour, token("fill-alpha")) };
   if (column.draw === "step") return { ...base, fill: faded(colour, token("fill-alpha")), paths: uPlot.paths.stepped({ align: 1 }) };
   if (column.draw === "bars") return { ...base, fill: faded(colour, 0.6), width: 0, paths: uPlot.paths.bars({ size: [0.72, 44] }) };
@@ -215,7 +215,7 @@ function options(figure, facts, box, panel, isLast) {
       },
       { ...axis, size: AXIS_WIDTH, gap: 8, space: 34, grid: { stroke: token("grid"), width: 1 }, values: (_, splits) => splits.map((value) => (value === null ? "" : amount(isMirror ? Math.abs(value) : value))) },
     ],
-    series: [{}, ...facts.columns.filter((column) => column.panel === panel).map((column) => series(column, token))],
+    series: [{}, ...facts.columns.filter((column) => column.panel === panel).map((column) => series(column, token, kind))],
     hooks: {
       drawAxes: [(plot) => under(plot, figure.hr.facts, tokens(figure), panel)],
       draw: [(plot) => { over(plot, figure.hr.facts, tokens(figure), panel); if (panel === 0) flags(plot, figure.hr.facts); }],
