@@ -73,7 +73,7 @@ def test_a_new_tier_is_measured_by_what_comes_with_it(client: Client) -> None:
     counted("acme", "a", 900)
     found = re.search(r'<div class="ba">.*?</b>', page(client, "/changes?revision=3"))
     assert found
-    assert '<span class="faint">–</span>' in found[0]
+    assert '<span class="faint">\N{EN DASH}</span>' in found[0]
 
 
 def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) -> None:
