@@ -151,6 +151,8 @@ def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
 def _refused(cells: Cells) -> dict[int, int]:
     """By tenant."""
     found = cells.with_outcome(_WITH_DENIALS)
+    if not len(found):
+        return {}
     tenants, places = np.unique(found.tenant, return_inverse=True)
     counts = np.bincount(places, weights=found.count, minlength=len(tenants)).astype(np.int64)
     return dict(zip(tenants.tolist(), counts.tolist(), strict=True))
