@@ -19,9 +19,11 @@ from redis.retry import Retry
 
 from quotas.models import Change
 from quotas.models.health import Heartbeat
+from quotas.models.jobs import Delivery
 from quotas.selectors.changes import changes_overdue
 
 TIMEOUT_SECONDS: Final = 1.0
+MOST_SET_ASIDE: Final = 100
 STALE_AFTER: Final[Mapping[str, timedelta]] = {
     "publisher": timedelta(seconds=10),
     "worker": timedelta(seconds=20),
@@ -42,6 +44,7 @@ class Pulses:
     now: datetime
     beats: Mapping[str, Heartbeat]
     overdue: Change | None = None  # the change that has waited longest for the scheduler
+    set_aside: tuple[Delivery, ...] = ()  # tasks that kept killing their worker, newest first
 
 
 @require_safe
@@ -50,7 +53,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     database, pulses = check_database()
     parts = {"database": database, "redis": check_redis()}
     parts |= {name: check_pulse(name, pulses) for name in STALE_AFTER}
-    parts["schedule"] = check_schedule(pulses)
+    parts |= {"schedule": check_schedule(pulses), "tasks": check_tasks(pulses)}
     healthy = all(part.ok for part in parts.values())
     body: dict[str, object] = {"status": "ok" if healthy else "unhealthy"}
     body |= {name: part.says for name, part in parts.items()}
@@ -68,9 +71,10 @@ def check_database() -> tuple[Part, Pulses | None]:
             (now,) = cursor.fetchone()
             beats = {beat.name: beat for beat in Heartbeat.objects.all()}
             overdue = changes_overdue(now).first()
+            set_aside = tuple(Delivery.objects.filter(is_set_aside=True).order_by("-at")[:MOST_SET_ASIDE])
     except Error as error:
         return Part(False, first_line(error)), None
-    return Part(True, "ok"), Pulses(now, beats, overdue)
+    return Part(True, "ok"), Pulses(now, beats, overdue, set_aside)
 
 
 def check_redis() -> Part:
@@ -105,6 +109,17 @@ def check_schedule(pulses: Pulses | None) -> Part:
     if pulses.overdue is not None:
         return Part(False, f"{pulses.overdue} was due at {pulses.overdue.at:%Y-%m-%d %H:%M:%S} UTC")
     return Part(True, "ok")
+
+
+def check_tasks(pulses: Pulses | None) -> Part:
+    """One that is set aside hurts nobody else, so all stays well; but somebody has to look at it."""
+    if pulses is None:
+        return Part(False, "unknown while the database is away")
+    if not pulses.set_aside:
+        return Part(True, "ok")
+    last, count = pulses.set_aside[0], len(pulses.set_aside)
+    number = f"{count} or more" if count == MOST_SET_ASIDE else str(count)
+    return Part(True, f"{number} set aside, the last one {last} until {last.at:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def published_revision(pulses: Pulses | None) -> int | None:

@@ -12,6 +12,8 @@ from django.db.models.functions import Coalesce
 
 from quotas.algorithms.units import DAY_US, SECOND_US
 from quotas.algorithms.windows import CalendarQuota
+from quotas.limiter import keys
+from quotas.models import Endpoint
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesHour
 from quotas.models.usage import BEGINNING, REFUSED, UsageHour
@@ -124,10 +126,12 @@ def rated(demand: Demand, allowance: Allowance, unit: Unit) -> Use:
 def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[tuple[str, str], int]:
     """Used of the tenant's calendar quotas in the periods that are running, by scope and limit."""
     rows = CalendarCounter.objects.filter(tenant_number=tenant, subject=b"", expires_at__gt=now)
+    found = list(rows.values_list("scope", "limit_number", "used"))
+    endpoints = Endpoint.objects.filter(number__in=[int(scope, 36) for scope, *_ in found if scope])
+    scopes = {keys.endpoint_number(number): name for number, name in endpoints.values_list("number", "name")}
+    scopes[""] = EVERYWHERE
     return {
-        (scope or EVERYWHERE, names[number]): used
-        for scope, number, used in rows.values_list("scope", "limit_number", "used")
-        if number in names
+        (scopes[scope], names[number]): used for scope, number, used in found if scope in scopes and number in names
     }
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from config import health
 from quotas.models import Change
 from quotas.models.change import State
 from quotas.models.health import Heartbeat, beat
+from quotas.models.jobs import Delivery
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db
@@ -48,8 +49,19 @@ def test_all_well_is_200_with_every_part(client: Client) -> None:
             "worker": "ok",
             "beat": "ok",
             "schedule": "ok",
+            "tasks": "ok",
         },
     )
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_a_task_that_was_set_aside_is_named_and_leaves_the_rest_well(client: Client) -> None:
+    at = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
+    Delivery.objects.create(task_id="a", job="quotas.run_task", times=4, at=at, is_set_aside=True)
+    Delivery.objects.create(task_id="b", job="quotas.drain", times=2, at=at + timedelta(days=1))
+    status, body = ask(client)
+    assert (status, body["status"]) == (200, "ok")
+    assert body["tasks"] == "1 set aside, the last one quotas.run_task, delivered 4 times until 2031-03-05 14:30:00 UTC"
 
 
 @pytest.mark.usefixtures("all_alive")
