@@ -60,7 +60,7 @@ class Step:
 def story(began: datetime, now: datetime) -> Iterator[Step]:
     """In their order; `began` is when the recorded traffic begins."""
     steps = (*_beginning(began), *_limits(began), *_accident(began), *_tenants(began))
-    yield from sorted((*steps, *_overrides(began, now), *_staged(began, now)), key=lambda step: step.at)
+    yield from sorted((*steps, *_overrides(now), *_staged(began, now)), key=lambda step: step.at)
 
 
 def _beginning(began: datetime) -> Iterator[Step]:
@@ -103,11 +103,12 @@ def _tenants(began: datetime) -> Iterator[Step]:
     yield _permitted(began + MOVED_TO_PRO, "operator", "they bought the pro plan", tenant_move, **move)
 
 
-def _overrides(began: datetime, now: datetime) -> Iterator[Step]:
-    start = began + timedelta(days=12, hours=9)
+def _overrides(now: datetime) -> Iterator[Step]:
+    """Of the last day: nobody may begin one further back."""
+    start = now - 20 * HOUR
     more = {"tenant": "fleetly", "multiplier": (3, 2), "start": start, "end": now + 3 * HOUR}
     yield _permitted(start, "operator", "a festival in town", override_create, **more)
-    start = began + timedelta(days=12, hours=15)
+    start = now - 16 * HOUR
     longer = {"tenant": "green-go", "endpoint": "driver:location", "limits": {"smooth": {"queue": 60}}}
     when = {"start": start, "end": now + timedelta(days=7)}
     reason = "their map polls in step until the next release"
