@@ -90,6 +90,8 @@ def valkey(valkey_server: SpareValkey) -> Iterator[redis.Redis]:
     with valkey_server.client() as client:
         client.flushall()
         yield client
+        # Limits that a test published for Headroom's own API would hold for the next one that asks it.
+        client.flushall()
 
 
 @pytest.fixture

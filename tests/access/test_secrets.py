@@ -76,6 +76,7 @@ def redis_text(client: redis.Redis) -> str:
         b"list": lambda key: client.lrange(key, 0, -1),
         b"set": client.smembers,
         b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+        b"none": lambda key: "ended by itself since it was listed",
     }
     found = [repr((key, read[client.type(key)](key))) for key in client.scan_iter(count=1_000)]  # type: ignore[index]
     assert len(found) > 50
