@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -31,8 +32,10 @@ class Printer:
         self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self._names: list[str] = []
         self.broken = False
+        self.last = "headroom: starting"  # what was said last, and by whom
 
     def line(self, name: str, text: str) -> None:
+        self.last = f"{name}: {text}"
         if self.broken:
             return
         try:
@@ -68,6 +71,7 @@ class Program:
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
+    inherits: Sequence[int] = ()  # open files, besides the usual three
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -77,6 +81,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=dict(self.environment),
+            pass_fds=self.inherits,
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - there is one thread
         )
@@ -146,6 +151,15 @@ class Supervisor:
         watched = Watched(child)
         self.watched.append(watched)
         self._launch(watched)
+
+    @contextmanager
+    def attending(self, listener: socket.socket, answer: Callable[[], None]) -> Iterator[None]:
+        """In the block, calls `answer` whenever somebody has come."""
+        self._selector.register(listener, selectors.EVENT_READ, answer)
+        try:
+            yield
+        finally:
+            self._selector.unregister(listener)
 
     def run_once(self, program: Program) -> bool:
         """Runs a preparation to its end, and says whether it succeeded; a stop meanwhile ends it."""
@@ -218,14 +232,18 @@ class Supervisor:
 
     def _show_output(self) -> None:
         for key, _events in self._selector.select(TICK_SECONDS):
-            watched: Watched = key.data
-            data = os.read(key.fd, 65536)
-            if not data:
-                self._forget_output(watched)
-                continue
-            *lines, watched.rest = (watched.rest + data).split(b"\n")
-            for line in lines:
-                self.printer.line(watched.child.name, line.decode(errors="replace").rstrip())
+            if isinstance(key.data, Watched):
+                self._show_lines(key.data, os.read(key.fd, 65536))
+            else:
+                key.data()
+
+    def _show_lines(self, watched: Watched, data: bytes) -> None:
+        if not data:
+            self._forget_output(watched)
+            return
+        *lines, watched.rest = (watched.rest + data).split(b"\n")
+        for line in lines:
+            self.printer.line(watched.child.name, line.decode(errors="replace").rstrip())
 
     def _forget_output(self, watched: Watched) -> None:
         process = watched.child.process

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import env
+from config.doorman import Doorman
 from config.embedded import ServerError, end_with_parent, sole_owner, start_embedded_valkey, start_postgres
 from config.places import ROOT, Places, places
 from config.supervisor import Embedded, Printer, Program, Supervisor
@@ -31,6 +33,9 @@ HOST: Final = "127.0.0.1"
 # After a kill -9 of the supervisor the old web process needs a moment to let go of its port.
 PORT_PATIENCE_SECONDS: Final = 5.0
 HEALTH_EVERY_SECONDS: Final = 1.0
+# The supervisor does nothing else meanwhile.
+HEALTH_PATIENCE_SECONDS: Final = 2.0
+BACKLOG: Final = 2048
 COMPLAIN_AFTER_SECONDS: Final = 60.0
 
 
@@ -65,31 +70,35 @@ def _end_with_parent() -> None:
 def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
-        _wait_for_port(settings.PORT, port_patience)
-        _start_servers(supervisor, home)
-        _prepare(supervisor)
-        if not supervisor.should_stop:
-            _serve(supervisor)
+        with _listen(settings.PORT, port_patience) as listener:
+            doorman = Doorman(listener, lambda: supervisor.printer.last)
+            with supervisor.attending(listener, doorman.answer):
+                _start_servers(supervisor, home)
+                _prepare(supervisor)
+            if not supervisor.should_stop:
+                _serve(supervisor, listener)
     finally:
         supervisor.stop_all()
         if supervisor.watched:
             supervisor.say("stopped; the data is kept for the next start")
 
 
-def _wait_for_port(port: int, patience: float) -> None:
+def _listen(port: int, patience: float) -> socket.socket:
+    """Held from now on, and handed to the web process: whoever comes before it is ready waits, and is not refused."""
     deadline = time.monotonic() + patience
-    while (trouble := _port_trouble(port)) is not None:
-        if time.monotonic() >= deadline:
-            raise ServerError(f"Port {port} cannot be used ({trouble}): free it, or choose another: make up PORT=8001.")
-        time.sleep(0.1)
-
-
-def _port_trouble(port: int) -> str | None:
-    try:
-        socket.create_server((HOST, port)).close()
-    except OSError as error:
-        return os.strerror(error.errno or 0).lower()
-    return None
+    while True:
+        try:
+            listener = socket.create_server((HOST, port), backlog=BACKLOG)
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                trouble = os.strerror(error.errno or 0).lower()
+                raise ServerError(
+                    f"Port {port} cannot be used ({trouble}): free it, or choose another: make up PORT=8001."
+                ) from None
+            time.sleep(0.1)
+        else:
+            listener.setblocking(False)
+            return listener
 
 
 def _start_servers(supervisor: Supervisor, home: Places) -> None:
@@ -147,12 +156,12 @@ def preparations() -> Mapping[str, list[str]]:
     return steps | {"limits": ["manage.py", "own_limits"]}
 
 
-def programs(port: int) -> Mapping[str, list[str]]:
+def programs(listener: int) -> Mapping[str, list[str]]:
+    """`listener`: the descriptor of the port that the web process inherits."""
     celery = ["-m", "celery", "--app", "config", "--quiet"]
     quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
-    web = ["-m", "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(port), "--lifespan", "on"]
     programs = {
-        "web": [*web, "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "3"],
+        "web": ["-m", "config.web", str(listener)],
         "publisher": ["manage.py", "publisher"],
         "worker": [*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
         "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(settings.HEADROOM_HOME / "beat-schedule")],
@@ -162,19 +171,21 @@ def programs(port: int) -> Mapping[str, list[str]]:
     return programs
 
 
-def _program(name: str, arguments: list[str]) -> Program:
-    return Program(name, [sys.executable, *arguments], {**os.environ, "PYTHONUNBUFFERED": "1"})
+def _program(name: str, arguments: list[str], inherits: Sequence[int] = ()) -> Program:
+    return Program(name, [sys.executable, *arguments], {**os.environ, "PYTHONUNBUFFERED": "1"}, inherits)
 
 
 def _prepare(supervisor: Supervisor) -> None:
-    for name, arguments in preparations().items():
+    steps = preparations()
+    for place, (name, arguments) in enumerate(steps.items(), 1):
+        supervisor.say(f"step {place} of {len(steps)}: {name}")
         if not supervisor.run_once(_program(name, arguments)) and not supervisor.should_stop:
             raise ServerError(f"The step {name} failed; its lines above say why.")
 
 
-def _serve(supervisor: Supervisor) -> None:
-    for name, arguments in programs(settings.PORT).items():
-        supervisor.start(_program(name, arguments))
+def _serve(supervisor: Supervisor, listener: socket.socket) -> None:
+    for name, arguments in programs(listener.fileno()).items():
+        supervisor.start(_program(name, arguments, [listener.fileno()] if name == "web" else ()))
     supervisor.run(Announcer(supervisor, settings.PORT).tick)
 
 
@@ -197,15 +208,19 @@ class Announcer:
         trouble = self._trouble()
         if trouble is None:
             self.ready = True
-            self.supervisor.say(f"ready at http://{HOST}:{self.port}/ (health: /healthz); Ctrl-C stops it")
+            self.supervisor.say(
+                f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); Ctrl-C stops it"
+            )
             self.supervisor.say(_how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD))
+            if not env.text("REDIS_URL", ""):
+                self.supervisor.say(f"for services that enforce: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")
         elif time.monotonic() > self._complain:
             self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
             self.supervisor.say(f"not ready yet: {trouble}")
 
     def _trouble(self) -> str | None:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{self.port}/healthz", timeout=5):
+            with urllib.request.urlopen(f"http://{HOST}:{self.port}/healthz", timeout=HEALTH_PATIENCE_SECONDS):
                 return None
         except urllib.error.HTTPError as error:
             return _reason(error)

@@ -15,7 +15,7 @@ from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
 from quotas.usage.copying import copy_cells
 from quotas.usage.partitions import ensure, slice_of
-from quotas.usage.rollups import SECOND, add_totals
+from quotas.usage.rollups import SECOND, totals_of
 from quotas.usage.slots import pack_cells
 
 ROWS_AT_ONCE: Final = 100_000
@@ -37,13 +37,12 @@ class Recorder:
             self._cells[model].append(cells.where(cells.start > self.oldest_s[model] - step_s))
 
     def write(self, progress: Progress) -> None:
-        tables = {model: _in_order(Cells.joined(parts)) for model, parts in self._cells.items()}
-        total, done = sum(len(cells) for cells in tables.values()), 0
-        for model, cells in tables.items():
-            for size in _copy(model, cells):
+        tables = [table for model, parts in self._cells.items() for table in _with_totals(model, Cells.joined(parts))]
+        total, done = sum(len(cells) for _, cells in tables), 0
+        for model, cells in tables:
+            for size in _copy(model, _in_order(cells)):
                 done += size
                 progress(done, total)
-            add_totals(model, cells)
 
 
 def of_seconds(series: Series, first_s: int) -> Cells:
@@ -74,6 +73,11 @@ def coarser(cells: Cells, step_s: int) -> Cells:
         return kept
     count, cost = (np.add.reduceat(column, first) for column in (cells.count, cells.cost))
     return replace(kept, start=start[first], length=np.full(len(first), step_s), count=count, cost=cost)
+
+
+def _with_totals(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollup], Cells]]:
+    yield model, cells
+    yield from totals_of(model, cells)
 
 
 def _in_order(cells: Cells) -> Cells:

@@ -46,7 +46,7 @@ def flows(began_s: int) -> tuple[Flow, ...]:
 def _free(began_s: int) -> list[Flow]:
     two_days_ago = began_s + 12 * DAY_S
     return [
-        Flow("amber-cabs", "rider:quote", cron_burst("amber-cabs", 0.01, 34, 600)),
+        Flow("amber-cabs", "rider:quote", cron_burst("amber-cabs", 0.01, 22, 600)),
         Flow("amber-cabs", "rider:track", steady("amber-cabs", 0.03)),
         Flow("blue-line", "rider:track", by_day("blue-line", 0.02, 0.15)),
         Flow("blue-line", "rider:cancel", steady("blue-line", 0.004)),

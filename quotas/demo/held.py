@@ -50,7 +50,9 @@ def refuse(counts: Ints, first_s: int, held: Held, retries: int, draw: np.random
 
 
 def sum_of(parts: Sequence[Ints]) -> Ints:
-    total: Ints = np.sum(parts, axis=0, dtype=np.int64)
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
     return total
 
 
@@ -81,7 +83,7 @@ def _may_exceed(counts: Ints, span: Span) -> bool:
 
 def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int) -> None:
     """From one second with requests to the next; what was refused comes again in the second between."""
-    again = retries / (retries + 1)
+    again, rate, full = retries / (retries + 1), span.rate, span.burst + span.rate
     level, last, comes_back = 0.0, seconds.start - 1, 0
     places = np.flatnonzero(offered[seconds.start : seconds.stop]) + seconds.start
     waiting = [(seconds.stop, 0), *zip(places[::-1].tolist(), offered[places[::-1]].tolist(), strict=True)]
@@ -92,8 +94,17 @@ def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int
             here, count = waiting.pop()
         if here == seconds.stop:
             return
-        level = max(0.0, level - span.rate * (here - last - 1))
-        wanted = count + comes_back
-        let = min(wanted, int(span.burst + span.rate - level))
-        offered[here], refused[here] = wanted, wanted - let
-        level, last, comes_back = max(0.0, level + let - span.rate), here, round((wanted - let) * again)
+        level -= rate * (here - last - 1)
+        if level < 0.0:
+            level = 0.0
+        wanted = let = count + comes_back
+        if comes_back:
+            offered[here] = wanted
+        last, comes_back = here, 0
+        if level + wanted > full:
+            let = int(full - level)
+            refused[here] = wanted - let
+            comes_back = round((wanted - let) * again)
+        level += let - rate
+        if level < 0.0:
+            level = 0.0

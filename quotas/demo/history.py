@@ -95,7 +95,7 @@ def limits_before(flow: Flow, tier: str, began_s: int) -> Sequence[Held]:
     """The limits that bite, as they were at each time."""
     at = {name: began_s + _seconds(getattr(story, name)) for name in ("BURST_CUT", "BURST_BACK", "QUOTES_RAISED")}
     if tier == "free" and flow.demand.cron is not None:
-        spans = (Span(0, 5, 20), Span(at["BURST_CUT"], 5, 10), Span(at["BURST_BACK"], 5, 20))
+        spans = (Span(0, 5, 40), Span(at["BURST_CUT"], 5, 10), Span(at["BURST_BACK"], 5, 40))
         return [Held("burst", spans)]
     if tier == "free" and flow.endpoint == "rider:request":
         return [Held("requests-per-key", (Span(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]

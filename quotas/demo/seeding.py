@@ -24,7 +24,7 @@ from quotas.models.health import Heartbeat
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
 from quotas.services.drafts import take_turn
-from quotas.services.long_tasks import task_file
+from quotas.services.long_tasks import PATIENCE, task_file
 from quotas.usage.drain import connect
 from quotas.usage.history import add_history
 from quotas.usage.rollups import add_denials
@@ -50,9 +50,14 @@ def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDE
                 step.act()
             progress("story", done, len(steps))
         fill(began, max(began, now - recorded_for), now, progress)
-        # The worker takes it up within a minute, and the inbox fills.
-        task_file(kind=Task.Kind.CALIBRATE, author="pipeline", asked={})
+        _ask_for_recommendations(now)
     return True
+
+
+def _ask_for_recommendations(now: datetime) -> None:
+    """The first worker finds that this has waited long enough, and begins with it."""
+    task = task_file(kind=Task.Kind.CALIBRATE, author="pipeline", asked={})
+    Task.objects.filter(pk=task.pk).update(created=now - 2 * PATIENCE)
 
 
 def fill(began: datetime, first: datetime, now: datetime, progress: Progress) -> None:

@@ -91,7 +91,7 @@ def _accident(began: datetime) -> Iterator[Step]:
     burst = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 10}
     yield _set(began + BURST_CUT, "pipeline", "smaller bursts for the free tier", "free-everywhere", burst)
     yield Step(
-        began + BURST_BACK, "on-call", "429s of free tenants rose fivefold", _revert, {"policy": "free-everywhere"}
+        began + BURST_BACK, "on-call", "free tenants get 429s who never had one", _revert, {"policy": "free-everywhere"}
     )
 
 

@@ -17,6 +17,7 @@ from quotas.simulation.arrays import Ints
 PLAIN: Final = b"\x00"
 SQUEEZED: Final = b"\x01"
 WORTH_SQUEEZING: Final = 80  # bytes; below, the overhead eats what is won
+FEW: Final = 200  # numbers; so many are faster looked through as they are
 _HEAD: Final = struct.Struct("<IB")  # rows, columns; then the width of each in bytes, 0: all zeros
 _TYPES: Final[dict[int, np.dtype[np.signedinteger[Any]]]] = {
     1: np.dtype("<i1"),
@@ -57,10 +58,17 @@ def unpack(packed: bytes | memoryview) -> list[Ints]:
 def _width(column: Ints) -> int:
     if not len(column):
         return 0
-    low, high = int(column.min()), int(column.max())
+    low, high = _ends(column)
     if low == high == 0:
         return 0
     return next(width for width in _TYPES if -(1 << 8 * width - 1) <= low and high < 1 << 8 * width - 1)
+
+
+def _ends(column: Ints) -> tuple[int, int]:
+    if len(column) > FEW:
+        return int(column.min()), int(column.max())
+    values = column.tolist()
+    return min(values), max(values)
 
 
 def deltas(ascending: Ints, base: int = 0) -> Ints:

@@ -55,11 +55,20 @@ def measure(series: Ints, seconds: Seconds, units: Ints, number: int) -> list[Me
         np.maximum.at(peaks[place], found[0], found[1])
         bucket = np.searchsorted(_ENDS, np.clip(found[1], 1, LARGEST))
         buckets.append((found[0] * len(WINDOWS) + place) * _BUCKETS + bucket)
-    keys, counts = np.unique(np.concatenate(buckets), return_counts=True)
+    keys, counts = _counted(np.concatenate(buckets), number * len(WINDOWS) * _BUCKETS)
     bounds = np.searchsorted(keys, np.arange(number + 1) * len(WINDOWS) * _BUCKETS)
     spans = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     packs = (_packed(keys[first:last], counts[first:last]) for first, last in spans)
     return [Measured(packed, (a, b, c)) for packed, (a, b, c) in zip(packs, peaks.T.tolist(), strict=True)]
+
+
+def _counted(keys: Ints, bound: int) -> tuple[Ints, Ints]:
+    """Which there are, in order, and how often."""
+    if bound > 8 * len(keys):
+        return np.unique(keys, return_counts=True)
+    counts = np.bincount(keys, minlength=bound)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
 
 
 def _windows(series: Ints, slots: Ints, units: Ints) -> tuple[Ints, Ints]:

@@ -45,10 +45,10 @@ class Seconds:
         # Minutes are 59 more than a second, and mostly there are none.
         return cls(np.cumsum(starts), lengths + SECOND, allowed, denied, allowed + more, denied + more_denied)
 
-    def pack(self) -> bytes:
+    def pack(self, level: int = 6) -> bytes:
         """Most requests cost 1: what they cost above that takes no room if it is nothing."""
         above = (self.allowed_cost - self.allowed, self.denied_cost - self.denied)
-        return pack([deltas(self.starts_s), self.lengths - SECOND, self.allowed, self.denied, *above])
+        return pack([deltas(self.starts_s), self.lengths - SECOND, self.allowed, self.denied, *above], level)
 
     @property
     def columns(self) -> tuple[Ints, ...]:

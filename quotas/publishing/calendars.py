@@ -17,7 +17,7 @@ import redis
 
 from quotas.limiter import keys
 from quotas.models.calendar import CalendarCounter
-from quotas.models.losses import note_emptied
+from quotas.models.losses import note_emptied, was_published
 from quotas.models.revision import AuditEvent
 from tenants.sealing import unseal
 
@@ -52,7 +52,7 @@ def bring_back(client: redis.Redis, lost: list[int], version: str) -> None:
         records += _put(client, place, version, _records(place, clock.at))
     if emptied and (gap := note_emptied(clock.at, clock.run_id)):
         logger.warning("counts are missing from %s", gap)
-    if records:
+    if records and was_published():
         logger.warning("brought %d records of calendar quotas back to shards %s", records, lost)
         AuditEvent.objects.create(kind="counters_restored", detail={"shards": lost, "records": records})
 

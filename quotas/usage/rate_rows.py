@@ -55,18 +55,22 @@ def _over_endpoints(load: Load) -> Load:
 
 
 def _measured(tenants: Ints, endpoints: Ints, seconds: Seconds) -> Iterator[RateRow]:
-    """A row per tenant, endpoint and hour; of lines in this order, whatever row of the table they lie in."""
+    """Of lines in any order, whatever row of the table they lie in."""
     order = np.lexsort((seconds.lengths, seconds.starts_s, endpoints, tenants))
-    tenants, endpoints, seconds = tenants[order], endpoints[order], seconds.where(order)
-    hours = seconds.starts_s // HOUR_S * HOUR_S
-    first = groups(tenants, endpoints, hours)
+    yield from rows_of(tenants[order], endpoints[order], seconds.where(order), HOUR_S)
+
+
+def rows_of(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> Iterator[RateRow]:
+    """A row per tenant, endpoint and step; of lines in this order, and in order of time."""
+    starts = seconds.starts_s // step_s * step_s
+    first = groups(tenants, endpoints, starts)
     series = np.repeat(np.arange(len(first)), np.diff(first, append=len(tenants)))
     requests = measure(series, seconds, seconds.offered, len(first))
     costs = _costs(series, first, seconds)
     sums = (np.add.reduceat(column, first).tolist() for column in (seconds.allowed, seconds.denied))
-    keys = (column[first].tolist() for column in (tenants, endpoints, hours))
-    for tenant, endpoint, hour, allowed, denied, counted, cost in zip(*keys, *sums, requests, costs, strict=True):
-        yield RateRow(tenant, endpoint, hour, allowed, denied, counted, cost)
+    keys = (column[first].tolist() for column in (tenants, endpoints, starts))
+    for tenant, endpoint, start, allowed, denied, counted, cost in zip(*keys, *sums, requests, costs, strict=True):
+        yield RateRow(tenant, endpoint, start, allowed, denied, counted, cost)
 
 
 def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[Measured | None]:

@@ -5,7 +5,7 @@ Everything here runs within the caller's transaction. A table takes only what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -62,13 +62,18 @@ def add_fine(model: type[Rollup], cells: Cells, now: datetime) -> None:
 
 
 def add_totals(model: type[Rollup], cells: Cells) -> None:
+    for table, total in totals_of(model, cells):
+        _add(table, total)
+
+
+def totals_of(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollup], Cells]]:
     """What is added to a rollup, again, as its tier's and as everyone's; and as the tenant's over all endpoints."""
     step_s = model.step // SECOND
     if model in WHOLE:
-        _add(WHOLE[model], replace(cells, endpoint=np.full(len(cells), EVERY_ENDPOINT)).summed(step_s))
+        yield WHOLE[model], replace(cells, endpoint=np.full(len(cells), EVERY_ENDPOINT)).summed(step_s)
     by_tier = replace(cells, tenant=_tiers(cells.tenant)).summed(step_s)
     everyone = replace(by_tier, tenant=np.full(len(by_tier), EVERYONE)).summed(step_s)
-    _add(TOTALS[model], Cells.joined([by_tier, everyone]))
+    yield TOTALS[model], Cells.joined([by_tier, everyone])
 
 
 def _tiers(tenants: Ints) -> Ints:

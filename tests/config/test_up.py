@@ -34,14 +34,17 @@ def start(home: Path) -> Iterator[Callable[..., Up]]:
 @pytest.mark.timeout(400)
 def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..., Up]) -> None:
     up = start()
+    up.wait_for(lambda: up.health()[1].get("status") == "starting")
     up.wait_until_ready()
     status, body = up.health()
     assert status == 200
     assert body["status"] == "ok"
     assert body["published_revision"] > 0
     assert "sign in as owner with the password " in up.said()
+    assert f"export REDIS_URL='unix://{up.log.parent}/valkey/valkey.sock?db=0'" in up.said()
+    assert "counts are missing" not in up.said()
 
-    for name in ("uvicorn", "valkey", "postgres"):
+    for name in ("config.web", "valkey", "postgres"):
         kill_one(up, name)
     up.wait_for(lambda: up.health()[0] == 200)
     assert "web ended (signal SIGKILL); starting it again in 0.5 s" in up.said()

@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 from quotas.limiter import keys
 from quotas.models import AuditEvent, CalendarCounter, GapRecord
 from quotas.models.losses import EMPTIED
+from quotas.models.revision import revisions_stamp
 from quotas.models.usage import BEGINNING
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
@@ -138,7 +139,11 @@ def test_a_drain_that_sees_the_loss_first_notes_the_gap(quotas: Store) -> None:
     assert noted == [(first, EMPTIED), (second, EMPTIED)]
 
 
-def test_the_first_publish_is_no_gap(world: None, valkey_server: SpareValkey) -> None:
+@pytest.mark.parametrize("past", [False, True])
+def test_the_first_publish_is_no_gap(past: bool, world: None, valkey_server: SpareValkey) -> None:
+    """Also where a past was written that never was in this Redis."""
+    if past:
+        revisions_stamp(1)
     with valkey_server.client() as client:
         drain(client)
         Store(valkey_server)
