@@ -91,12 +91,25 @@ def _several(status: HTTPStatus, errors: list[dict[str, Any]]) -> Problem:
 
 def _entry(field: str, code: str, message: str, line: int | None = None) -> dict[str, Any]:
     place = {} if line is None else {"line": line}
-    return {"field": field, "code": code.replace("_", "-"), "detail": sentence(message), **place}
+    return {"field": field, "code": code.replace("_", "-"), "detail": _told(field, message), **place}
+
+
+def _told(field: str, message: str) -> str:
+    """A field is named as it was written, with the place where it stands: `limits.burst.rate must be …`."""
+    name = field.rpartition(".")[2]
+    rest = message.removeprefix(name)
+    if not name or rest == message or rest[:1].isalnum() or rest[:1] == "_":
+        return sentence(message)
+    return _ended(field + rest)
 
 
 def sentence(text: str) -> str:
     text = text.strip()
     text = text[:1].upper() + text[1:] if text[:1].islower() and text.split(" ")[0].isalpha() else text
+    return _ended(text)
+
+
+def _ended(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else text + "."
 
 

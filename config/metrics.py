@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.views.decorators.http import require_safe
 from django_prometheus.exports import ExportToDjangoView
 from prometheus_client import REGISTRY
 
@@ -19,6 +20,7 @@ REGISTRY.register(Figures())
 FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
 
 
+@require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     if not from_this_machine(request) and not has_token(request):
         return HttpResponseForbidden(

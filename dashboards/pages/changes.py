@@ -93,7 +93,7 @@ def _chosen(request: HttpRequest, page: Sequence[Revision]) -> Revision | None:
     number = request.GET.get("revision", "")
     if not number:
         return page[0] if page else None
-    row = Revision.objects.filter(number=number_of(number)).first()
+    row = Revision.objects.filter(number=number_of(number) or 0).first()
     if row is None:
         raise Http404
     return row
@@ -103,7 +103,7 @@ def _opened(request: HttpRequest) -> Change | None:
     number = request.GET.get("change", "")
     if not number:
         return None
-    row = Change.objects.filter(pk=number_of(number)).first()
+    row = Change.objects.filter(pk=number_of(number) or 0).first()
     if row is None:
         raise Http404
     return row

@@ -71,11 +71,11 @@ def _holding(layers: Layers, scope: str, at_us: int) -> Iterator[Effective]:
             yield Effective(limit, scope, source, overrides)
 
 
-def cuts(before: Plan, after: Plan) -> list[Cut]:
+def cuts(before: Plan, after: Plan, above: Fraction = TOLERATED) -> list[Cut]:
     """Those above what is tolerated, worst first; what `*` loses is not repeated for each endpoint."""
     found: dict[tuple[str, str, str, str], Cut] = {}
     for endpoint in compared(before, after):
-        for scope, cut in _cuts_at(endpoint, before, after):
+        for scope, cut in _cuts_at(endpoint, before, after, above):
             found.setdefault((scope, cut.limit, cut.before, cut.after), cut)
     return sorted(found.values(), key=lambda cut: (-cut.percent, cut.endpoint, cut.limit))
 
@@ -96,7 +96,7 @@ def compared(before: Plan, after: Plan) -> Iterator[str]:
     yield from sorted(alike.values())
 
 
-def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[tuple[str, Cut]]:
+def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Iterator[tuple[str, Cut]]:
     """Each with the scope that its limit counts over."""
     were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
     for key, now in after.enforced(endpoint).items():
@@ -107,7 +107,7 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan) -> Iterator[tuple[str, Cu
             loss = _loss(same.limit, now.limit, costs)
         else:
             loss = Fraction(0 if _is_implied(now, were.values(), costs) else 1)
-        if loss > TOLERATED:
+        if loss > above:
             words = _words(same.limit, costs[0], costs) if same else NOT_ENFORCED
             after_words, percent = _words(now.limit, costs[1], costs), round(float(100 * loss), 1)
             yield now.scope, Cut(endpoint, now.limit.name, words, after_words, percent)

@@ -28,7 +28,8 @@ def merged(name: str, base: Limit | None, patch: Mapping[str, Any]) -> Limit:
     try:
         limit = limit_parse(name, {**fields, **patch})
     except ParameterError as error:
-        raise PatchError(error.field, f"{name}: {error.message}") from None
+        between = "." if error.message.startswith(error.field) else ": "
+        raise PatchError(error.field, f"limits.{name}{between}{error.message}") from None
     return replace(limit, candidate=base.candidate) if base is not None else limit
 
 

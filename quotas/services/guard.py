@@ -1,6 +1,7 @@
 """Stops a change that takes more than a tenth from somebody, or goes below what somebody asks for, unless it is forced.
 
-A suspension is no cut: it is meant to refuse everything.
+A tenth of the most that held in the last day: ten small steps are one large one. A suspension is no cut: it is meant
+to refuse everything.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 
+from quotas.algorithms.base import counted
 from quotas.models import Revision
+from quotas.policy.compare import Cut
 from quotas.policy.problems import Problem
 from quotas.services.concerned import Concerned
+from quotas.services.creeping import creeping
 from quotas.services.earlier import States
 from quotas.services.errors import Refused, refuse
 from quotas.services.judging import Group, Judgement
@@ -21,6 +25,8 @@ from quotas.services.targets import Targets
 MOST_CUTS = 100  # that an impact lists
 MOST_NAMES = 100
 MOST_SAID = 10  # that a refusal lists
+
+Losses = list[tuple[Group, list[Cut]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ def revision_impact(revision: Revision) -> Impact:
 
 def impact_of(concerned: Concerned, before: States) -> Impact:
     judgement = Judgement.of(concerned, before)
-    losses = list(judgement.losses())
+    losses = _with_crept(list(judgement.losses()), creeping(judgement, before))
     below = list(below_peaks(judgement))
     every = _every([OwnedCut(str(group), **asdict(cut)) for group, found in losses for cut in found], below)
     groups = hurt_groups(group for group, _ in losses)
@@ -74,6 +80,15 @@ def impact_of(concerned: Concerned, before: States) -> Impact:
     names = tuple(islice(found, MOST_NAMES))
     count = sum(judgement.count(group) for group in groups) + len(small)
     return Impact(tuple(every[:MOST_CUTS]), len(every), _worst(every), names, count)
+
+
+def _with_crept(losses: Losses, crept: Iterable[tuple[Group, list[Cut]]]) -> Losses:
+    """What is a large cut by itself is told as that."""
+    found = {group: list(lost) for group, lost in losses}
+    for group, lost in crept:
+        known = {cut.limit for cut in found.get(group, ())}
+        found.setdefault(group, []).extend(cut for cut in lost if cut.limit not in known)
+    return [(group, lost) for group, lost in found.items() if lost]
 
 
 def _every(cuts: Sequence[OwnedCut], below: Iterable[BelowPeak]) -> list[OwnedCut]:
@@ -138,6 +153,7 @@ def _worst(every: Iterable[OwnedCut]) -> tuple[WorstCut, ...]:
 def _problems(impact: Impact) -> list[Problem]:
     said = [Problem(cut.owner, "cut", f"{cut}; make it smaller, or force it") for cut in impact.cuts[:MOST_SAID]]
     if impact.cut_count > len(said):
-        rest = f"and {impact.cut_count - len(said):,} more; {impact.hurt_count:,} tenants are hurt in all"
+        hurt = counted(impact.hurt_count, "tenant is", "tenants are")
+        rest = f"and {impact.cut_count - len(said):,} more; {hurt} hurt in all"
         said.append(Problem("", "cut", rest))
     return said

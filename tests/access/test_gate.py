@@ -105,6 +105,7 @@ def test_metrics_are_for_this_machine_and_for_tokens_with_their_scope() -> None:
     assert Client().get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
     assert machine(token("viewer", "metrics")).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 200
     assert machine(token("viewer", "read")).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
+    assert Client().options("/metrics").status_code == 405
 
 
 def test_the_admin_is_for_owners_and_has_no_login_of_its_own() -> None:

@@ -99,6 +99,24 @@ def test_with_a_query_that_may_mean_something_else_nothing_is_done(client: APICl
     assert Revision.objects.count() == before
 
 
+@pytest.mark.parametrize(
+    ("path", "asked", "begins"),
+    [
+        ("/v1/overrides", {"tenant": "acme", "limits": {"burst": {"rate": 0}}}, "limits.burst.rate must be"),
+        (
+            "/v1/policies",
+            {"name": "x", "tier": "pro", "limits": [{"name": "y", "algorithm": "gcra"}]},
+            "limits[0].rate ",
+        ),
+        ("/v1/tenants", {"tier": "pro"}, "name: This field is required."),
+        ("/v1/tenants", {"name": "x", "tier": "no"}, "There is no tier no;"),
+    ],
+)
+def test_a_field_is_named_as_it_is_written(client: APIClient, path: str, asked: dict[str, Any], begins: str) -> None:
+    detail = client.post(path, {**asked, "reason": "r"}).json()["detail"]
+    assert detail.startswith(begins)
+
+
 def refused_field(answer: Any) -> str:
     assert answer.status_code == 400
     return str(answer.json()["field"])
@@ -165,6 +183,6 @@ def test_every_problem_of_a_refusal_is_told() -> None:
     assert found is not None
     assert (found.status, found.code, found.extra["field"]) == (422, "a-code", "limits[0].rate")
     assert found.extra["errors"] == [
-        {"field": "limits[0].rate", "code": "a-code", "detail": "Rate is odd.", "line": 3},
+        {"field": "limits[0].rate", "code": "a-code", "detail": "limits[0].rate is odd.", "line": 3},
         {"field": "", "code": "b", "detail": "No."},
     ]

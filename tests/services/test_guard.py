@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from quotas.models import Policy, Revision
 from quotas.policy.document import read_document
+from quotas.services import creeping
 from quotas.services.documents import document_apply
 from quotas.services.endpoints import endpoint_update
 from quotas.services.errors import Refused, accepted
@@ -117,6 +118,38 @@ class TestACutOfATenant:
         assert tenant_suspend(name="acme", **SAID)
         assert limit_set(policy="pro-all", limit=bucket(50), **SAID)
         assert tenant_resume(name="acme", **SAID)
+
+
+class TestSmallSteps:
+    def test_are_one_cut_within_a_day(self) -> None:
+        assert limit_set(policy="pro-all", limit=bucket(92), **SAID)
+        (said,) = refusal(lambda: limit_set(policy="pro-all", limit=bucket(85), **SAID))
+        assert said == (
+            "tier pro: limit burst on *: 100/s sustained, up to 200 at once within the last day → "
+            "85/s sustained, up to 170 at once, a cut of 15 %; make it smaller, or force it"
+        )
+        assert limit_set(policy="pro-all", limit=bucket(91), **SAID)
+        assert limit_set(policy="pro-all", limit=bucket(85), force=True, **SAID)
+
+    def test_are_measured_from_the_highest(self) -> None:
+        assert limit_set(policy="pro-all", limit=bucket(200), **SAID)
+        assert limit_set(policy="pro-all", limit=bucket(185), **SAID)
+        assert "a cut of 15 %" in refusal(lambda: limit_set(policy="pro-all", limit=bucket(170), **SAID))[0]
+
+    def test_of_overrides_count_too(self) -> None:
+        first = override_create(tenant="acme", multiplier=(92, 100), **SAID)
+        refusal(lambda: override_create(tenant="acme", multiplier=(85, 100), **SAID))
+        override_cancel(override=first.pk, **SAID)
+        assert override_create(tenant="acme", multiplier=(95, 100), **SAID)
+
+    def test_what_goes_up_again_is_no_step_down(self) -> None:
+        limit_set(policy="pro-all", limit=bucket(50), **FORCED)
+        assert limit_set(policy="pro-all", limit=bucket(55), **SAID)
+
+    def test_are_forgotten_after_a_day(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert limit_set(policy="pro-all", limit=bucket(92), **SAID)
+        monkeypatch.setattr(creeping, "LOOKED_BACK", timedelta(0))
+        assert limit_set(policy="pro-all", limit=bucket(85), **SAID)
 
 
 class TestACutOfEveryone:
