@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 from api.gateway.app import Gateway, mounted
+from config.bodies import bounded
 from config.env import one_line_errors
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -14,4 +15,4 @@ os.environ.setdefault("HEADROOM_DB_POOL", "10")
 
 with one_line_errors():
     gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
-    application = mounted(get_asgi_application(), gateway)
+    application = mounted(bounded(get_asgi_application()), gateway)

@@ -45,7 +45,7 @@ class Gateway:
             return
         handler = self._handlers.get(scope["path"])
         if handler is None or scope["type"] != "http":
-            await _refuse(
+            await refuse(
                 send, Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here; see docs/gateway.md.")
             )
             return
@@ -61,7 +61,7 @@ class Gateway:
 
     async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await _refuse(send, _only_post())
+            await refuse(send, _only_post())
             return
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
@@ -70,7 +70,7 @@ class Gateway:
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await _refuse(send, _only_post())
+            await refuse(send, _only_post())
             return
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
@@ -80,7 +80,7 @@ class Gateway:
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = original(scope)
         if isinstance(request, Problem):
-            await _refuse(send, request)
+            await refuse(send, request)
             return
         verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
         if verdict.wait_s:
@@ -118,14 +118,14 @@ async def read_body(receive: Receive) -> bytes | None:
 
 async def _answer(send: Send, found: bytes | Problem) -> None:
     if isinstance(found, Problem):
-        await _refuse(send, found)
+        await refuse(send, found)
         return
     fields = [JSON, (b"content-length", b"%d" % len(found))]
     await send({"type": "http.response.start", "status": 200, "headers": fields})
     await send({"type": "http.response.body", "body": found})
 
 
-async def _refuse(send: Send, problem: Problem) -> None:
+async def refuse(send: Send, problem: Problem) -> None:
     verdict: Verdict = refusal(problem)
     await respond(send, problem.status, verdict.headers, verdict.body)
 

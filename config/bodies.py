@@ -1,0 +1,51 @@
+"""Bounds what a request may bring: Django keeps a whole body, on disk if need be, before it asks who sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from api.gateway.app import refuse
+from api.gateway.asgi import App, Message, Receive, Scope, Send, header_of
+from api.gateway.problems import Problem
+
+MOST_BYTES: Final = 16 * 1_048_576  # several times what any form, file or document may have
+
+
+def bounded(inner: Callable[..., Awaitable[None]], most: int = MOST_BYTES) -> App:
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await inner(scope, receive, send)
+            return
+        said = header_of(scope, "content-length")
+        if said.isascii() and said.isdigit() and int(said[:20]) > most:
+            await refuse(send, _too_large(most))
+            return
+        body = _Body(receive, most)
+        await inner(scope, body.receive, send)
+        if body.is_over:
+            await refuse(send, _too_large(most))
+
+    return application
+
+
+class _Body:
+    """Without a length that was said before: as much as may be, then the caller is as good as gone."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._left = receive, most
+
+    @property
+    def is_over(self) -> bool:
+        return self._left < 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        return {"type": "http.disconnect"} if self.is_over else message
+
+
+def _too_large(most: int) -> Problem:
+    detail = f"The body is over {most:,} bytes; send less at once."
+    return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail, headers={"Connection": "close"})
