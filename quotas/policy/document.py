@@ -11,14 +11,18 @@ from typing import Any, TypeVar
 
 import yaml
 
+from quotas.algorithms.base import ParameterError
 from quotas.policy.endpoints import DeclaredEndpoint, parse_endpoint
-from quotas.policy.fields import unknown_field
+from quotas.policy.fields import unknown_fields
 from quotas.policy.problems import Problem, Problems, items, mapping
 from quotas.policy.spec import Policy
 from quotas.policy.validate import check_policies, parse_policy, read_name
 
 DOCUMENT_FIELDS = ("tiers", "endpoints", "policies")
 MOST_BYTES = 1_048_576
+# Nobody else writes while a document is planned: it must not take minutes.
+MOST_ENTRIES = {"tiers": 1_000, "endpoints": 5_000, "policies": 10_000}
+MOST_PROBLEMS = 100  # that are looked for
 DEEPEST = 12
 
 T = TypeVar("T")
@@ -137,8 +141,8 @@ def _parse(raw: object) -> Document | list[Problem]:
     fields = problems.attempt(lambda: mapping(raw, "the document"))
     if fields is None:
         return problems.found
-    for unknown in (name for name in fields if name not in DOCUMENT_FIELDS):
-        problems.add(unknown_field(unknown, DOCUMENT_FIELDS, "the document"))
+    for unknown in unknown_fields(fields, DOCUMENT_FIELDS, "the document"):
+        problems.add(unknown)
     tiers = _each(fields, "tiers", _parse_tier, problems)
     endpoints = _each(fields, "endpoints", parse_endpoint, problems)
     policies = _each(fields, "policies", parse_policy, problems)
@@ -154,7 +158,9 @@ def _each(
     fields: dict[str, Any], name: str, parse: Callable[[object, str], T | list[Problem]], problems: Problems
 ) -> list[T]:
     parsed = []
-    for index, raw in enumerate(problems.attempt(lambda: items(fields.get(name) or (), name)) or ()):
+    for index, raw in enumerate(problems.attempt(lambda: _entries(fields, name)) or ()):
+        if len(problems.found) >= MOST_PROBLEMS:
+            break
         value = parse(raw, f"{name}[{index}]")
         if isinstance(value, list):
             problems.found.extend(value)
@@ -163,21 +169,30 @@ def _each(
     return parsed
 
 
+def _entries(fields: dict[str, Any], name: str) -> list[Any]:
+    found = items(fields.get(name) or (), name)
+    if len(found) > MOST_ENTRIES[name]:
+        message = f"{name} has {len(found):,} entries; {MOST_ENTRIES[name]:,} are the most. Split the document"
+        raise ParameterError(name, message, "size")
+    return found
+
+
 def _parse_tier(raw: object, path: str) -> str | list[Problem]:
     problems = Problems(path)
     fields = problems.attempt(lambda: mapping(raw, "a tier")) or {}
     if not problems.found:
-        for unknown in (name for name in fields if name != "name"):
-            problems.add(unknown_field(unknown, ("name",), "a tier"))
+        for unknown in unknown_fields(fields, ("name",), "a tier"):
+            problems.add(unknown)
         problems.attempt(lambda: read_name(fields, "tier"))
     return problems.found or str(fields["name"])
 
 
 def _twice(field: str, owner: str, names: Sequence[str]) -> list[Problem]:
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
     return [
         Problem(f"{field}[{index}].name", "duplicate", f"there are two {owner}s named {name}; remove or rename one")
         for index, name in enumerate(names)
-        if name in names[:index]
+        if index > first[name]
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from quotas.algorithms.base import ParameterError, shown, whole
-from quotas.policy.fields import unknown_field
+from quotas.policy.fields import unknown_field, unknown_fields
 from quotas.policy.problems import Problem, Problems, mapping
 from quotas.policy.spec import EVERYWHERE
 
@@ -52,8 +52,8 @@ def parse_endpoint(raw: object, path: str = "") -> DeclaredEndpoint | list[Probl
     fields = problems.attempt(lambda: mapping(raw, "an endpoint"))
     if fields is None:
         return problems.found
-    for unknown in (field for field in fields if field not in ENDPOINT_FIELDS):
-        problems.add(unknown_field(unknown, ENDPOINT_FIELDS, "an endpoint"))
+    for unknown in unknown_fields(fields, ENDPOINT_FIELDS, "an endpoint"):
+        problems.add(unknown)
     name = problems.attempt(lambda: endpoint_name(fields.get("name")))
     method = problems.attempt(lambda: _method(fields.get("method", "*")))
     template = problems.attempt(lambda: path_template(fields.get("path", "")))

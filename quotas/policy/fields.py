@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, get_args
 
 from quotas.algorithms import ALGORITHMS
@@ -15,6 +16,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "on_failure": get_args(OnFailure),
 }
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
+MOST_UNKNOWN = 10
 LIMIT_FIELDS = ("name", "algorithm", "subject", *CHOICES)
 READ_ALONE: dict[str, Callable[[dict[str, Any], str], int]] = {
     **dict.fromkeys(("rate", "burst", "limit", "queue"), whole),
@@ -65,6 +67,13 @@ def limit_read(name: str, fields: Mapping[str, Any]) -> Limit | list[ParameterEr
     return errors or Limit(name, algorithm=algorithm, **chosen)
 
 
+def unknown_fields(given: Iterable[object], known: Iterable[str], owner: str) -> Iterator[ParameterError]:
+    """The first few: to look for what somebody may have meant takes a while."""
+    names = tuple(known)
+    unknown = (field for field in given if field not in names)
+    yield from (unknown_field(field, names, owner) for field in islice(unknown, MOST_UNKNOWN))
+
+
 def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterError:
     known = tuple(known)
     close = get_close_matches(str(field), known, n=1)
@@ -100,7 +109,8 @@ def _algorithm(rest: dict[str, Any]) -> Algorithm | list[ParameterError]:
         return [ParameterError("algorithm", message, "unknown_algorithm")]
     kind = ALGORITHMS[name]
     known = (*kind.fields, *LIMIT_FIELDS)
-    unknown = [unknown_field(field, known, name) for field in rest if field not in kind.fields]
+    others = islice((field for field in rest if field not in kind.fields), MOST_UNKNOWN)
+    unknown = [unknown_field(field, known, name) for field in others]
     sent = set(rest)
     try:
         algorithm = kind.parse(rest)

@@ -10,7 +10,7 @@ from typing import Any
 from quotas.algorithms.base import ParameterError, shown
 from quotas.algorithms.windows import TENANT_ZONE, CalendarQuota
 from quotas.policy.endpoints import endpoint_or_service
-from quotas.policy.fields import limit_read, unknown_field
+from quotas.policy.fields import limit_read, unknown_fields
 from quotas.policy.problems import Problem, Problems, items, mapping
 from quotas.policy.spec import Limit, Policy
 
@@ -40,8 +40,8 @@ def parse_policy(raw: object, path: str = "") -> Policy | list[Problem]:
     fields = problems.attempt(lambda: mapping(raw, "a policy"))
     if fields is None:
         return problems.found
-    for unknown in (field for field in fields if field not in POLICY_FIELDS):
-        problems.add(unknown_field(unknown, POLICY_FIELDS, "a policy"))
+    for unknown in unknown_fields(fields, POLICY_FIELDS, "a policy"):
+        problems.add(unknown)
     name = problems.attempt(lambda: read_name(fields, "policy"))
     owner = problems.attempt(lambda: _owner(fields)) or {}
     endpoint = problems.attempt(lambda: endpoint_or_service(fields.get("endpoint"), is_global=not owner))
