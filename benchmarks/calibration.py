@@ -1,154 +1,136 @@
-"""Replay through four limits, and the calibration of a fleet: 1,000 tenants × 20 endpoints × 28 days.
+"""The calibration of a fleet out of Postgres: 1,000 tenants × 20 endpoints × 28 days, all of it, in one run.
 
-Each in a process of its own, so that its memory is its own. Time is the processor's: both are one core's work.
+Every series has its own seconds in the database, as drains would have left them: 560,000 packed days. They are drawn
+once for some shapes of demand and laid down by COPY; what is measured is `calibrate` alone, from the first query to the
+last recommendation. Time is the processor's, of this process and of Postgres' together. Runs on servers of its own.
 """
 
 from __future__ import annotations
 
-import json
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
+import psutil
 
+from benchmarks.apart import apart
 from benchmarks.report import Row
-from config.places import ROOT
-from quotas.algorithms.units import SECOND_US
-from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
-from quotas.calibration.demand import Demand
-from quotas.calibration.estimate import Estimate, Observed, estimate
-from quotas.calibration.recommend import recommend
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Limit
-from quotas.simulation.arrivals import Arrival
-from quotas.simulation.fast import Batch, FastReplay
-from quotas.simulation.replay import replay
-from quotas.simulation.synthetic import SyntheticTenant, cron_burst, diurnal_weekly, growing, steady
 
-DECISIONS = 3_000_000
-REFERENCE_DECISIONS = 100_000
 TENANTS = 1_000
 ENDPOINTS = 20
 DAYS = 28
-FINE_DAYS = 2  # as long as the rollups of 10 s are kept
-NOW_S = 20_000 * DAY_S
-
-LIMITS = [
-    {"name": "burst", "algorithm": "token_bucket", "rate": 100, "burst": 300},
-    {"name": "key", "algorithm": "token_bucket", "rate": 20, "burst": 60, "subject": "key"},
-    {"name": "minute", "algorithm": "sliding_counter", "limit": 6_000, "window": "1m"},
-    {"name": "day", "algorithm": "fixed_window", "limit": 8_000_000, "window": "1d"},
-]
+SHAPES = 48
+PER_SECOND = 0.02  # requests of a series on average: 400 a second in all
+NOW = datetime(2031, 3, 31, tzinfo=UTC)
+DAY = timedelta(days=1)
+FLEET = f"{TENANTS:,} tenants × {ENDPOINTS} endpoints × {DAYS} days"
 
 
 def run() -> list[Row]:
-    done = {part: _apart(part) for part in ("replay", "fleet")}
-    busy = f"{done['replay']['denied']:.1%} denied"
-    fleet = f"{TENANTS:,} tenants × {ENDPOINTS} endpoints × {DAYS} days"
+    return apart(__name__)
+
+
+def measure() -> list[Row]:
+    from django.db import connection
+
+    from quotas.services.calibrating import calibrate
+
+    make_world()
+    size = record()
+    connection.ensure_connection()
+    backend = psutil.Process(connection.connection.info.backend_pid)
+    before, clock = backend.cpu_times(), time.process_time()
+    found = calibrate(NOW, lambda doing, done, of: print(f"{doing} {done} of {of}", file=sys.stderr))
+    own, after = time.process_time() - clock, backend.cpu_times()
+    postgres = after.user + after.system - before.user - before.system
     return [
-        Row(f"replay, 4 limits, {busy}", done["replay"]["rate"], "/s", 500_000, 1_000_000, more_is_better=True),
-        Row("replay, 4 limits, by the reference models", done["replay"]["reference"], "/s"),
-        Row(
-            f"replay, 4 limits, {done['replay']['overload']:.0%} denied",
-            done["replay"]["overload_rate"],
-            "/s",
-            500_000,
-            more_is_better=True,
-        ),
-        Row(f"calibration of {fleet}", done["fleet"]["seconds"], "s", 300, 120),
-        Row(f"calibration of {fleet}, memory", done["fleet"]["mib"], "MiB", 1_024, 512),
+        Row(f"calibration of {FLEET}, with its reading", round(own + postgres, 1), "s", 300, 120),
+        Row("of this, Postgres", round(postgres, 1), "s"),
+        Row("calibration of the fleet, memory", round(peak_mib()), "MiB", 1_024, 512),
+        Row("calibration of the fleet, packed seconds that were read", round(size / 2**20), "MB"),
+        Row("calibration of the fleet, recommendations", len(found.proposed), ""),
     ]
 
 
-def _apart(part: str) -> dict[str, float]:
-    words = [sys.executable, "-m", "benchmarks.calibration", part]
-    found: dict[str, float] = json.loads(subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
-    return found
+def peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
 
 
-def measure_replay() -> dict[str, float]:
-    limits = [limit_parse(str(fields["name"]), {k: v for k, v in fields.items() if k != "name"}) for fields in LIMITS]
-    usual, overload = _arrivals(70.0, DECISIONS), _arrivals(250.0, DECISIONS // 10)
-    rate, denied = _timed(limits, usual)
-    overload_rate, overload_denied = _timed(limits, overload)
-    return {
-        "rate": rate,
-        "denied": denied,
-        "reference": _timed_reference(limits, usual.cut(0, REFERENCE_DECISIONS)),
-        "overload_rate": overload_rate,
-        "overload": overload_denied,
-    }
+def make_world() -> None:
+    from quotas.policy.document import read_document
+    from quotas.services.documents import document_apply
+    from quotas.services.errors import accepted
+    from quotas.services.tenants import NewTenant, tenants_create
+
+    names = [f"service:e{number}" for number in range(ENDPOINTS)]
+    endpoints = "\n".join(f"  - {{name: '{name}', method: GET, path: /e{n}}}" for n, name in enumerate(names))
+    limit = "{name: steady, algorithm: token_bucket, rate: 10, per: 1m, burst: 20}"
+    policies = "\n".join(
+        f"  - {{name: pro-{n}, tier: pro, endpoint: '{name}', limits: [{limit}]}}" for n, name in enumerate(names)
+    )
+    text = f"tiers: [{{name: pro}}]\nendpoints:\n{endpoints}\npolicies:\n{policies}\n"
+    document_apply(document=accepted(read_document(text)), author="benchmark", reason="a fleet")
+    tenants = [NewTenant(f"t{number}", "pro") for number in range(TENANTS)]
+    tenants_create(tenants=tenants, author="benchmark", reason="a fleet")
 
 
-def _arrivals(per_second: float, count: int) -> Batch:
-    """Of twenty keys, the gaps spread twice as widely as at random, and a crowd of 500 now and then."""
-    draw = np.random.default_rng(1)
-    gaps = draw.gamma(0.25, 4 / per_second, count)
-    gaps[np.arange(count) % 100_000 < 500] = 0.0005
-    times = (np.cumsum(gaps) * SECOND_US).astype(np.int64) + NOW_S * SECOND_US
-    return Batch(times, draw.integers(0, 20, count), np.ones(count, np.int64))
+def record() -> int:
+    """Days of seconds, and the days themselves; gives how many bytes the seconds have."""
+    from django.db import transaction
+
+    from quotas.models import DrainState, Endpoint
+    from quotas.models.rates import PackedSeconds
+    from quotas.models.usage import BEGINNING, GapRecord, UsageDay
+    from quotas.usage.partitions import ensure, slice_of
+    from tenants.models import Tenant
+    from tenants.privileges import as_owner
+
+    days = [NOW - DAYS * DAY + number * DAY for number in range(DAYS)]
+    tenants, endpoints = (
+        sorted(model._default_manager.values_list("number", flat=True)) for model in (Tenant, Endpoint)
+    )
+    packed = [list(shape(number, days)) for number in range(SHAPES)]
+    size = 0
+    with as_owner("default") as connection, transaction.atomic(), connection.cursor() as cursor:
+        ensure(slice_of(model, day) for model in (PackedSeconds, UsageDay) for day in days)
+        with cursor.copy("COPY quotas_seconds (tenant_number, endpoint_number, start, packed) FROM STDIN") as copy:
+            for place, day in enumerate(days):
+                for tenant in tenants:
+                    for endpoint in endpoints:
+                        data = packed[(7 * tenant + endpoint) % SHAPES][place]
+                        size += len(data)
+                        copy.write_row((tenant, endpoint, day, data))
+        cursor.execute(
+            "INSERT INTO quotas_usage_1d (start, tenant_number, endpoint_number, outcome, limit_number, count, cost)"
+            " SELECT s, t, e, 'a', 0, 1000, 1000 FROM unnest(%s::timestamptz[]) s, unnest(%s::int[]) t,"
+            " unnest(%s::int[]) e",
+            [days, tenants, endpoints],
+        )
+        DrainState.objects.create(drained_at=NOW, run_id="benchmark")
+        GapRecord.objects.create(start=BEGINNING, end=days[0], reason="Nothing was measured before.")
+        cursor.execute("ANALYZE quotas_seconds")
+    return size
 
 
-def _timed(limits: list[Limit], batch: Batch) -> tuple[float, float]:
-    engine = FastReplay(limits)
-    start = time.process_time()
-    denied = engine.decide(batch).denied
-    return len(batch) / (time.process_time() - start), denied / len(batch)
+def shape(number: int, days: list[datetime]) -> Iterator[bytes]:
+    """A demand of its own kind and height, day by day."""
+    from quotas.observations.seconds import Seconds
+    from quotas.simulation.synthetic import cron_burst, diurnal_weekly, growing, steady
 
-
-def _timed_reference(limits: list[Limit], batch: Batch) -> float:
-    rows = zip(batch.times_us.tolist(), batch.subjects.tolist(), strict=True)
-    arrivals = [Arrival(t_us, str(subject)) for t_us, subject in rows]
-    start = time.process_time()
-    decided = sum(1 for _ in replay(limits, arrivals))
-    return decided / (time.process_time() - start)
-
-
-def measure_fleet() -> dict[str, float]:
-    """The load is drawn beforehand and only shifted and scaled from tenant to tenant: drawing is not calibrating."""
-    shapes, spent = list(_shapes()), 0.0
-    for endpoint in range(ENDPOINTS):
-        estimates: list[Estimate] = []
-        for tenant in range(TENANTS):
-            observed = _observed(shapes[(tenant + endpoint) % len(shapes)], tenant, endpoint)
-            start = time.process_time()
-            estimates.append(estimate(observed, NOW_S))
-            spent += time.process_time() - start
-        start = time.process_time()
-        recommend(estimates)
-        spent += time.process_time() - start
-        print(f"endpoint {endpoint + 1} of {ENDPOINTS}, {spent:.0f} s", file=sys.stderr)
-    return {"seconds": spent, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024}
-
-
-def _shapes() -> Iterator[tuple[Counts, Counts]]:
-    start_s = NOW_S - DAYS * DAY_S
-    tenants: list[SyntheticTenant] = [
-        steady("steady", 1.0),
-        diurnal_weekly("wave", 0.05, 2.0),
-        cron_burst("cron", 0.3, 200),
-        growing("growth", 0.2, 1.05, start_s),
+    height, first = PER_SECOND * (0.4 + number / SHAPES), days[0].timestamp()
+    kinds: list[Any] = [
+        steady("steady", height),
+        diurnal_weekly("wave", height / 5, height * 2.2),
+        cron_burst("cron", height * 0.8, 20),
+        growing("growth", height * 0.7, 1.02, first),
     ]
-    for seed, tenant in enumerate(tenants * 4):
-        draw = np.random.default_rng(seed)
-        minutes = tenant.counts(start_s, NOW_S, MINUTE_S, draw)
-        fine = tenant.counts(NOW_S - FINE_DAYS * DAY_S, NOW_S, 10, draw)
-        yield (_counts(MINUTE_S, minutes), _counts(10, fine))
-
-
-def _counts(step_s: int, found: tuple[np.ndarray, np.ndarray]) -> Counts:
-    return Counts(step_s, found[0], found[1].astype(np.float64))
-
-
-def _observed(shape: tuple[Counts, Counts], tenant: int, endpoint: int) -> Observed:
-    factor = 1.0 + tenant % 50
-    minutes, fine = (Counts(one.step_s, one.starts_s, np.roll(one.units, tenant) * factor) for one in shape)
-    demand = Demand(minutes, np.zeros(len(minutes), dtype=bool))
-    return Observed(f"tenant-{tenant}", f"service:e{endpoint}", demand, fine, NOW_S - DAYS * DAY_S)
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure_replay() if sys.argv[1] == "replay" else measure_fleet()))
+    tenant, draw = kinds[number % len(kinds)], np.random.default_rng(number)
+    for day in days:
+        start = int(day.timestamp())
+        seconds, counts = tenant.counts(start, start + 86_400, 1, draw)
+        one, none = np.ones(len(seconds), np.int64), np.zeros(len(seconds), np.int64)
+        yield Seconds(seconds, one, counts, none, counts, none).pack()

@@ -90,15 +90,18 @@ class Bracket:
 
 def bracket(counts: Counts, rate: float, epsilon: float = 0.0, total: float | None = None) -> Bracket:
     """A step weighs as much as it carried; `total` is what all steps carried, if some were left out."""
+    high = _high_end(counts, rate, epsilon, total)
     if not len(counts):
-        return Bracket(1, 1)
-    backlog = _walk(counts, rate)
-    whole = counts.total if total is None else total
-    low, high = (
-        _quantile(values, counts.units, whole, epsilon)
-        for values in (_spread(counts, rate, backlog), _crowded(counts, rate, backlog))
-    )
-    return Bracket(low, high)
+        return Bracket(1, high)
+    spread = _spread(counts, rate, _walk(counts, rate))
+    return Bracket(_quantile(spread, counts.units, counts.total if total is None else total, epsilon), high)
+
+
+def _high_end(counts: Counts, rate: float, epsilon: float, total: float | None) -> int:
+    if not len(counts):
+        return 1
+    crowded = _crowded(counts, rate, _walk(counts, rate))
+    return _quantile(crowded, counts.units, counts.total if total is None else total, epsilon)
 
 
 def burst_of(counts: Counts, rate: float, epsilon: float = 0.0, total: float | None = None) -> int:
@@ -106,8 +109,10 @@ def burst_of(counts: Counts, rate: float, epsilon: float = 0.0, total: float | N
 
     That a whole second's units come at once is common. That ten seconds' do is not, and would double every limit.
     """
+    if counts.step_s == 1:
+        return _high_end(counts, rate, epsilon, total)
     found = bracket(counts, rate, epsilon, total)
-    return found.high if counts.step_s == 1 else ceil(sqrt(found.low * found.high))
+    return ceil(sqrt(found.low * found.high))
 
 
 def decisive(counts: Counts, rate: float, epsilon: float = 0.0) -> Counts:
@@ -122,7 +127,9 @@ def decisive(counts: Counts, rate: float, epsilon: float = 0.0) -> Counts:
     neighbours = np.diff(counts.starts_s, prepend=counts.starts_s[:1] - 2 * counts.step_s) == counts.step_s
     least = counts.units + np.where(neighbours, np.concatenate(([0.0], counts.units[:-1])), 0.0)
     crowded = _crowded(counts, rate, backlog)
-    counting = (crowded >= _high(least, counts.units, counts.total, epsilon)) | (backlog > rate * counts.step_s + 1)
+    counting = crowded >= _high(least, counts.units, counts.total, epsilon)
+    if counts.step_s > 1:  # of seconds, the lower end of the bracket is not asked for
+        counting |= backlog > rate * counts.step_s + 1
     counting[:-1] |= counting[1:]  # what a step finds is what the one before it left
     rushes = np.cumsum(backlog <= counts.units * (1 + SLACK))  # each begins with nothing left of the one before
     return counts.where(np.isin(rushes, rushes[counting]))

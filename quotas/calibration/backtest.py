@@ -181,7 +181,8 @@ def unseen_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
             taught = [n for n, one in pupils.items() if one.name.endpoint == endpoint]
             for rule, assigned in _tier_limits([fitted[n] for n in numbers], parameters).items():
                 limits.setdefault(rule, {}).update(dict.fromkeys(taught, assigned))
-    return limits
+    # With few tenants all may lie in one half: nobody was taught, which is not the same as nobody rejected.
+    return {rule: found for rule, found in limits.items() if found}
 
 
 def _tier_limits(teachers: Sequence[Fitted], parameters: Parameters) -> dict[str, Assigned]:

@@ -62,8 +62,9 @@ class Counts:
 
 def joined(parts: list[Counts], step_s: int) -> Counts:
     """Counts of the same step, added up; in any order, overlapping or not."""
-    if not parts:
-        return Counts(step_s, np.empty(0, np.int64), np.empty(0))
+    parts = [part for part in parts if len(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else Counts(step_s, np.empty(0, np.int64), np.empty(0))
     starts, places = np.unique(np.concatenate([part.starts_s for part in parts]), return_inverse=True)
     weights = np.concatenate([part.units for part in parts])
     units: Floats = np.bincount(places, weights=weights, minlength=len(starts)).astype(np.float64)

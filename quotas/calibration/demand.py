@@ -74,6 +74,8 @@ def demand_from_counts(
 
 def censored(minutes: Counts, allowed: Counts, denied: Counts, parameters: Parameters = DEFAULTS) -> Flags:
     """Whether the hour of each minute had more denials than `censored_above` of all requests."""
+    if not len(denied):
+        return np.zeros(len(minutes), dtype=bool)
     refused = denied.coarser(HOUR_S)
     asked = joined([allowed.coarser(HOUR_S), refused], HOUR_S)
     share = refused.units / np.maximum(asked.units[np.searchsorted(asked.starts_s, refused.starts_s)], 1e-12)

@@ -3,6 +3,8 @@
 A tenant whose daily peaks rise day after day will be above its past; one whose peaks go up and down will, by chance.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from quotas.calibration.counts import DAY_S, Counts
@@ -16,12 +18,11 @@ def daily_peaks(minutes: Counts, end_s: float) -> Floats:
     """Of whole days back from `end_s`, oldest first; 0 for a day without requests."""
     if not len(minutes):
         return np.empty(0)
-    ages = np.maximum(0, (end_s - minutes.starts_s - minutes.step_s) // DAY_S).astype(np.int64)
     days = int((end_s - minutes.starts_s[0]) // DAY_S)  # a first day that is cut off says nothing of its peak
-    peaks = np.zeros(max(days, 0))
-    whole = ages < days
-    np.maximum.at(peaks, days - 1 - ages[whole], minutes.rates[whole])
-    return peaks
+    edges = end_s - minutes.step_s - DAY_S * np.arange(days, 0, -1)
+    bounds = [*np.searchsorted(minutes.starts_s, edges, side="right").tolist(), len(minutes)]
+    most = [minutes.units[first:last].max(initial=0.0) for first, last in pairwise(bounds)]
+    return np.array(most) / minutes.step_s
 
 
 def outlook(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:

@@ -32,6 +32,8 @@ class Seconds:
         if not parts:
             return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
         columns = [np.concatenate(found) for found in zip(*(part.columns for part in parts), strict=True)]
+        if (np.diff(columns[0]) > 0).all():
+            return cls(*columns)
         order = np.lexsort((columns[1], columns[0]))
         starts, lengths, *sums = (column[order] for column in columns)
         first = groups(starts, lengths)
@@ -52,7 +54,7 @@ class Seconds:
 
     @property
     def columns(self) -> tuple[Ints, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
+        return (self.starts_s, self.lengths, self.allowed, self.denied, self.allowed_cost, self.denied_cost)
 
     @property
     def offered(self) -> Ints:

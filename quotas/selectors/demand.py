@@ -6,29 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import SEEK_END
-from itertools import groupby, pairwise
-from tempfile import TemporaryFile
+from itertools import groupby
 from typing import IO, Any
 from typing import Literal as OneOf
 
 import numpy as np
 from django.db import connection
-from django.db.models import Avg, Min, Sum
-from psycopg.sql import SQL, Identifier, Literal
+from django.db.models import Avg, Min
 
-from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
+from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.estimate import Span
-from quotas.models.rates import PackedSeconds
-from quotas.models.usage import LET_THROUGH, Denial, DrainState, GapRecord, Outcome, UsageDay, UsageMinute
+from quotas.models.rates import PackedSeconds, RatesDay
+from quotas.models.usage import Denial, DrainState, GapRecord, Outcome, UsageDay
 from quotas.observations.seconds import Seconds
 from quotas.simulation.arrays import Ints
 from quotas.simulation.fleet import Load
 
 ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
+TENANTS_AT_ONCE = 20
 _HEADER_BYTES = 19
 _TRAILER_BYTES = 2
-_COLUMNS = (("tenant", ">i4"), ("minute", ">i4"), ("allowed", ">i8"), ("denied", ">i8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +47,54 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantMinutes:
+class TenantLoad:
+    """What a tenant asked for, in minutes, and in seconds as far back as `FINE_SECONDS` of them reach."""
+
     tenant: int
     allowed: Counts
     denied: Counts
+    fine: Counts  # allowed and denied
 
 
-def minutes_read(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[TenantMinutes]:
-    """In order of the tenants' numbers. The database sorts, and a file holds what memory need not."""
-    with TemporaryFile() as file:
-        rows = spooled(file, _statement(traffic, begin, end), _COLUMNS)
-        bounds = np.flatnonzero(np.diff(rows["tenant"])) + 1
-        for first, last in pairwise((0, *bounds.tolist(), len(rows))):
-            if last > first:
-                yield _tenant_minutes(rows[first:last])
+def tenant_loads(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[TenantLoad]:
+    """In order of the tenants' numbers; a few of them in memory at a time."""
+    tenants = sorted(traffic.tenants)
+    for first in range(0, len(tenants), TENANTS_AT_ONCE):
+        rows = PackedSeconds.objects.filter(
+            # A day that is over lies in one row, under its first second.
+            tenant_number__in=tenants[first : first + TENANTS_AT_ONCE],
+            start__gt=begin - RatesDay.step,
+            start__lt=end,
+        )
+        if traffic.endpoints is not None:
+            rows = rows.filter(endpoint_number__in=traffic.endpoints)
+        columns = rows.order_by("tenant_number", "start").values_list("tenant_number", "endpoint_number", "packed")
+        for tenant, found in groupby(columns.iterator(), key=lambda row: row[0]):
+            parts = [Seconds.unpack(packed) for _, endpoint, packed in found if traffic.has(endpoint)]
+            seconds = Seconds.joined(parts).between(begin.timestamp(), end.timestamp())
+            if len(seconds):
+                yield _tenant_load(tenant, seconds, traffic)
 
 
-def seconds_of(tenant: int, traffic: Traffic, begin: datetime, end: datetime) -> Counts:
-    """Offered in each second, as far back as `FINE_SECONDS` of them reach."""
-    rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
-    if traffic.endpoints is not None:
-        rows = rows.filter(endpoint_number__in=traffic.endpoints)
-    parts: list[Counts] = []
-    newest_first = rows.order_by("-start").values_list("endpoint_number", "packed", "start")
-    held = 0
-    for _, hour in groupby(newest_first.iterator(), key=lambda row: row[2]):
-        found = [Seconds.unpack(packed) for endpoint, packed, _ in hour if traffic.has(endpoint)]
-        if found:
-            parts.append(_offered(Seconds.joined(found), traffic))
-            held += len(parts[-1])
-        if held >= FINE_SECONDS:
-            break
-    return joined(parts, 1)
+def _tenant_load(tenant: int, seconds: Seconds, traffic: Traffic) -> TenantLoad:
+    allowed, denied = seconds.allowed, seconds.denied
+    if traffic.unit == "cost":
+        allowed, denied = seconds.allowed_cost, seconds.denied_cost
+    known = np.flatnonzero((seconds.lengths == 1) & (allowed + denied > 0))[-FINE_SECONDS:]
+    fine = _counts(seconds.starts_s[known], (allowed + denied)[known], 1)
+    let, refused = (_counts(seconds.starts_s, units, 1).coarser(MINUTE_S) for units in (allowed, denied))
+    return TenantLoad(tenant, let, refused, fine)
 
 
 def loads_of(tenant: int, begin: datetime, end: datetime) -> list[Load]:
-    """All that a tenant asked for, endpoint by endpoint: in seconds, or where none are kept in minutes."""
-    rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
+    """All that a tenant asked for, endpoint by endpoint: in seconds, or where only the minute is known in minutes."""
+    rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gt=begin - RatesDay.step, start__lt=end)
     packed = rows.order_by("endpoint_number", "start").values_list("endpoint_number", "packed")
-    found = [
-        _load(endpoint, Seconds.joined([Seconds.unpack(part) for _, part in parts]))
+    return [
+        load
         for endpoint, parts in groupby(packed.iterator(), key=lambda row: row[0])
-        if endpoint >= 0
+        for load in _loads(endpoint, Seconds.joined([Seconds.unpack(part) for _, part in parts]), begin, end)
     ]
-    return found or list(_minute_loads(tenant, begin, end))
 
 
 def asking_tenants(begin: datetime, end: datetime) -> list[int]:
@@ -101,18 +103,12 @@ def asking_tenants(begin: datetime, end: datetime) -> list[int]:
     return sorted(rows.order_by().values_list("tenant_number", flat=True).distinct())
 
 
-def _load(endpoint: int, seconds: Seconds) -> Load:
-    known = seconds.where((seconds.lengths == 1) & (seconds.offered > 0))
-    return Load(endpoint, 1, known.starts_s, known.offered, known.offered_cost)
-
-
-def _minute_loads(tenant: int, begin: datetime, end: datetime) -> Iterator[Load]:
-    rows = UsageMinute.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end)
-    asked = rows.filter(outcome__in=[*LET_THROUGH, *ASKED_IN_VAIN]).order_by("endpoint_number", "start")
-    sums = asked.values_list("endpoint_number", "start").annotate(requests=Sum("count"), units=Sum("cost"))
-    for endpoint, found in groupby(sums.iterator(), key=lambda row: row[0]):
-        columns = [(int(start.timestamp()), int(count), int(cost)) for _, start, count, cost in found]
-        yield Load(endpoint, MINUTE_S, *np.array(columns, np.int64).T)
+def _loads(endpoint: int, seconds: Seconds, begin: datetime, end: datetime) -> Iterator[Load]:
+    within = seconds.between(begin.timestamp(), end.timestamp())
+    for step_s in (1, MINUTE_S):
+        known = within.where((within.lengths == step_s) & (within.offered > 0))
+        if len(known):
+            yield Load(endpoint, step_s, known.starts_s, known.offered, known.offered_cost)
 
 
 def first_seen(traffic: Traffic) -> dict[int, datetime]:
@@ -169,18 +165,6 @@ FROM (
     WINDOW one AS (PARTITION BY tenant_number, endpoint_number, subject ORDER BY at)
 ) AS arrivals GROUP BY tenant_number
 """
-_MINUTES = SQL("""
-COPY (
-    SELECT tenant_number, (extract(epoch FROM start) / 60)::int4,
-           coalesce(sum({column}) FILTER (WHERE outcome = ANY({allowed})), 0)::int8,
-           coalesce(sum({column}) FILTER (WHERE outcome = ANY({denied})), 0)::int8
-    FROM quotas_usage_1m
-    WHERE start >= {begin} AND start < {end} AND slot >= date_bin('1 hour', {begin}, 'epoch') AND slot < {end}
-      AND tenant_number = ANY({tenants}::int4[])
-      AND ({every} OR endpoint_number = ANY({endpoints}::int4[])) AND endpoint_number <> ALL({without}::int4[])
-    GROUP BY 1, 2 ORDER BY 1, 2
-) TO STDOUT (FORMAT binary)
-""")
 
 
 def endpoint_values(traffic: Traffic) -> dict[str, Any]:
@@ -208,33 +192,9 @@ def spooled(file: IO[bytes], statement: str, columns: Sequence[tuple[str, str]])
     return np.memmap(file, row, "r") if file.seek(0, SEEK_END) else np.empty(0, row)
 
 
-def _statement(traffic: Traffic, begin: datetime, end: datetime) -> str:
-    values = {
-        "allowed": list(map(str, LET_THROUGH)),
-        "denied": list(map(str, ASKED_IN_VAIN)),
-        "begin": begin,
-        "end": end,
-        "tenants": list(traffic.tenants),
-        **endpoint_values(traffic),
-    }
-    literals = {name: Literal(value) for name, value in values.items()}
-    return _MINUTES.format(column=Identifier(traffic.column), **literals).as_string(connection.connection)
-
-
-def _tenant_minutes(rows: np.ndarray[Any, Any]) -> TenantMinutes:
-    starts = rows["minute"].astype(np.int64) * MINUTE_S
-    return TenantMinutes(int(rows["tenant"][0]), *(_counts(starts, rows[name]) for name in ("allowed", "denied")))
-
-
-def _counts(starts: Ints, units: np.ndarray[Any, Any]) -> Counts:
+def _counts(starts: Ints, units: Ints, step_s: int) -> Counts:
     some = units > 0
-    return Counts(MINUTE_S, starts[some], units[some].astype(np.float64))
-
-
-def _offered(seconds: Seconds, traffic: Traffic) -> Counts:
-    units = seconds.offered if traffic.unit == "requests" else seconds.offered_cost
-    known = (seconds.lengths == 1) & (units > 0)
-    return Counts(1, seconds.starts_s[known], units[known].astype(np.float64))
+    return Counts(step_s, starts[some], units[some].astype(np.float64))
 
 
 def days_ago(moment: datetime, days: float) -> datetime:

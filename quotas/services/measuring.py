@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from quotas.calibration.arrival_curve import Point
-from quotas.calibration.counts import DAY_S, HOUR_S, MINUTE_S, Counts
+from quotas.calibration.counts import DAY_S, HOUR_S, Counts
 from quotas.calibration.demand import Demand, demand_from_counts
 from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate
 from quotas.calibration.parameters import Parameters
@@ -21,14 +21,12 @@ from quotas.policy.subject import TENANT
 from quotas.selectors.arrivals import attempts_read
 from quotas.selectors.calibrated import Target
 from quotas.selectors.demand import (
-    TenantMinutes,
     days_ago,
     first_seen,
     gaps_between,
     measured_since,
-    minutes_read,
     retry_shares,
-    seconds_of,
+    tenant_loads,
 )
 
 SUDDEN = 5.0  # times the usual daily peak, reached within the last days only: nobody's demand, until somebody says so
@@ -97,17 +95,15 @@ def observed(target: Target, parameters: Parameters, begin: datetime, now: datet
 def _tenants(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[Observed]:
     first, gaps = first_seen(target.traffic), gaps_between(begin, now)
     retries = retry_shares(target.traffic, begin, now, parameters.retry_grace_s)
-    for minutes in minutes_read(target.traffic, begin, now):
-        demand = demand_from_counts(
-            minutes.allowed, minutes.denied, retries.get(minutes.tenant, 0.0), parameters=parameters
-        )
+    for load in tenant_loads(target.traffic, begin, now):
+        demand = demand_from_counts(load.allowed, load.denied, retries.get(load.tenant, 0.0), parameters=parameters)
         if len(demand.minutes):
             yield Observed(
-                target.names[minutes.tenant],
+                target.names[load.tenant],
                 target.endpoint,
                 demand,
-                _fine(minutes, demand, target, begin, now),
-                _first_s(first.get(minutes.tenant), demand),
+                load.fine if len(load.fine) else demand.minutes,
+                _first_s(first.get(load.tenant), demand),
                 gaps,
             )
 
@@ -127,29 +123,20 @@ def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datet
     own = next((one for one in measured.estimates if one.tenant == tenant), None)
     if number is None or own is None:
         return ()
-    if target.subject != TENANT:
-        return _subject_curve(target, number, parameters, now)
-    fine = seconds_of(number, target.traffic, days_ago(now, parameters.history_days), now)
-    nothing = Demand(Counts(MINUTE_S, np.empty(0, np.int64), np.empty(0)), np.empty(0, bool))
-    return curve_around(Observed(tenant, target.endpoint, nothing, fine, own.used.start_s), own, parameters)
-
-
-def _subject_curve(target: Target, tenant: int, parameters: Parameters, now: datetime) -> tuple[Point, ...]:
-    """Of the subject whose rate is the tenant's."""
-    alone = replace(target, traffic=replace(target.traffic, tenants=frozenset({tenant})))
-    now_s = now.timestamp()
+    alone = replace(target, traffic=replace(target.traffic, tenants=frozenset({number})))
     for parts in observed(alone, parameters, days_ago(now, parameters.history_days), now):
-        calm = calm_of(parts, now_s) or parts
-        found = [estimate(one, now_s, parameters) for one in calm]
-        place = decisive_subject(found, parameters)
-        return curve_around(calm[place], found[place], parameters)
+        return _curve(parts, own, now.timestamp(), parameters)
     return ()
 
 
-def _fine(minutes: TenantMinutes, demand: Demand, target: Target, begin: datetime, now: datetime) -> Counts:
-    """Seconds; where none are kept, the minutes have to do."""
-    fine = seconds_of(minutes.tenant, target.traffic, begin, now)
-    return fine if len(fine) else demand.minutes
+def _curve(parts: list[Observed], own: Estimate, now_s: float, parameters: Parameters) -> tuple[Point, ...]:
+    """Of the tenant; where it was seen in its subjects, of the one whose rate is the tenant's."""
+    if parts[0].arrivals is None:
+        return curve_around(parts[0], own, parameters)
+    calm = calm_of(parts, now_s) or parts
+    found = [estimate(one, now_s, parameters) for one in calm]
+    place = decisive_subject(found, parameters)
+    return curve_around(calm[place], found[place], parameters)
 
 
 def _first_s(first: datetime | None, demand: Demand) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -158,3 +159,10 @@ def test_a_point_becomes_a_bucket_within_a_percent(rate: float, burst: int) -> N
 def test_allowances_are_per_minute() -> None:
     assert minute_allowance(bucket(Point(100.0, 50))) == 6_050
     assert minute_allowance(minute_window(12.3)) == 13
+
+
+def test_tenants_that_all_lie_in_one_half_teach_nobody(tmp_path: Path) -> None:
+    names = [name for name in (f"t{n}" for n in range(40)) if crc32(name.encode()) & 1][:4]
+    found = backtest(write(tmp_path / "trace.csv", [synthetic.steady(name, 0.002) for name in names], 2))
+    assert found.rules
+    assert found.held_out_tenants == {}

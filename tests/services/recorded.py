@@ -15,6 +15,8 @@ from quotas.services.documents import document_apply
 from quotas.services.errors import accepted
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.simulation.synthetic import SyntheticTenant, Throttle
+from quotas.usage.load import Load
+from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
 from tests.services.world import GET, PAY, SAID
@@ -65,7 +67,9 @@ def record(tenants: Mapping[str, SyntheticTenant], endpoint: str, begin: datetim
             filled = np.ones_like(starts)
             series = (60 * filled, numbers[name] * filled, number * filled, ord(letter) * filled, by * filled)
             parts.append(Cells(starts, *series, counts, counts))
-    add_cells(Cells.joined(parts), end, (UsageMinute, UsageDay))
+    cells = Cells.joined(parts)
+    add_cells(cells, end, (UsageMinute, UsageDay))
+    store_seconds(Load.of_cells(cells).summed().by_row())
 
 
 def working(name: str, rate: float, throttle: Throttle | None = None, hours: int = 4) -> SyntheticTenant:
