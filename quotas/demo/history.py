@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -52,12 +52,14 @@ def recorded(flow: Flow, numbers: Numbers, began_s: int, span: range, draw: np.r
     def series(outcome: str, limit: str, amounts: Ints) -> Series:
         return Series(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
 
+    # Who may not ask at all is counted without an endpoint: the check has not come to it yet.
     if flow.tenant == UNKNOWN:
-        yield series(Outcome.UNKNOWN, "", counts)
+        yield replace(series(Outcome.UNKNOWN, "", counts), endpoint=0)
         return
     if flow.tenant == "early-bird":
         turned = max(0, began_s + _seconds(story.SUSPENDED) - span.start)
-        yield series(Outcome.SUSPENDED, "", np.where(np.arange(len(counts)) >= turned, counts, 0))
+        refused = np.where(np.arange(len(counts)) >= turned, counts, 0)
+        yield replace(series(Outcome.SUSPENDED, "", refused), endpoint=0)
         counts = np.where(np.arange(len(counts)) < turned, counts, 0)
     allowed = counts
     for held in limits_before(flow, numbers.tiers[flow.tenant], began_s):

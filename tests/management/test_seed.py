@@ -86,6 +86,8 @@ def every_rollup_tells_the_same_story() -> None:
     assert sums[UsageHour] > 10_000
     outcomes = set(UsageHour.objects.values_list("outcome", flat=True))
     assert {Outcome.ALLOWED, Outcome.DENIED, Outcome.SUSPENDED, Outcome.UNKNOWN, Outcome.SHADOW_DENIES} <= outcomes
+    turned_away = UsageHour.objects.filter(outcome__in=[Outcome.SUSPENDED, Outcome.UNKNOWN])
+    assert set(turned_away.values_list("endpoint_number", flat=True)) == {0}
     newest = UsageStep.objects.order_by("-start")[0].start
     assert timedelta(0) < timezone.now() - newest < timedelta(hours=1)
     assert DrainState.objects.get().drained_at == newest + UsageStep.step
