@@ -82,7 +82,8 @@ def pool(
     active = [one for one in estimates if one.rate > 0]
     if not active or (len(active) < parameters.least_tenants and not ignore_gate):
         return Insufficient(
-            f"{len(active)} tenants have enough history here; {parameters.least_tenants} are needed to speak for a tier"
+            f"{len(active)} {'tenant has' if len(active) == 1 else 'tenants have'} enough history here; "
+            f"{parameters.least_tenants} are needed to speak for a tier"
         )
     points = [with_margin(one.point, parameters) for one in active]
     rate, burst = (

@@ -21,7 +21,7 @@ PAGES: Final = {
     "endpoint": "/endpoints/rider:quote",
     "recommendations": "/recommendations",
     "simulator": "/simulator",
-    "changes": "/changes",
+    "changes": "/changes?q=free-everywhere",
     "settings": "/settings",
 }
 DARK: Final = ("overview", "tenant")

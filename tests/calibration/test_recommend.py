@@ -63,6 +63,7 @@ def test_too_few_tenants_cannot_speak_for_a_tier() -> None:
     assert isinstance(found.tier, Insufficient)
     assert "4 tenants have enough history here; 5 are needed" in found.tier.reason
     assert all(one.insufficient for one in found.tenants.values())
+    assert "1 tenant has enough history here" in str(recommend(crowd(1)).tier)
     assert isinstance(recommend([]).tier, Insufficient)
 
 
