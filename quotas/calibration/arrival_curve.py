@@ -132,7 +132,9 @@ def decisive(counts: Counts, rate: float, epsilon: float = 0.0) -> Counts:
         counting |= backlog > rate * counts.step_s + 1
     counting[:-1] |= counting[1:]  # what a step finds is what the one before it left
     rushes = np.cumsum(backlog <= counts.units * (1 + SLACK))  # each begins with nothing left of the one before
-    return counts.where(np.isin(rushes, rushes[counting]))
+    is_kept = np.zeros(int(rushes[-1]) + 1, dtype=bool)
+    is_kept[rushes[counting]] = True
+    return counts.where(is_kept[rushes])
 
 
 def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0.0) -> Point:
