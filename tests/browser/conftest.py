@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("browser"))
-            item.add_marker(pytest.mark.timeout(400))
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,7 +20,7 @@ from config.places import ROOT
 from tests.valkeys import free_port
 
 # Two busy cores are shared with whatever else runs.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 
 class Up:

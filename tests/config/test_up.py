@@ -31,7 +31,7 @@ def start(home: Path) -> Iterator[Callable[..., Up]]:
             up.end(signal.SIGTERM)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..., Up]) -> None:
     up = start()
     up.wait_for(lambda: up.health()[1].get("status") == "starting")
