@@ -45,7 +45,7 @@ class Sampled:
         other = next(iter(firsts.values()), None)
         if kept or other is None:
             return kept, ""
-        return kept, f"of each request one subject is sampled, and here that is {other[1]} on {other[0]}"
+        return kept, f"arrivals are sampled by {other[1]} on {other[0]} here: nothing is known of this subject"
 
     def _layers(self, tier: int, tenant: int | None, scope: str) -> Iterable[tuple[str, Mapping[str, str]]]:
         """From the least specific to the most; of the same name the last one holds."""

@@ -112,4 +112,4 @@ def test_a_subject_that_is_not_the_sampled_one_is_said_to_be_unknown() -> None:
     assert Recommendation.objects.get(limit="by-ip", kind=Kind.TIER).stage == Stage.DRAFT
     row = Recommendation.objects.get(limit="by-key")
     assert row.stage == Stage.INSUFFICIENT
-    assert row.summary == f"of each request one subject is sampled, and here that is ip on {GET}"
+    assert row.summary == f"arrivals are sampled by ip on {GET} here: nothing is known of this subject"
