@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 
 from django.conf import settings
@@ -16,3 +17,5 @@ os.environ.setdefault("HEADROOM_DB_POOL", "10")
 with one_line_errors():
     gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
     application = mounted(bounded(get_asgi_application()), gateway)
+# What is loaded by now stays: the collector need not go through it again and again.
+gc.freeze()

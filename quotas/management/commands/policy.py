@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import getpass
 import json
 import sys
@@ -44,6 +45,8 @@ class Command(BaseCommand):
             action.add_argument("--author", default=getpass.getuser())
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # A large document makes many objects; the collector need not go through the code with them.
+        gc.freeze()
         try:
             getattr(self, f"_{options['action']}")(options)
         except Refused as error:
