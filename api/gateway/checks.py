@@ -20,6 +20,7 @@ from quotas.policy.own import OWN_TENANT
 from quotas.policy.paths import LONGEST_PATH, target_path
 
 CHECKS_AT_MOST: Final = 1_000
+LONGEST_HOLDER: Final = 200  # characters; it is kept in the store for as long as the slot
 FIELDS: Final = "see docs/gateway.md for the fields"
 _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 _AT: Final = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
@@ -143,7 +144,7 @@ class Checks:
                 return Answered(scope_missing())
             if owner.tenant == OWN_TENANT:
                 return Answered(own_tenant())
-            tenant, item.subject = owner.tenant, {"key": owner.key_id, **item.subject}
+            tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
         path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
             return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
@@ -159,6 +160,8 @@ class Checks:
             )
         if tenant == OWN_TENANT:
             return own_tenant()
+        if len(item.holder) > LONGEST_HOLDER:
+            return bad_request("invalid-field", f"holder has at most {LONGEST_HOLDER} characters.", where + "holder")
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])

@@ -60,6 +60,8 @@ def test_the_key_is_a_subject(store: redis.Redis, gateway: Client) -> None:
     publish_world(store, limit("each", "fixed_window", "key", limit=1, window="1h"))
     body = {"api_key": ACME, "endpoint": "rides:list"}
     assert [check(gateway, body).json()["allowed"] for _ in range(2)] == [True, False]
+    for other in ("another", None):  # who has the key is not for the caller to say
+        assert not check(gateway, {**body, "subject": {"key": other}}).json()["allowed"]
     body["api_key"] = ZENITH
     assert check(gateway, body).json()["allowed"]
 
@@ -183,6 +185,11 @@ def test_a_slot_is_held_until_its_holder_releases_it(store: redis.Redis, gateway
     released = gateway.post("/v1/release", {**body, "holder": "request-1"}, authorization=f"Bearer {MACHINE}")
     assert released.json() == {"released": 1}
     assert check(gateway, body).json()["holder"]
+
+
+def test_the_name_of_a_holder_has_an_end(gateway: Client) -> None:
+    answer = check(gateway, {"tenant": "acme", "endpoint": "rides:list", "holder": "a" * 201})
+    assert (answer.status, answer.json()["field"]) == (400, "holder")
 
 
 def test_a_release_without_a_holder_is_refused(gateway: Client) -> None:
