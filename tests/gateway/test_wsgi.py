@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -16,11 +15,10 @@ from api.gateway.wsgi import QuotaMiddleware
 from quotas.limiter import Limiter
 from tests.gateway.apps import flask_app
 from tests.gateway.conftest import AMPLE_MS
-from tests.gateway.world import ACME, Client, publish_world, served_wsgi
+from tests.gateway.world import ACME, Client, publish_world, served_wsgi, wait_until_free
 from tests.limiter.world import limit
 
 Serve = Callable[..., Client]
-PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -70,14 +68,6 @@ def test_a_slot_is_given_back_when_the_answer_ends(store: redis.Redis, serve: Se
     for path, status in [("/v1/rides", 200), ("/stream", 200), ("/broken", 500), ("/nowhere", 404)] * 2:
         assert rides.get(path).status == status
         wait_until_free(store)
-
-
-def wait_until_free(store: redis.Redis) -> None:
-    """The client may have all of the answer before the server's thread has ended it."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(store.scan_iter(match="*:h:*")):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_a_slot_is_given_back_when_the_application_fails(store: redis.Redis, valkey_url: str) -> None:

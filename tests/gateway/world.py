@@ -22,6 +22,7 @@ from quotas.policy.routes import Route
 from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from tests.limiter.world import limit, publish
 
+PATIENCE_SECONDS = 30.0
 PEPPER_BYTES = bytes(range(32))
 # The text of each key: `hr_<id>_<secret>`.
 ACME = f"hr_{'a' * 16}_{'1' * 64}"
@@ -167,3 +168,11 @@ def served_wsgi(app: Any) -> Iterator[Client]:
         yield Client(server.server_port)
         server.shutdown()
         thread.join(30)
+
+
+def wait_until_free(store: redis.Redis) -> None:
+    """A client may have all of its answer a moment before the server has given the slot back."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(store.scan_iter(match="*:h:*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
