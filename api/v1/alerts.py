@@ -20,7 +20,7 @@ from quotas.alerts.rules import RULES
 from quotas.algorithms.base import shown
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
-from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.policy.diff import Action, FieldDiff, ObjectDiff
 from quotas.selectors.alerts import alerts_firing
 from quotas.services.alerts import (
     IssuedTarget,
@@ -167,7 +167,7 @@ class AlertTargetList(APIView):
             lambda: alert_target_create(**fields, **who),
             _issued,
             has_revision=False,
-            describe=lambda issued: Effect((ObjectDiff(f"alert-target:{issued.row.address}", "create", ()),)),
+            describe=lambda issued: _effect(issued.row, "create"),
         )
         where = lambda issued: reverse("v1:alert-target", args=[issued.row.pk])  # noqa: E731
         return created(request, change, where=where, secrets=("secret",))
@@ -184,7 +184,7 @@ class AlertTargetDetail(APIView):
             lambda: alert_target_delete(target=number, **who),
             lambda _: {},
             has_revision=False,
-            describe=lambda _: Effect((ObjectDiff(f"alert-target:{row.address}", "delete", ()),)),
+            describe=lambda _: _effect(row, "delete"),
         )
         return changed(request, change, asked)
 
@@ -200,7 +200,7 @@ class AlertTargetTest(APIView):
             lambda: alert_target_test(target=number, **who),
             lambda sent: {"message": sent.pk},
             has_revision=False,
-            describe=lambda _: Effect((ObjectDiff(f"alert-target:{row.address}", "update", ()),)),
+            describe=lambda _: _effect(row, "update"),
         )
         return created(request, change, where=lambda _: reverse("v1:alert-targets"))
 
@@ -260,3 +260,7 @@ def _clock(minute: int | None) -> str | None:
 def _issued(issued: IssuedTarget) -> dict[str, Any]:
     issued.row.refresh_from_db()
     return {**_target(issued.row, []), "secret": issued.secret}
+
+
+def _effect(target: AlertTarget, action: Action) -> Effect:
+    return Effect((ObjectDiff(f"alert-target:{target.address}", action, ()),))
