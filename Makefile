@@ -15,7 +15,7 @@ help:
 	@echo "make format  lets ruff format and fix"
 	@echo "make bench   measures, side by side with peers"
 	@echo "make screenshots  pictures of the running demo, for the README"
-	@echo "make wheel   builds dist/headroom-….whl: only what a service needs to enforce"
+	@echo "make wheel   builds dist/headroom_edge-….whl: only what a service needs to enforce"
 	@echo "make clean   removes .venv and the caches; the data in .headroom stays"
 
 install:

@@ -12,8 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
-from api.gateway.problems import CONTENT_TYPE, Problem
-from quotas.limiter.errors import StoreError
+from headroom_edge.errors import StoreError
+from headroom_edge.problems import CONTENT_TYPE, Problem
 from quotas.policy import problems as policy
 from quotas.publishing import store
 from quotas.services.errors import Refused

@@ -17,10 +17,10 @@ from django.urls import Resolver404, resolve, reverse
 
 from api import roles, throttle
 from api.auth import BadToken, authenticate, principal_set
-from api.gateway.django import refused as over_limit
-from api.gateway.guard import Verdict
-from api.gateway.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from api.request_ids import request_id_of
+from headroom_edge.django import refused as over_limit
+from headroom_edge.guard import Verdict
+from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from tenants.access import Principal
 from tenants.history import acting
 from tenants.isolation import astream, narrowed, stream

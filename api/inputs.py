@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.policy.fields import unknown_field
 from quotas.policy.moments import WITHIN, is_within
 from quotas.policy.plain import is_fit

@@ -19,14 +19,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.crypto import salted_hmac
 
-from api.gateway.django import finished, release_of
-from api.gateway.guard import PASS, Verdict, refusal
-from api.gateway.problems import problem_of
-from api.gateway.process import guard, limiter, request_of
-from quotas.limiter import Check, Decision
-from quotas.limiter.headers import seconds_up
-from quotas.limiter.local import LocalLimiter, now_us
-from quotas.policy.own import OWN_TENANT
+from headroom_edge import Check, Decision
+from headroom_edge.django import finished, guard, limiter, release_of, request_of
+from headroom_edge.guard import PASS, Verdict, refusal
+from headroom_edge.headers import seconds_up
+from headroom_edge.keys import OWN_TENANT
+from headroom_edge.local import LocalLimiter, now_us
+from headroom_edge.problems import problem_of
 from quotas.services.own_limits import API, LOGIN, login_floor
 from tenants.access import Principal
 

@@ -34,7 +34,7 @@ def run() -> list[Row]:
 
 def measure() -> list[Row]:
     # Nothing is published here, which the limiter of the API would tell of.
-    logging.getLogger("quotas.limiter").setLevel(logging.ERROR)
+    logging.getLogger("headroom_edge").setLevel(logging.ERROR)
     apply(document(rate=100))
     ask = asker()
     add_tenants(0, FEW)

@@ -65,7 +65,7 @@ def make_table() -> None:
 
 def fill(server: Any, seconds: int) -> int:
     """As the Lua layer counts; gives how many fields."""
-    from quotas.limiter import keys
+    from headroom_edge import keys
 
     now = server.time()[0]
     pipe = server.pipeline(transaction=False)

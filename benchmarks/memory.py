@@ -14,11 +14,11 @@ import throttled
 from benchmarks.redis_time import publish_limits
 from benchmarks.report import Row
 from benchmarks.servers import flush, throw_away_valkey
-from quotas.algorithms import ALGORITHMS
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.library import ensure_loaded
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 
 SUBJECTS = 100_000
 FEWER_SUBJECTS = 20_000  # where each costs the peers many round trips, or all within one window

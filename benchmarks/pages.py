@@ -45,7 +45,7 @@ def measure() -> list[Row]:
     from quotas.usage.tier_use import tier_use_measure
 
     # Nothing is published here, which the limiter of the pages would tell of.
-    logging.getLogger("quotas.limiter").setLevel(logging.ERROR)
+    logging.getLogger("headroom_edge").setLevel(logging.ERROR)
     now = timezone.now()
     make_world()
     count(range(FEW), now, 1)

@@ -74,7 +74,7 @@ def limits(size: int) -> list[dict[str, Any]]:
 def measure_whole(client: Any) -> Iterator[Row]:
     from django.conf import settings
 
-    from quotas.limiter import keys
+    from headroom_edge import keys
     from quotas.policy.compiler import Compiler, Target
     from quotas.publishing import store
     from quotas.publishing.publisher import Publisher
@@ -127,7 +127,7 @@ def edit_until_decided(client: Any, number: int) -> Took:
 
 
 def quota(client: Any, tenant: str) -> int:
-    from quotas.limiter import keys
+    from headroom_edge import keys
 
     reply = client.fcall("hr_peek", 1, keys.tenant_prefix(tenant), tenant, "service:e1", "1", "ALL")
     return next((int(limit[2]) for limit in reply[12:] if limit[0] == "burst"), -1)

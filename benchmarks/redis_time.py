@@ -15,15 +15,15 @@ import redis
 
 from benchmarks.report import Row
 from benchmarks.servers import flush, throw_away_valkey
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import FixedWindow
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.library import ensure_loaded
+from headroom_edge.plan.subject import Subject
 from quotas.policy.compiler import Compiler, Target
 from quotas.policy.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
-from quotas.policy.subject import Subject
 from quotas.publishing.shards import Shards
 
 TURNS = 150

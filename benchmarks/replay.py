@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from benchmarks.report import Row
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Limit
 from quotas.simulation.arrivals import Arrival

@@ -20,7 +20,7 @@ import limits.aio
 import throttled
 
 from benchmarks.report import Row
-from quotas.limiter import AsyncLimiter, Limiter
+from headroom_edge import AsyncLimiter, Limiter
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
 

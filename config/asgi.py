@@ -6,9 +6,9 @@ import os
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
-from api.gateway.app import Gateway, mounted
 from config.bodies import bounded
 from config.env import one_line_errors
+from headroom_edge.gateway.server import Gateway, mounted
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # Only the web process serves many requests at once, and it never forks.

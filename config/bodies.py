@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
-from api.gateway.app import refuse
-from api.gateway.asgi import App, Message, Receive, Scope, Send, header_of
-from api.gateway.problems import Problem
+from headroom_edge.asgi import App, Message, Receive, Scope, Send, header_of
+from headroom_edge.gateway.server import refuse
+from headroom_edge.problems import Problem
 
 MOST_BYTES: Final = 16 * 1_048_576  # several times what any form, file or document may have
 

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views import defaults
 
 from api.errors import is_ours, response
-from api.gateway.problems import Problem
+from headroom_edge.problems import Problem
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

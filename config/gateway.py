@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from api.gateway.environment import GatewaySettings
 from config.env import SettingError
+from headroom_edge.gateway.environment import GatewaySettings
 
 
 def gateway_settings(redis_url: str) -> GatewaySettings:

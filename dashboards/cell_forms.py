@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django import forms
 
 from dashboards.forms import PageForm
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.policy import CARRIES
 from quotas.policy.fields import CHOICES, limit_fields
 from quotas.policy.sheet import PARAMETERS

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
+from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.policy.spec import EVERYWHERE
 from quotas.policy.words import algorithm_words, limit_short, limit_words
 from quotas.selectors.matrix import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit

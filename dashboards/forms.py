@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 
-from quotas.algorithms.periods import known_zones
+from headroom_edge.algorithms.periods import known_zones
 from quotas.policy.moments import WITHIN, is_within
 from quotas.services.errors import Refused
 

@@ -8,12 +8,12 @@ from math import ceil
 from statistics import median
 
 from dashboards.charts import nice_top, number
-from quotas.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.plan.subject import Subject
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.sizing import is_sized, point_of, resized
 from quotas.policy.fields import limit_fields
 from quotas.policy.spec import EVERYWHERE, Limit
-from quotas.policy.subject import Subject
 from quotas.selectors.leaders import Leader, Leaders, Struck
 from quotas.selectors.matrix import Cell
 from quotas.services.matrix import Edit

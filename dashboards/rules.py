@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter.decision import NEVER, Decision, Row
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.decision import NEVER, Decision, Row
 from quotas.policy.spec import Override
 from quotas.policy.words import limit_short, override_words
 from quotas.selectors.denials import seconds

@@ -6,7 +6,7 @@ from functools import cache
 
 from django.conf import settings
 
-from quotas.limiter import Limiter
+from headroom_edge import Limiter
 
 
 @cache

@@ -14,7 +14,7 @@ from tenants.history import tracked
 
 TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
 WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
-# A tenant's number is written in five digits of base 36 (quotas.limiter.keys).
+# A tenant's number is written in five digits of base 36 (headroom_edge.keys).
 TENANT_NUMBERS = 36**5
 
 

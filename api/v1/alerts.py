@@ -15,9 +15,9 @@ from api.changes import Change, RemovalQuery, changed, created, said
 from api.inputs import Choice, Flag, Reasoned, Text, body, query
 from api.preconditions import shown as with_etag
 from api.v1.described import changes, creates, reads, removes
+from headroom_edge.algorithms.base import shown
 from quotas.alerts.quiet import clock_of
 from quotas.alerts.rules import RULES
-from quotas.algorithms.base import shown
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from quotas.policy.diff import Action, FieldDiff, ObjectDiff

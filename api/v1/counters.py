@@ -8,12 +8,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.changes import Change, changed, said
-from api.gateway.process import limiter
 from api.inputs import Reasoned, Text, body
 from api.v1.described import changes
 from api.v1.explain import SubjectField
 from api.v1.tenants import tenant_shown
-from quotas.limiter.check import ENDPOINT_CHARACTERS
+from headroom_edge.check import ENDPOINT_CHARACTERS
+from headroom_edge.django import limiter
 from quotas.policy.diff import FieldDiff, ObjectDiff
 from quotas.policy.spec import EVERYWHERE
 from quotas.services.counters import EVERY, counter_reset

@@ -20,10 +20,10 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from api.changes import REVISION, ChangeQuery, Guarded, GuardedRemovalQuery, RemovalQuery
-from api.gateway.problems import CONTENT_TYPE
 from api.idempotency import HEADER, LONGEST, PATTERN
 from api.inputs import Query, Strict, query
 from api.pagination import PageQuery
+from headroom_edge.problems import CONTENT_TYPE
 
 View = TypeVar("View", bound=Callable[..., Any])
 Shape = type[serializers.Serializer[Any]]

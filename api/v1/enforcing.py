@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from api.gateway.authz import NGINX, ORIGINAL, PROBLEM, STATUS
-from api.gateway.checks import CHECKS_AT_MOST
-from api.gateway.problems import CONTENT_TYPE
+from headroom_edge.gateway.authz import NGINX, ORIGINAL, PROBLEM, STATUS
+from headroom_edge.gateway.check import CHECKS_AT_MOST
+from headroom_edge.problems import CONTENT_TYPE
 
 Json = dict[str, Any]
 

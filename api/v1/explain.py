@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.gateway.process import limiter
 from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
 from api.v1.described import asks
 from api.v1.standings import EffectiveLimitOut, limit_shown
 from api.v1.tenants import tenant_shown
-from quotas.limiter.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
+from headroom_edge.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
+from headroom_edge.django import limiter
+from headroom_edge.plan.paths import LONGEST_PATH
 from quotas.policy.endpoints import METHODS
-from quotas.policy.paths import LONGEST_PATH
 from quotas.selectors.verdicts import Verdict
 from quotas.services.errors import refuse
 from quotas.services.requests import endpoint_of, request_explain

@@ -71,7 +71,7 @@ SECTIONS: Final = (
     Section(
         "Enforcing",
         "`/v1/check`, `/v1/release` and `/v1/authz` decide about requests. They need Redis alone, run beside this "
-        "API or by themselves (`python -m api.gateway`), and take tokens and keys with the scope `check`.",
+        "API or by themselves (`python -m headroom_edge.gateway`), and take tokens and keys with the scope `check`.",
         "KEY=$(.venv/bin/python manage.py api_key create blue-line)\n"
         'curl -s "$BASE/v1/check" -H "Authorization: Bearer $KEY" -d \'{"endpoint": "rider:track"}\'',
     ),

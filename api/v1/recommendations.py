@@ -17,7 +17,7 @@ from api.inputs import Flag, Reasoned, Whole, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import AnythingField, changes, lists, reads
-from quotas.algorithms.base import shown as value_shown
+from headroom_edge.algorithms.base import shown as value_shown
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.services.effects import Effect

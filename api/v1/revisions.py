@@ -16,7 +16,7 @@ from api.inputs import Query, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import ObjectDiffOut, changes, lists, reads
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.models import Revision
 from quotas.policy.diff import ObjectDiff, differences
 from quotas.selectors.revisions import difference_between

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.policy import schema
 
 LIMIT = {"$ref": "#/components/schemas/Limit"}

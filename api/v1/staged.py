@@ -21,7 +21,7 @@ from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import ImpactOut, ObjectDiffOut, changes, lists, reads
-from quotas.algorithms.base import shown as value_shown
+from headroom_edge.algorithms.base import shown as value_shown
 from quotas.models import Approval
 from quotas.models import Change as ChangeRow
 from quotas.models.change import State

@@ -16,7 +16,7 @@ from api.preconditions import shown
 from api.v1.described import reads
 from api.v1.shapes import LIMIT
 from api.v1.tenants import tenant_shown
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.fields import limit_fields
 from quotas.policy.spec import Override
 from quotas.policy.words import limit_words, override_words

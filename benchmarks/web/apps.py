@@ -10,9 +10,9 @@ from typing import Any
 
 import uvicorn
 
-from api.gateway.app import Gateway
-from api.gateway.asgi import App, QuotaMiddleware, Receive, Scope, Send
-from api.gateway.environment import GatewaySettings
+from headroom_edge.asgi import App, QuotaMiddleware, Receive, Scope, Send
+from headroom_edge.gateway.environment import GatewaySettings
+from headroom_edge.gateway.server import Gateway
 
 SERVER_CORE = 0
 
@@ -39,7 +39,7 @@ APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "gateway": gateway
 def main(name: str, port: str) -> None:
     os.sched_setaffinity(0, {SERVER_CORE})
     app = APPS[name]()
-    # As `python -m api.gateway` does, for all of them.
+    # As `python -m headroom_edge.gateway` does, for all of them.
     gc.freeze()
     uvicorn.run(
         app,

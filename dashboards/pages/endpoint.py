@@ -19,8 +19,8 @@ from dashboards.limit_line import Axis, Holding, Trial, burst_for, edit_of, hold
 from dashboards.over_commit import over_commit_of
 from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
+from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.models import Endpoint
-from quotas.policy.own import OWN_ENDPOINTS
 from quotas.selectors.leaders import Leaders, leaders_read
 from quotas.selectors.matrix import Cell, Column, Matrix, matrix_read
 from quotas.selectors.tier_use import Measured, measured_read

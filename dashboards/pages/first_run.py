@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboards.forms import PageForm
 from dashboards.viewer import principal_of, viewer_of
-from quotas.limiter.keys import shard_of
+from headroom_edge.keys import shard_of
 from quotas.policy.endpoints import METHODS
 from quotas.selectors.first_steps import FirstSteps, first_steps_read
 from quotas.services.endpoints import endpoint_create

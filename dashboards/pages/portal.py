@@ -19,7 +19,7 @@ from dashboards.limits import Line, chosen_of
 from dashboards.pages.tenant_figures import usage_figure
 from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
 from dashboards.viewer import principal_of
-from quotas.algorithms.base import Window
+from headroom_edge.algorithms.base import Window
 from quotas.models.quota_request import QuotaRequest
 from quotas.policy.measure import parameters_of
 from quotas.policy.words import compact

@@ -8,8 +8,8 @@ from typing import Any, Final
 from django import forms
 
 from dashboards.forms import PageForm
-from quotas.algorithms.base import ParameterError
-from quotas.algorithms.units import parse_duration_us
+from headroom_edge.algorithms.base import ParameterError
+from headroom_edge.algorithms.units import parse_duration_us
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Limit
 from quotas.policy.words import algorithm_words

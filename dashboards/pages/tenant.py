@@ -21,7 +21,7 @@ from dashboards.pages.tenant_edits import KeyForm
 from dashboards.pages.tenant_figures import burn_figure, usage_figure
 from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
 from dashboards.viewer import principal_of
-from quotas.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.selectors import denials
 from quotas.selectors.burn_down import BurnDown, burn_down_read

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_http_methods
 from dashboards.forms import PageForm
 from dashboards.rules import headline_of, rule_of
 from dashboards.store import limiter
-from quotas.limiter.check import COST_MAX, ENDPOINT_CHARACTERS
-from quotas.limiter.errors import StoreRefusedError
+from headroom_edge.check import COST_MAX, ENDPOINT_CHARACTERS
+from headroom_edge.errors import StoreRefusedError
+from headroom_edge.plan.paths import LONGEST_PATH
 from quotas.models import Endpoint
 from quotas.policy.endpoints import METHODS
-from quotas.policy.paths import LONGEST_PATH
 from quotas.selectors.explanation import UnknownTenantError
 from quotas.services.errors import Refused
 from quotas.services.requests import Answer, endpoint_of, request_explain

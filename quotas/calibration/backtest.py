@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.baselines import PER_SUBJECT, RULES, subject_limit
 from quotas.calibration.counts import DAY_S, MINUTE_S
 from quotas.calibration.fitting import RECOMMENDER, Fitted, fit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.baselines import RULES, SubjectMaxima
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotas.algorithms import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import bracket
 from quotas.calibration.counts import Counts
 from quotas.policy.spec import Limit
-from quotas.policy.subject import TENANT
 from quotas.simulation.arrays import Floats, whole_numbers
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from quotas.algorithms import FixedWindow, TokenBucket
-from quotas.algorithms.base import EXACT_MAX
-from quotas.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms import FixedWindow, TokenBucket
+from headroom_edge.algorithms.base import EXACT_MAX
+from headroom_edge.algorithms.units import DAY_US, SECOND_US
 from quotas.calibration.arrival_curve import Point
 
 MINUTE_US = 60 * SECOND_US

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from quotas.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.sliding import LONGEST_LOG
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.sliding import LONGEST_LOG
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import MINUTE_S
 from quotas.calibration.limits import bucket

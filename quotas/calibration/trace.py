@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from quotas.algorithms.base import EXACT_MAX, shown
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import EXACT_MAX, shown
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.arrivals import MOST_COST
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from django.conf import settings
 from django.db.models import Sum
 
-from quotas.algorithms import CalendarQuota
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms import CalendarQuota
 from quotas.models import CalendarCounter, LimitName
 from quotas.models.usage import Outcome, UsageHour
 from quotas.policy.plans import calendar_fingerprint

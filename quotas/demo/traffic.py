@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from headroom_edge import AsyncLimiter, Decision
 from quotas.demo.flows import Flow
-from quotas.limiter import AsyncLimiter, Decision
 
 REPORT_S: Final = 60
 BUDGET_MS: Final = 200.0  # a demo shares its machine: patience rather than a decision without the store

@@ -11,7 +11,7 @@ from django.db import models
 
 class CalendarCounter(models.Model):
     pk = models.CompositePrimaryKey("shard", "tenant_number", "scope", "subject", "limit_number")
-    shard = models.IntegerField()  # this and the tenant's number as quotas.limiter.keys has them for global limits
+    shard = models.IntegerField()  # this and the tenant's number as headroom_edge.keys has them for global limits
     tenant_number = models.IntegerField()
     scope = models.CharField(max_length=128)  # as in the record's key; empty: `*`
     subject = models.BinaryField(max_length=256)  # sealed (tenants.sealing); empty: the tenant as a whole

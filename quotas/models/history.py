@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms.base import Algorithm
 from quotas.policy.resolve import PAST_GENERATIONS
 from quotas.policy.spec import Generation, Handover
 

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.lookups import LessThanOrEqual
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
 from quotas.policy.endpoints import METHODS, MOST_COST
 from quotas.policy.resolve import PAST_GENERATIONS
@@ -20,7 +20,7 @@ from tenants.models import WORD, Tenant, Tier
 PART = "[a-z0-9][a-z0-9_.-]*"
 # A candidate counts apart from the limit it would replace, under a number of its own.
 CANDIDATE_SUFFIX = "~candidate"
-# An endpoint's number is written in three digits of base 36 (quotas.limiter.keys).
+# An endpoint's number is written in three digits of base 36 (headroom_edge.keys).
 ENDPOINT_NUMBERS = 36**3
 # A limit's number has two bytes in a record's header.
 LIMIT_NUMBERS = 2**16

@@ -129,7 +129,7 @@ class LatencyHour(Partitioned):
     errors = models.BigIntegerField()  # of them, with a status of 500 or above
     total_us = models.BigIntegerField()
     seconds = models.IntegerField()  # how many had this load
-    load = models.SmallIntegerField()  # bucket of the answers a second (quotas.limiter.buckets)
+    load = models.SmallIntegerField()  # bucket of the answers a second (headroom_edge.observations)
     endpoint_number = models.IntegerField()
     latency = models.BinaryField()  # histogram of microseconds
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Self
 
-from quotas.limiter.buckets import ENDS, LARGEST, bucket_of
+from headroom_edge.observations import ENDS, LARGEST, bucket_of
 
 __all__ = ["ENDS", "LARGEST", "Histogram", "bucket_of"]
 

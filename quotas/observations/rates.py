@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from quotas.limiter.buckets import ENDS, LARGEST
+from headroom_edge.observations import ENDS, LARGEST
 from quotas.observations.histogram import Histogram
 from quotas.observations.packing import groups, pack, unpack
 from quotas.observations.seconds import Seconds

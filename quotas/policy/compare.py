@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.periods import LONGEST_DAYS
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import DAY_US, SECOND_US
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.periods import LONGEST_DAYS
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.plan.subject import Subject
 from quotas.policy.resolve import Effective, Layers, Resolved, globals_at, limit_at
 from quotas.policy.spec import EVERYWHERE, Endpoint, Limit, Policy
-from quotas.policy.subject import Subject
 
 TOLERATED = Fraction(1, 10)
 NOT_ENFORCED = "not enforced"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from headroom_edge.keys import base36
 from quotas.policy.book import UTC, Book, Touched
 from quotas.policy.common import endpoint_problem, global_problem
 from quotas.policy.image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
-from quotas.policy.numbers import base36
 from quotas.policy.plans import (
     CompileError,
     PlanWriter,

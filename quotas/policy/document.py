@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from quotas.algorithms.base import ParameterError
+from headroom_edge.algorithms.base import ParameterError
 from quotas.policy.endpoints import DeclaredEndpoint, parse_endpoint
 from quotas.policy.fields import unknown_fields
 from quotas.policy.problems import Problem, Problems, items, mapping

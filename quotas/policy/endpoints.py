@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from quotas.algorithms.base import ParameterError, shown, whole
+from headroom_edge.algorithms.base import ParameterError, shown, whole
 from quotas.policy.fields import unknown_field, unknown_fields
 from quotas.policy.problems import Problem, Problems, mapping
 from quotas.policy.spec import EVERYWHERE

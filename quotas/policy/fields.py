@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, get_args
 
-from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import Algorithm, ParameterError, duration, shown, whole
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms.base import Algorithm, ParameterError, duration, shown, whole
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit, Mode, OnFailure, Unit
-from quotas.policy.subject import Subject
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "unit": get_args(Unit),

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.periods import LONGEST_DAYS
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import DAY_US, SECOND_US, per_text
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.periods import LONGEST_DAYS
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import DAY_US, SECOND_US, per_text
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 
 MINUTE_S = 60
 

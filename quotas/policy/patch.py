@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from quotas.algorithms.base import ParameterError
+from headroom_edge.algorithms.base import ParameterError
 from quotas.policy.fields import limit_fields, limit_parse
 from quotas.policy.spec import Limit
 

@@ -11,12 +11,12 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.periods import LONGEST_DAYS, calendar_text
-from quotas.algorithms.units import DAY_US, SECOND_US
-from quotas.algorithms.windows import TENANT_ZONE, CalendarQuota
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.periods import LONGEST_DAYS, calendar_text
+from headroom_edge.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
+from headroom_edge.keys import base36
 from quotas.policy.image import canonical
-from quotas.policy.numbers import base36
 from quotas.policy.resolve import Effective, Resolved, globals_at
 from quotas.policy.spec import EVERYWHERE, Endpoint, Generation, Limit, Policy
 from quotas.policy.turns import TURNS, turns

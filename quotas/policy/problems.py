@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from quotas.algorithms.base import ParameterError, shown
+from headroom_edge.algorithms.base import ParameterError, shown
 
 T = TypeVar("T")
 

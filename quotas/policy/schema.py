@@ -5,10 +5,10 @@ It says what can be said of a field by itself. What depends on other fields is t
 
 from typing import Any
 
-from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import EXACT_MAX
-from quotas.algorithms.periods import PERIODS
-from quotas.algorithms.sliding import LONGEST_LOG
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms.base import EXACT_MAX
+from headroom_edge.algorithms.periods import PERIODS
+from headroom_edge.algorithms.sliding import LONGEST_LOG
 from quotas.policy.endpoints import HINT_FIELDS, LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
 from quotas.policy.fields import CHOICES, DEFAULTS
 from quotas.policy.validate import MOST_LIMITS

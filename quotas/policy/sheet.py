@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.policy.fields import CHOICES
 from quotas.policy.problems import Problem
 from quotas.policy.spec import Limit

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
 
-from quotas.algorithms.base import Algorithm
-from quotas.policy.subject import Subject
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan.subject import Subject
 
 Mode = Literal["enforce", "shadow", "off"]
 OnFailure = Literal["open", "closed", "local"]

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import SECOND_US, ceil_div
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import SECOND_US, ceil_div
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policy.compare import NOT_ENFORCED, Plan, compared
 from quotas.policy.resolve import Effective
 from quotas.policy.spec import Unit

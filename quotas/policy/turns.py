@@ -8,7 +8,7 @@ Without a reset in between they have one, and what was used stays used.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm
 from quotas.policy.spec import Generation
 
 TURNS = 8  # the low bits of a fingerprint; the same parameters come at most five times in nine generations

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quotas.algorithms.base import ParameterError, shown
-from quotas.algorithms.windows import TENANT_ZONE, CalendarQuota
+from headroom_edge.algorithms.base import ParameterError, shown
+from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
 from quotas.policy.endpoints import endpoint_or_service
 from quotas.policy.fields import limit_read, unknown_fields
 from quotas.policy.problems import Problem, Problems, items, mapping

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.concurrency import Concurrency
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import format_duration, per_text
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import format_duration, per_text
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policy.spec import Limit, Override
 
 

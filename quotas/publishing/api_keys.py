@@ -1,7 +1,7 @@
 """The indexes of API keys, published apart, without a revision: a key works, and stops working, at once.
 
-S:k, on the tenant's shard: which key ids are registered (quotas.limiter.lua). S:i, on the shard of the secret's hash:
-whose a key is and what it may do (quotas.limiter.directory); there too stand the tokens of machines, with their scopes:
+S:k, on the tenant's shard: which key ids are registered (headroom_edge.lua). S:i, on the shard of the secret's hash:
+whose a key is and what it may do (headroom_edge.directory); there too stand the tokens of machines, with their scopes:
 a gateway says what a token lacks, instead of taking it for unknown.
 """
 
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import redis
 from django.db.models import QuerySet
 
-from quotas.limiter import keys
-from quotas.limiter.directory import EVERY_TENANT, MARKER, Credential
+from headroom_edge import keys
+from headroom_edge.directory import EVERY_TENANT, MARKER, Credential
 from quotas.publishing.sheets import Sheet
 from tenants.models import ApiKey, ApiToken
 

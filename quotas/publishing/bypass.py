@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 import redis
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.publishing import store
 
 Scope = Literal["all", "tenant", "endpoint", "limit"]

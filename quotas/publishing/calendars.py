@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models.calendar import CalendarCounter
 from quotas.models.losses import note_emptied, was_published
 from quotas.models.revision import AuditEvent

@@ -1,4 +1,4 @@
-"""What gateways need besides the credentials: the routes of all endpoints and the pepper (quotas.limiter.directory)."""
+"""What gateways need besides the credentials: the routes of all endpoints and the pepper (headroom_edge.directory)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import redis
 
-from quotas.limiter import keys
-from quotas.limiter.directory import PEPPER, ROUTES, TOKEN, encode_routes
+from headroom_edge import keys
+from headroom_edge.directory import PEPPER, ROUTES, TOKEN, encode_routes
+from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
-from quotas.policy.routes import Route
 from tenants.keys import pepper
 
 

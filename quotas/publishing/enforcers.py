@@ -9,7 +9,7 @@ from typing import cast
 
 import redis
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.publishing import store
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import redis
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.policy.compiler import Compiler, Piece
 from quotas.policy.image import MAIN
 

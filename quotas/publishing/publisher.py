@@ -17,8 +17,8 @@ from functools import partial
 import redis
 from django.utils import timezone
 
+from headroom_edge import keys
 from quotas import metrics
-from quotas.limiter import keys
 from quotas.models.revision import AuditEvent, revisions_stamp
 from quotas.policy.compiler import Compiler, Owner, Target
 from quotas.policy.image import Delta, Image

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 
 import redis
 
+from headroom_edge import keys
+from headroom_edge.library import ensure_loaded
 from quotas import metrics
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
 from quotas.models.revision import AuditEvent
 from quotas.policy.image import ShardImage
 from quotas.publishing.bypass import switches_read

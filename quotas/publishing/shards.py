@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import redis
 from redis.exceptions import ResponseError
 
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.library import ensure_loaded
 from quotas.policy.image import Delta, ShardImage
 
 # About 0.5 ms of Redis' time each; a whole shard at once would hold up checks for many.

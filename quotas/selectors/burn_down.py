@@ -10,7 +10,7 @@ from typing import Final
 
 from django.db.models import Sum
 
-from quotas.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.calibration.run_out import RunOut, run_out
 from quotas.models.usage import LET_THROUGH, UsageHour
 from quotas.selectors.utilisation import period_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan.subject import TENANT, Subject
 from quotas.calibration.sizing import is_sized
 from quotas.models import Endpoint, Limit, Policy
 from quotas.models.history import algorithm_load
 from quotas.models.recommendation import Kind
 from quotas.policy.endpoints import Hints
-from quotas.policy.subject import TENANT, Subject
 from quotas.selectors.demand import Traffic
 from quotas.selectors.sampled import Sampled
 from tenants.models import Tenant

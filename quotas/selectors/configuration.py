@@ -102,6 +102,6 @@ def _unknown_tenant() -> str | None:
 
 
 def _usage_room() -> int:
-    """Counters in each of a shard's three hashes (quotas.limiter.lua account)."""
+    """Counters in each of a shard's three hashes (headroom_edge.lua account)."""
     room: int = settings.HEADROOM_USAGE_MEMORY_MB * 2**20 // (settings.HEADROOM_SHARDS * USAGE_HASHES * COUNTER_BYTES)
     return max(1, room)

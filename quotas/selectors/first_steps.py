@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.models import Endpoint, Limit
 from quotas.models.usage import REFUSED, UsageHour
-from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 from quotas.selectors.pulse import Pulse, pulse_read
 from tenants.models import Tenant
 

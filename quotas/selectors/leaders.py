@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from quotas.limiter.buckets import ENDS
+from headroom_edge.observations import ENDS
 from quotas.models.tier_use import TierUse
 
 LEADERS: Final = 40
@@ -24,7 +24,7 @@ class Leader:
     p98: int  # 98 % of its requests came in minutes that had no more
     asked: int
     denied: int
-    buckets: list[int]  # histogram of its minutes (quotas.limiter.buckets)
+    buckets: list[int]  # histogram of its minutes (headroom_edge.observations)
     counts: list[int]
 
     @property

@@ -12,10 +12,10 @@ from datetime import datetime
 
 from django.db.models import Count
 
+from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, Limit, Override, Policy
 from quotas.models.history import algorithm_load
 from quotas.policy import spec
-from quotas.policy.subject import Subject
 from quotas.selectors.overrides import ACTIVE, overrides_in
 from tenants.models import Tier
 

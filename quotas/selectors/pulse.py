@@ -8,9 +8,9 @@ from typing import Final
 
 from django.db import connection
 
+from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.models.change import ENDED
 from quotas.models.recommendation import Stage
-from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 
 # Counting goes no further than this, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from django.db import connection
 
-from quotas.algorithms import CalendarQuota
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms import CalendarQuota
 from quotas.models import Endpoint
 from quotas.selectors.explanation import explain
 

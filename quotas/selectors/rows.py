@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, cast
 
 from django.db.models import Max, QuerySet
 
+from headroom_edge.plan.subject import Subject
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
 from quotas.models.change import State
 from quotas.models.history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
 from quotas.policy import spec
 from quotas.policy.canary import Trial, canaries_of
-from quotas.policy.subject import Subject
 from tenants.models import Tenant, Tier
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from quotas.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.models.tier_use import TierUse
 from quotas.policy.measure import allowance_of
 from quotas.policy.spec import EVERYWHERE, Limit
-from quotas.policy.subject import Subject
 from quotas.selectors.utilisation import Demand, rated
 from tenants.models import Tenant
 

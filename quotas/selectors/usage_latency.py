@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from headroom_edge.observations import ENDS
 from quotas.calibration.capacity import Sample
-from quotas.limiter.buckets import ENDS
 from quotas.models.rates import LatencyHour
 from quotas.observations.histogram import Histogram
 from quotas.observations.latency import unpack_histogram

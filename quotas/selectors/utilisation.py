@@ -10,9 +10,10 @@ from typing import Final
 from django.db.models import F, Max, Sum
 from django.db.models.functions import Coalesce
 
-from quotas.algorithms.units import DAY_US, SECOND_US
-from quotas.algorithms.windows import CalendarQuota
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesHour
@@ -20,7 +21,6 @@ from quotas.models.usage import BEGINNING, REFUSED, UsageHour
 from quotas.policy.measure import Allowance, allowance_of
 from quotas.policy.resolve import Effective
 from quotas.policy.spec import EVERYWHERE, Unit
-from quotas.policy.subject import Subject
 from quotas.selectors.rows import EPOCH, MICROSECOND
 
 HOUR_S: Final = 3600

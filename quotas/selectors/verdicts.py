@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from quotas.limiter.decision import Row
-from quotas.limiter.keys import endpoint_number
+from headroom_edge.decision import Row
+from headroom_edge.keys import endpoint_number
 from quotas.models import Endpoint
 from quotas.policy.spec import EVERYWHERE
 from quotas.selectors.explanation import ExplainedLimit, Explanation

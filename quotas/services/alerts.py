@@ -12,11 +12,11 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone as clock
 
+from headroom_edge.algorithms.periods import known_zones
 from quotas.alerts.addresses import UnreachableError, place_of
 from quotas.alerts.events import Event, body_of
 from quotas.alerts.quiet import minute_of
 from quotas.alerts.rules import RULES, Rule
-from quotas.algorithms.periods import known_zones
 from quotas.models import AlertDelivery, AlertSetting, AlertTarget
 from quotas.models.alert import TargetKind
 from quotas.services.drafts import said

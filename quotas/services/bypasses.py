@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import transaction
 
-from quotas.algorithms.units import DAY_US, parse_duration_us
+from headroom_edge.algorithms.units import DAY_US, parse_duration_us
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
 from quotas.publishing.bypass import Scope, Switch, switch_off, switch_on, switches_read

@@ -10,7 +10,8 @@ from math import ceil
 from django.db.models import Q
 from django.utils import timezone
 
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.capacity import Capacity, NoKnee, OverCommit, Sample, capacity_of, over_commit
 from quotas.calibration.estimate import Estimate
@@ -20,7 +21,6 @@ from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.models import Override, Recommendation
 from quotas.models.history import algorithm_dump
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.policy.subject import TENANT
 from quotas.selectors.calibrated import Target, targets
 from quotas.selectors.demand import days_ago, measured_until
 from quotas.selectors.usage_latency import latency_samples

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from django.db import transaction
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
 from quotas.models import CalibrationSetting
 from quotas.services.drafts import said

@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.models import AuditEvent, Change
 from quotas.models.change import State
 from quotas.policy.spec import CANARY_PARTS

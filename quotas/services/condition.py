@@ -11,7 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
-from quotas.limiter.library import VERSION, stored_version
+from headroom_edge.library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.rates import FoldName
 from quotas.publishing import store
@@ -88,7 +88,7 @@ def shards_read() -> ShardState | None:
         return ShardState(
             ready=sum(bool(shard.token) for shard in found),
             total=len(found),
-            # Every shard has one entry that is nobody's (quotas.limiter.keys).
+            # Every shard has one entry that is nobody's (headroom_edge.keys).
             tenants=sum(max(shard.entries - 1, 0) for shard in found),
             revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
             library=stored_version(client),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from quotas.limiter import Check, Limiter
+from headroom_edge import Check, Limiter
 from quotas.models import AuditEvent
 from quotas.services.drafts import said
 from quotas.services.errors import refuse

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from django.db.models import Max
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.models import Endpoint, Policy, Revision
 from quotas.policy.diff import ObjectDiff, differences
 from quotas.policy.document import Document

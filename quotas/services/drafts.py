@@ -16,7 +16,7 @@ from typing import Unpack
 from django.db import connection, transaction
 from django.db.models import Max
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.models import Change, Outbox, Revision
 from quotas.models.change import holding
 from quotas.models.policy import CARRIES

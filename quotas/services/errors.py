@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from quotas.algorithms.base import ParameterError
+from headroom_edge.algorithms.base import ParameterError
 from quotas.policy.problems import Problem
 
 T = TypeVar("T")

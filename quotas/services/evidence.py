@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from headroom_edge.plan.subject import TENANT
 from quotas.calibration.advice import Facts, advise
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.capacity import Capacity, NoKnee, OverCommit
@@ -14,7 +15,6 @@ from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Recommended, TenantLimit
 from quotas.models.recommendation import Trust
-from quotas.policy.subject import TENANT
 from quotas.selectors.arrivals import SAMPLED
 from quotas.services.measuring import Measured, iso
 

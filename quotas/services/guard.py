@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.models import Revision
 from quotas.policy.compare import Cut
 from quotas.policy.problems import Problem

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import DAY_S, HOUR_S, Counts
 from quotas.calibration.demand import Demand, demand_from_counts
@@ -17,7 +18,6 @@ from quotas.calibration.sizing import point_of
 from quotas.calibration.spread import Spread
 from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
-from quotas.policy.subject import TENANT
 from quotas.selectors.arrivals import attempts_read
 from quotas.selectors.calibrated import Target
 from quotas.selectors.demand import (

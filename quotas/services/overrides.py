@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from django.utils import timezone
 
-from quotas.algorithms.base import shown
+from headroom_edge.algorithms.base import shown
 from quotas.models import Override, Revision
 from quotas.models.policy import MULTIPLIER_MAX
 from quotas.policy.plain import fault_in

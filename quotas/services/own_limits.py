@@ -6,9 +6,9 @@ from typing import Final
 
 from django.db import transaction
 
-from quotas.limiter.local import LocalLimit
+from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
+from headroom_edge.local import LocalLimit
 from quotas.policy.document import read_document
-from quotas.policy.own import OWN_ENDPOINTS, OWN_TENANT
 from quotas.services.documents import document_apply
 from quotas.services.errors import accepted
 from quotas.services.tenants import NewTenant, tenants_create

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.algorithms.base import Algorithm, ParameterError
+from headroom_edge.algorithms.base import Algorithm, ParameterError
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized

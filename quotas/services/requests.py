@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quotas.limiter import Check, Decision, Limiter
-from quotas.limiter.errors import StoreRefusedError
+from headroom_edge import Check, Decision, Limiter
+from headroom_edge.errors import StoreRefusedError
+from headroom_edge.plan.paths import LONGEST_PATH, USUAL, Finder, target_path
+from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
-from quotas.policy.paths import LONGEST_PATH, USUAL, Finder, target_path
-from quotas.policy.routes import Route
 from quotas.policy.spec import EVERYWHERE
 from quotas.selectors.explanation import Explanation, explain
 from quotas.selectors.verdicts import Verdict, verdicts

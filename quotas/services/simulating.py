@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
 from quotas.calibration.estimate import Estimate, Observed

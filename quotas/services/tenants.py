@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Unpack
 
-from quotas.algorithms.periods import known_zones
+from headroom_edge.algorithms.periods import known_zones
 from quotas.models import Revision
 from quotas.policy.spec import Carry
 from quotas.policy.validate import tenant_name, tier_name

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from quotas.algorithms.base import Outcome, State, Verdict
+from headroom_edge.algorithms.base import Outcome, State, Verdict
 from quotas.simulation.plan import Identity, Member, Plan, RecordKey, Role
 from quotas.simulation.records import Record
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from quotas.algorithms.base import EXACT_MAX, shown
+from headroom_edge.algorithms.base import EXACT_MAX, shown
 
 COLUMNS = ("t_us", "subject", "cost")
 DURATION = "duration_us"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.policy.spec import Generation, Limit
 
 # As far as the store's clock is exact.

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policy.spec import Limit
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.kernels import BaseKernel, Block, BucketKernel, TooWideError

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotas.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.plan.subject import TENANT
 from quotas.policy.resolve import Effective, Index, Resolved, resolve
 from quotas.policy.spec import EVERYWHERE, Configuration, Limit, Tenant
-from quotas.policy.subject import TENANT
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay, can_replay

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from quotas.algorithms import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.base import State
+from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.base import State
 from quotas.simulation.arrays import Flags, Ints
 from quotas.simulation.unrolled import ONE, Lines
 

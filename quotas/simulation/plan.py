@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan.subject import Subject
 from quotas.policy.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
 from quotas.policy.spec import EVERYWHERE, Generation, Limit, Policy
-from quotas.policy.subject import Subject
 from quotas.policy.turns import turns
 
 RecordKey = tuple[str | None, str, str, int, tuple[str, ...]]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from quotas.algorithms.base import State, carry_over
-from quotas.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.base import State, carry_over
+from headroom_edge.algorithms.concurrency import Concurrency
 from quotas.simulation.plan import Group, Identity, Member, RecordKey
 
 

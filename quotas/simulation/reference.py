@@ -7,8 +7,8 @@ last microsecond. Not in it: accounting, bypass switches and the cap on new subj
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from quotas.algorithms.base import State
-from quotas.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.concurrency import Concurrency
 from quotas.simulation.answer import Answer, Hearing, Judged, Receipt, answer
 from quotas.simulation.plan import Group, Identity, Plan
 from quotas.simulation.records import Records

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from quotas.algorithms.units import ceil_div
-from quotas.limiter.sandbox import Sandbox
+from headroom_edge.algorithms.units import ceil_div
 from quotas.policy.spec import Policy
 from quotas.simulation.accuracy import Tally, measure
 from quotas.simulation.replay import Decided, Totals
+from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.engine import ReferenceEngine
 from quotas.simulation.scenarios.model import Case, Result, run
-from quotas.simulation.store import StoreEngine
 
 ACCURACY = 14
 ACCURACY_TITLE = "How often the sliding counter decides otherwise than the exact log"

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from quotas.algorithms import TokenBucket
-from quotas.algorithms.base import State
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import TokenBucket
+from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.simulation.arrays import Floats, Ints, whole_numbers
 from quotas.simulation.attempts import Attempts
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import redis
 
-from quotas.limiter import keys, library
+from headroom_edge import keys, library
 from quotas.models.usage import Outcome
 from quotas.observations.cells import Cells
 from quotas.usage.fields import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials

@@ -17,7 +17,7 @@ import redis
 from django.conf import settings
 from django.db import connection, transaction
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models.calendar import CalendarCounter
 from quotas.models.losses import note_emptied
 from tenants.sealing import seal

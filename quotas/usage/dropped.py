@@ -12,7 +12,7 @@ from datetime import timedelta
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 
 log = logging.getLogger(__name__)

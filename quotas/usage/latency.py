@@ -14,9 +14,8 @@ from typing import Any, Final
 import redis
 from django.db import connection, transaction
 
-from quotas.limiter import keys
-from quotas.limiter.buckets import ENDS
-from quotas.limiter.observations import Observed
+from headroom_edge import keys
+from headroom_edge.observations import ENDS, Observed
 from quotas.models import Endpoint
 from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState

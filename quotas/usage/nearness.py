@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from quotas.limiter.keys import endpoint_number
+from headroom_edge.keys import endpoint_number
 from quotas.models import Endpoint, LimitName
 from quotas.models.calendar import CalendarCounter
 from quotas.policy.resolve import Effective, Index, Layers, resolve

@@ -11,7 +11,7 @@ import redis
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import AuditEvent, Outbox
 from quotas.publishing import store
 from quotas.services.errors import Refused

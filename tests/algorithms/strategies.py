@@ -5,9 +5,17 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from quotas.algorithms import Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
-from quotas.algorithms.base import Algorithm, State, Verdict
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import (
+    Concurrency,
+    FixedWindow,
+    Gcra,
+    LeakyBucket,
+    SlidingCounter,
+    SlidingLog,
+    TokenBucket,
+)
+from headroom_edge.algorithms.base import Algorithm, State, Verdict
+from headroom_edge.algorithms.units import SECOND_US
 
 START_US = 1_772_409_600 * SECOND_US
 

@@ -6,7 +6,15 @@ from math import ceil, floor
 
 from hypothesis import given
 
-from quotas.algorithms import Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
+from headroom_edge.algorithms import (
+    Concurrency,
+    FixedWindow,
+    Gcra,
+    LeakyBucket,
+    SlidingCounter,
+    SlidingLog,
+    TokenBucket,
+)
 from tests.algorithms.strategies import (
     START_US,
     Step,

@@ -5,9 +5,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.algorithms import Concurrency, FixedWindow, LeakyBucket, TokenBucket
-from quotas.algorithms.base import Algorithm, carry_over
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import Concurrency, FixedWindow, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.base import Algorithm, carry_over
+from headroom_edge.algorithms.units import SECOND_US
 from tests.algorithms.strategies import (
     START_US,
     Step,

@@ -5,10 +5,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from quotas.algorithms import ALGORITHMS, CalendarQuota, FixedWindow, SlidingCounter, SlidingLog, TokenBucket
-from quotas.algorithms.base import State
-from quotas.algorithms.bucket import Gcra, LeakyBucket
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import ALGORITHMS, CalendarQuota, FixedWindow, SlidingCounter, SlidingLog, TokenBucket
+from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket
+from headroom_edge.algorithms.units import SECOND_US
 from tests.algorithms.strategies import START_US, Step, buckets, drive, jumping
 
 HOUR_US = 3_600 * SECOND_US

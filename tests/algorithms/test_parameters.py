@@ -2,9 +2,9 @@
 
 import pytest
 
-from quotas.algorithms import ALGORITHMS, KINDS
-from quotas.algorithms.base import Algorithm, ParameterError
-from quotas.algorithms.units import format_duration, parse_duration_us
+from headroom_edge.algorithms import ALGORITHMS, KINDS
+from headroom_edge.algorithms.base import Algorithm, ParameterError
+from headroom_edge.algorithms.units import format_duration, parse_duration_us
 
 
 def parse(name: str, **fields: object) -> Algorithm:

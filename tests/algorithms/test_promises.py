@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
-from quotas.algorithms import Concurrency
-from quotas.algorithms.base import Algorithm
+from headroom_edge.algorithms import Concurrency
+from headroom_edge.algorithms.base import Algorithm
 from tests.algorithms.strategies import Step, drive, everything, forward, jumping, span_us, with_retry
 
 

@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from rest_framework.test import APIClient
 
-from api.gateway.process import limiter
+from headroom_edge.django import limiter
 from quotas.models import AuditEvent
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher

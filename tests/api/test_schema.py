@@ -10,11 +10,11 @@ from django.urls import URLResolver, get_resolver
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
-from api.gateway.app import Gateway
 from api.v1.introduction import SECTIONS
 from api.v1.pages import operations
 from api.v1.schema import document
-from quotas.limiter import AsyncLimiter
+from headroom_edge import AsyncLimiter
+from headroom_edge.gateway.server import Gateway
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from api import throttle
-from api.gateway.process import limiter
+from headroom_edge.django import limiter
 from quotas.models import Revision
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher

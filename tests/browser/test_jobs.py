@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from config.places import Places
-from quotas.limiter import Limiter
+from headroom_edge import Limiter
 from tests.browser.person import PATIENCE_MS, Person
 from tests.browser.world import THROTTLED
 

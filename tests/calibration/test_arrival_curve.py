@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.algorithms import TokenBucket
-from quotas.algorithms.base import State
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import TokenBucket
+from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
 from quotas.simulation.arrays import whole_numbers

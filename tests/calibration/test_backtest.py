@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration import baselines
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.backtest import Options, Report, backtest

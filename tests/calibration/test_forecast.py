@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.algorithms import FixedWindow, TokenBucket
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import FixedWindow, TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.counts import Counts
 from quotas.calibration.forecast import arrivals_of, replayed
 

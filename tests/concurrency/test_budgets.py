@@ -14,11 +14,11 @@ from types import FrameType
 import pytest
 import redis
 
-from quotas.limiter.address import parse_url
-from quotas.limiter.check import pack
-from quotas.limiter.errors import StoreError
-from quotas.limiter.lanes import Lanes
-from quotas.limiter.wire import Wire
+from headroom_edge.check import pack
+from headroom_edge.errors import StoreError
+from headroom_edge.store.address import parse_url
+from headroom_edge.store.connection import Wire
+from headroom_edge.store.pool import Lanes
 
 CALLERS = 8
 ROUNDS = 150

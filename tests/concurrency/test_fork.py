@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 
 import redis
 
-from quotas.limiter import Check, Limiter
+from headroom_edge import Check, Limiter
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
 CHECKS = 200

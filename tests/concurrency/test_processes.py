@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.limiter import AsyncLimiter, Limiter
+from headroom_edge import AsyncLimiter, Limiter
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
 PROCESSES = 4

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.models.rates import FoldName, FoldState
 from quotas.publishing import store

@@ -12,13 +12,13 @@ import redis
 from django.core.management import call_command
 from django.utils import timezone
 
+from headroom_edge import AsyncLimiter
 from quotas.demo.flows import UNKNOWN, Flow, flows
 from quotas.demo.history import per_second
 from quotas.demo.seeding import catch_up, history_begins, midnight
 from quotas.demo.story import WORLD
 from quotas.demo.tenants import TENANTS
 from quotas.demo.traffic import Traffic
-from quotas.limiter import AsyncLimiter
 from quotas.models import Tally
 from quotas.models.usage import Outcome, UsageStep
 from quotas.policy.document import read_document

@@ -22,7 +22,7 @@ FOR_COMPOSE = {"APP_PASSWORD": "a", "OWNER_PASSWORD": "b", "GRAFANA_PASSWORD": "
 
 def variables_read() -> set[str]:
     """Every name that the settings ask the environment for."""
-    places = [*(ROOT / "config").glob("*.py"), ROOT / "api/gateway/environment.py"]
+    places = [*(ROOT / "config").glob("*.py"), ROOT / "headroom_edge/gateway/environment.py"]
     return {name for path in places for name in re.findall(r'"([A-Z][A-Z0-9_]{3,})"', path.read_text())}
 
 

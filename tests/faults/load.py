@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from quotas.limiter import Check, Decision
+from headroom_edge import Check, Decision
 from quotas.policy.spec import Configuration
 from tests.figures import percentile
 from tests.limiter.both import Either

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import redis
 
-from quotas.limiter import AsyncLimiter, Decision
-from quotas.limiter.breaker import BreakerSettings, State
+from headroom_edge import AsyncLimiter, Decision
+from headroom_edge.store.breaker import BreakerSettings, State
 from quotas.policy.spec import EVERYWHERE, Policy
 from tests.faults.proxy import Proxy
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish

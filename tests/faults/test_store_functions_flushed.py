@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from quotas.limiter import Check, Decision
+from headroom_edge import Check, Decision
 from tests.limiter.both import Either, MakeLimiter
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quotas.limiter.breaker import BreakerSettings
+from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.load import Load, modes
 from tests.limiter.both import MakeLimiter, until
 from tests.limiter.world import publish

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
 from tests.limiter.both import MakeLimiter, until

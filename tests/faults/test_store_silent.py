@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 import redis
 
-from quotas.limiter.breaker import BreakerSettings
+from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
 from tests.limiter.both import MakeLimiter, until

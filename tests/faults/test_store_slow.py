@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from quotas.limiter.breaker import BreakerSettings, State
+from headroom_edge.store.breaker import BreakerSettings, State
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
 from tests.limiter.both import MakeLimiter, until

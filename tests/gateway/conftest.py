@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 import redis
 
-from api.gateway import process
-from api.gateway.app import Gateway
-from api.gateway.guard import Rules
-from api.gateway.proxies import TrustedProxies
-from quotas.limiter import AsyncLimiter
+from headroom_edge import AsyncLimiter, django
+from headroom_edge.gateway.server import Gateway
+from headroom_edge.guard import Rules
+from headroom_edge.proxies import TrustedProxies
 from tests.gateway.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.
@@ -30,17 +29,17 @@ def project(settings: Any, valkey_url: str) -> Iterator[Any]:
     """The settings of a Django project that has the middleware first."""
     settings.ROOT_URLCONF = "tests.gateway.django_sample"
     settings.MIDDLEWARE = [
-        "api.gateway.django.QuotaMiddleware",
+        "headroom_edge.django.QuotaMiddleware",
         "django.contrib.sessions.middleware.SessionMiddleware",
         "django.middleware.common.CommonMiddleware",
     ]
     settings.SECURE_SSL_REDIRECT = False
     settings.HEADROOM_STORE, settings.HEADROOM_BUDGET_MS, settings.HEADROOM_RULES = valkey_url, AMPLE_MS, Rules()
-    made = (process.limiter, process.async_limiter, process.guard)
+    made = (django.limiter, django.async_limiter, django.guard)
     for one in made:
         one.cache_clear()
     yield settings
-    process.limiter().close()
+    django.limiter().close()
     for one in made:
         one.cache_clear()
 

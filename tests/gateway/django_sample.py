@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.gateway.drf import HeadroomThrottle
-from api.gateway.guard import Caller
+from headroom_edge.drf import HeadroomThrottle
+from headroom_edge.guard import Caller
 from tests.gateway.apps import SERVED_BY
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from quotas.limiter import AsyncLimiter
+from headroom_edge import AsyncLimiter
 
 KEY = sys.argv[2].encode()
 

@@ -11,8 +11,8 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.gateway.app import Gateway
-from quotas.limiter import AsyncLimiter, Decision, Limiter
+from headroom_edge import AsyncLimiter, Decision, Limiter
+from headroom_edge.gateway.server import Gateway
 from quotas.policy.spec import Limit
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import MACHINE, publish_world, served

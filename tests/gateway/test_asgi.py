@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import redis
 
-from api.gateway.asgi import QuotaMiddleware
-from api.gateway.guard import Caller, Rules
-from api.gateway.proxies import TrustedProxies
-from quotas.limiter import AsyncLimiter
+from headroom_edge import AsyncLimiter
+from headroom_edge.asgi import QuotaMiddleware
+from headroom_edge.guard import Caller, Rules
+from headroom_edge.proxies import TrustedProxies
 from tests.gateway.apps import SERVED_BY, fastapi_app
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import ACME, HOURLY, STRANGER, ZENITH, Answer, Client, publish_world, served

@@ -6,9 +6,9 @@ import time
 import pytest
 import redis
 
-from api.gateway.decorator import QuotaExceededError, limited
-from api.gateway.guard import Rules
-from quotas.limiter import AsyncLimiter, Limiter
+from headroom_edge import AsyncLimiter, Limiter
+from headroom_edge.decorator import QuotaExceededError, limited
+from headroom_edge.guard import Rules
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import publish_world
 from tests.limiter.world import limit

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from api.gateway.app import LONGEST_BODY
-from api.gateway.checks import Body, Item
 from api.v1 import enforcing
 from api.v1.described import ProblemOut
+from headroom_edge.gateway.check import Body, Item
+from headroom_edge.gateway.server import LONGEST_BODY
 from tests.gateway.world import ACME, BANKRUPT, MACHINE, READER, STRANGER, Answer, Client
 
 ONE = {"tenant": "acme", "endpoint": "rides:list"}

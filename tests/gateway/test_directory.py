@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.limiter import AsyncLimiter, Limiter, keys
-from quotas.limiter.core import Conversation, Core
-from quotas.limiter.directory import CREDENTIALS_KEPT, FRESH_S, PEPPER, TOKEN, Credential, Directory, secret_hash
-from quotas.limiter.errors import StoreError
-from quotas.policy.routes import Route
+from headroom_edge import AsyncLimiter, Limiter, keys
+from headroom_edge.core import Conversation, Core
+from headroom_edge.directory import CREDENTIALS_KEPT, FRESH_S, PEPPER, TOKEN, Credential, Directory, secret_hash
+from headroom_edge.errors import StoreError
+from headroom_edge.plan.routes import Route
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import (
     ACME,

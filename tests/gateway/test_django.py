@@ -14,9 +14,9 @@ from django.db import connection
 from django.test import Client as DjangoClient
 from django.test.utils import CaptureQueriesContext
 
-from api.gateway import process
-from api.gateway.guard import Rules
-from api.gateway.proxies import TrustedProxies
+from headroom_edge import django
+from headroom_edge.guard import Rules
+from headroom_edge.proxies import TrustedProxies
 from tests.gateway.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 from tests.limiter.world import limit
 
@@ -37,7 +37,7 @@ def rules(project: Any, store: redis.Redis) -> Callable[..., None]:
 
     def change(**fields: Any) -> None:
         project.HEADROOM_RULES = Rules(**fields)
-        process.guard.cache_clear()
+        django.guard.cache_clear()
 
     return change
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from api.gateway.environment import GatewaySettings
-from api.gateway.guard import Rules
-from quotas.limiter import Profile
-from quotas.policy.paths import Reading
+from headroom_edge import Profile
+from headroom_edge.gateway.environment import GatewaySettings
+from headroom_edge.guard import Rules
+from headroom_edge.plan.paths import Reading
 
 
 def test_nothing_set_trusts_nobody_and_refuses_who_has_no_key() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from api.gateway.proxies import TrustedProxies
+from headroom_edge.proxies import TrustedProxies
 
 OURS = TrustedProxies.parse(["10.0.0.0/8", "192.168.1.1", "2001:db8:1::/48"])
 NOBODY = TrustedProxies()

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import redis
 
-from api.gateway.app import Gateway, mounted
-from api.gateway.asgi import QuotaMiddleware
-from api.gateway.guard import Rules
 from config.places import ROOT
-from quotas.limiter import AsyncLimiter
-from quotas.limiter.directory import Directory
+from headroom_edge import AsyncLimiter
+from headroom_edge.asgi import QuotaMiddleware
+from headroom_edge.directory import Directory
+from headroom_edge.gateway.server import Gateway, mounted
+from headroom_edge.guard import Rules
 from quotas.publishing.store import connect
 from quotas.services.api_keys import api_key_issue, api_key_revoke
 from quotas.services.tokens import token_issue
@@ -39,10 +39,10 @@ LIST = {"tenant": "acme", "endpoint": "rides:list"}
 
 @contextmanager
 def alone(**variables: str) -> Iterator[Client]:
-    """`python -m api.gateway` with these variables."""
+    """`python -m headroom_edge.gateway` with these variables."""
     port = free_port()
     environment = {"PATH": os.environ["PATH"], "HEADROOM_BUDGET_MS": str(AMPLE_MS), **variables}
-    command = [sys.executable, "-m", "api.gateway", "--port", str(port)]
+    command = [sys.executable, "-m", "headroom_edge.gateway", "--port", str(port)]
     process = subprocess.Popen(command, env=environment, cwd=ROOT)
     try:
         wait_for(port, process)
@@ -61,7 +61,10 @@ def test_alone_it_needs_nothing_but_the_store(store: redis.Redis, valkey_url: st
 
 
 def test_alone_it_loads_neither_django_nor_the_database() -> None:
-    code = "import sys, api.gateway.__main__ as m; print(sorted({'django', 'psycopg', 'celery'} & set(sys.modules)))"
+    code = (
+        "import sys, headroom_edge.gateway.__main__ as m;"
+        " print(sorted({'django', 'psycopg', 'celery'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -69,7 +72,7 @@ def test_alone_it_loads_neither_django_nor_the_database() -> None:
 def test_a_wrong_variable_stops_the_start_with_one_sentence() -> None:
     environment = {"PATH": os.environ["PATH"], "HEADROOM_TRUSTED_PROXIES": "everybody"}
     done = subprocess.run(
-        [sys.executable, "-m", "api.gateway"], env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "headroom_edge.gateway"], env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     assert done.returncode == 2
     assert done.stderr.startswith("headroom: HEADROOM_TRUSTED_PROXIES: trusted proxy 'everybody' is no address")

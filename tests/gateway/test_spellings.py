@@ -10,11 +10,11 @@ import pytest
 import redis
 from django.core.wsgi import get_wsgi_application
 
-from api.gateway.app import Gateway
-from api.gateway.asgi import QuotaMiddleware as AsgiMiddleware
-from api.gateway.guard import Rules
-from api.gateway.wsgi import QuotaMiddleware as WsgiMiddleware
-from quotas.limiter import AsyncLimiter, Limiter
+from headroom_edge import AsyncLimiter, Limiter
+from headroom_edge.asgi import QuotaMiddleware as AsgiMiddleware
+from headroom_edge.gateway.server import Gateway
+from headroom_edge.guard import Rules
+from headroom_edge.wsgi import QuotaMiddleware as WsgiMiddleware
 from tests.gateway.apps import SERVED_BY, fastapi_app, flask_app
 from tests.gateway.conftest import AMPLE_MS, LOOPBACK
 from tests.gateway.spellings import charged, endpoints, named, spellings

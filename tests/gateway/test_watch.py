@@ -15,11 +15,10 @@ from django.core.wsgi import get_wsgi_application
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from api.gateway import asgi, process, wsgi
-from api.gateway.decorator import limited
-from api.gateway.guard import Rules
-from quotas.limiter import AsyncLimiter, Limiter
-from quotas.limiter.observations import Observations
+from headroom_edge import AsyncLimiter, Limiter, asgi, django, wsgi
+from headroom_edge.decorator import limited
+from headroom_edge.guard import Rules
+from headroom_edge.observations import Observations
 from tests.gateway.apps import fastapi_app, flask_app
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import ACME, Client, publish_world, served, served_wsgi
@@ -69,9 +68,9 @@ def serving(request: pytest.FixtureRequest, anonymous: Rules, valkey_url: str) -
         rides.wsgi_app = wsgi.QuotaMiddleware(rides.wsgi_app, limiter=now, rules=anonymous)  # type: ignore[method-assign]
         behind, notes = served_wsgi(rides), notes_of(now)
     elif request.param == "django":
-        behind, notes = served_wsgi(get_wsgi_application()), notes_of(process.limiter())
+        behind, notes = served_wsgi(get_wsgi_application()), notes_of(django.limiter())
     else:
-        behind, notes = served(get_asgi_application()), notes_of(process.async_limiter())
+        behind, notes = served(get_asgi_application()), notes_of(django.async_limiter())
     with behind as client:
         yield client, notes
 
@@ -92,7 +91,7 @@ def test_what_is_denied_never_reached_the_service_and_is_not_told(serving: tuple
 
 
 def test_a_throttle_behind_the_middleware_does_not_tell_it_twice(anonymous: Rules) -> None:
-    notes = notes_of(process.limiter())
+    notes = notes_of(django.limiter())
     with served_wsgi(get_wsgi_application()) as rides:
         assert rides.get("/costly").status == 200
     assert notes.told == {("-", 2): 1}
@@ -100,7 +99,7 @@ def test_a_throttle_behind_the_middleware_does_not_tell_it_twice(anonymous: Rule
 
 def test_a_throttle_alone_tells_it_by_the_views_own_endpoint(anonymous: Rules, project: Any) -> None:
     project.MIDDLEWARE = project.MIDDLEWARE[1:]
-    notes = notes_of(process.limiter())
+    notes = notes_of(django.limiter())
     with served_wsgi(get_wsgi_application()) as rides:
         assert [rides.get("/costly").status for _ in range(7)] == [200] * 6 + [429]
     assert notes.told == {("rides:create", 2): 6}

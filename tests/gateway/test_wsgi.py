@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import redis
 
-from api.gateway.guard import Rules
-from api.gateway.proxies import TrustedProxies
-from api.gateway.wsgi import QuotaMiddleware
-from quotas.limiter import Limiter
+from headroom_edge import Limiter
+from headroom_edge.guard import Rules
+from headroom_edge.proxies import TrustedProxies
+from headroom_edge.wsgi import QuotaMiddleware
 from tests.gateway.apps import flask_app
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import ACME, Client, publish_world, served_wsgi, wait_until_free

@@ -16,9 +16,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import redis
 import uvicorn
 
-from quotas.limiter import keys
-from quotas.limiter.directory import MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes, secret_hash
-from quotas.policy.routes import Route
+from headroom_edge import keys
+from headroom_edge.directory import MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes, secret_hash
+from headroom_edge.plan.routes import Route
 from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from tests.limiter.world import limit, publish
 

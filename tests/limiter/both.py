@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from quotas.limiter import AsyncLimiter, Check, Decision, Limiter
-from quotas.limiter.breaker import Breaker
-from quotas.limiter.core import Core
+from headroom_edge import AsyncLimiter, Check, Decision, Limiter
+from headroom_edge.core import Core
+from headroom_edge.store.breaker import Breaker
 
 T = TypeVar("T")
 WAIT_S = 30

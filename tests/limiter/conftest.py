@@ -20,8 +20,8 @@ def tick_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets how often chores are done in the background: never, unless a test says otherwise."""
 
     def tick(seconds: float) -> None:
-        monkeypatch.setattr("quotas.limiter.attendant.TICK_S", seconds)
-        monkeypatch.setattr("quotas.limiter.aio.TICK_S", seconds)
+        monkeypatch.setattr("headroom_edge.limiter.TICK_S", seconds)
+        monkeypatch.setattr("headroom_edge.aio.TICK_S", seconds)
 
     tick(3_600)
     return tick

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from quotas.limiter.address import Address, parse_url
+from headroom_edge.store.address import Address, parse_url
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from quotas.limiter.breaker import Breaker, BreakerSettings, Pass, State
+from headroom_edge.store.breaker import Breaker, BreakerSettings, Pass, State
 
 
 @dataclass

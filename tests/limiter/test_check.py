@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from quotas.limiter import Check, Row
+from headroom_edge import Check, Row
 from tests.limiter.both import Either, MakeLimiter
 from tests.limiter.world import (
     COSTLY_ENDPOINT,

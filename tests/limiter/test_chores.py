@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import redis
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from tests.limiter.both import Either, MakeLimiter, until
 from tests.limiter.world import ENDPOINT, TENANT
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import redis
 
-from quotas.limiter import Decision, StoreError, keys
-from quotas.limiter.breaker import BreakerSettings
+from headroom_edge import Decision, StoreError, keys
+from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.proxy import Proxy
 from tests.limiter.both import Either, MakeLimiter, until
 from tests.limiter.world import ENDPOINT, OTHER_TENANT, SUSPENDED_TENANT, TENANT, configuration, limit, publish
@@ -205,7 +205,7 @@ def test_being_degraded_is_counted_and_logged_but_not_for_every_decision(
 ) -> None:
     limiter = make_limiter(proxy.url.replace("redis://", "redis://:hunter2@"))
     proxy.refuse()
-    with caplog.at_level(logging.WARNING, "quotas.limiter"):
+    with caplog.at_level(logging.WARNING, "headroom_edge"):
         for _ in range(50):
             check(limiter)
     assert limiter.degraded == 50

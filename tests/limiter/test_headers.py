@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from quotas.limiter import Check, Decision, Profile
-from quotas.limiter.headers import quoted
+from headroom_edge import Check, Decision, Profile
+from headroom_edge.headers import quoted
 
 CHECK = Check("acme", "search")
 

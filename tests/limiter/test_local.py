@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quotas.limiter import Check, keys
-from quotas.limiter.local import LocalLimiter, LocalVerdict, local_plan
+from headroom_edge import Check, keys
+from headroom_edge.local import LocalLimiter, LocalVerdict, local_plan
 from quotas.policy.compiler import Compiler
 from quotas.policy.spec import Limit
 from tests.limiter.world import ENDPOINT, NOW_US, OTHER_TENANT, TARGET, TENANT, configuration, limit

@@ -11,8 +11,8 @@ import pytest
 import redis
 import uvloop
 
-from quotas.limiter import AsyncLimiter, BreakerSettings, Check, Decision
-from quotas.limiter.breaker import State
+from headroom_edge import AsyncLimiter, BreakerSettings, Check, Decision
+from headroom_edge.store.breaker import State
 from tests.faults.proxy import Proxy
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 

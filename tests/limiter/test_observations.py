@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.limiter import AsyncLimiter, Limiter, keys
-from quotas.limiter.buckets import ENDS, bucket_of
-from quotas.limiter.errors import StoreError
-from quotas.limiter.observations import CELLS_KEPT, Observations, Observed
+from headroom_edge import AsyncLimiter, Limiter, keys
+from headroom_edge.errors import StoreError
+from headroom_edge.observations import CELLS_KEPT, ENDS, Observations, Observed, bucket_of
 from tests.limiter.both import Either, MakeLimiter, until
 from tests.limiter.world import ENDPOINT, TENANT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hiredis
 import pytest
 
-from quotas.limiter import Check
-from quotas.limiter.check import encode_call, encode_check, pack
+from headroom_edge import Check
+from headroom_edge.check import encode_call, encode_check, pack
 
 
 def words(command: bytes) -> list[bytes]:

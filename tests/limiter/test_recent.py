@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from quotas.limiter.recent import Recent
+from headroom_edge.recent import Recent
 
 
 def test_it_remembers_what_was_put() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import redis
 
-from quotas.algorithms import ALGORITHMS
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.library import ensure_loaded
+from headroom_edge.plan.subject import Subject
 from quotas.policy.compiler import Compiler, Target
 from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
-from quotas.policy.subject import Subject
 
 TENANT = "acme"
 OTHER_TENANT = "zenith"

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter import keys
-from quotas.policy.numbers import base36
+from headroom_edge import keys
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.keys import base36
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, World, times
 
 SHARD = keys.shard_of(TENANT)

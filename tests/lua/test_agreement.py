@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.concurrency import Concurrency
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.plan.subject import Subject
 from quotas.policy.plans import CALENDAR_DAYS, month_start_us
 from quotas.policy.spec import Carry, Generation, Limit, Policy
-from quotas.policy.subject import Subject
 from quotas.simulation.plan import Plan, applied_at
 from quotas.simulation.reference import ReferenceLimiter, Request
 from tests.lua.world import NOW_US, TENANT, TIER, Reply, World

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.concurrency import Concurrency
-from quotas.algorithms.sliding import SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import FixedWindow
-from quotas.limiter import keys
-from quotas.policy.numbers import base36
+from headroom_edge import keys
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.keys import base36
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, World, tier_policy, times
 
 WHOLE = Subject.parse("tenant")

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, World
 
 MINUTE_US, HOUR_US = 60 * SECOND_US, 3_600 * SECOND_US

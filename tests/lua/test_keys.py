@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.concurrency import Concurrency
-from quotas.algorithms.sliding import SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit, Tenant
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, TIER, World, tier_policy
 
 HOSTILE = [

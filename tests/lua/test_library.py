@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.limiter import library
+from headroom_edge import library
 
 
 def stored_version(valkey: redis.Redis) -> int:

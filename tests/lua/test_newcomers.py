@@ -1,10 +1,10 @@
 """A3: invented subjects cannot fill the store; known ones and registered keys do not notice."""
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, TENANT, World
 
 HOUR_US = 3_600 * SECOND_US

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
-from quotas.limiter.observations import Observed
+from headroom_edge import keys
+from headroom_edge.library import ensure_loaded
+from headroom_edge.observations import Observed
 
 LIST = f"{keys.ALL}:a"
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from tests.lua.world import NOW_US, World
 
 WHOLE = Subject.parse("tenant")

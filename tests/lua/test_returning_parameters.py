@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.sliding import SlidingCounter, SlidingLog
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.plan.subject import Subject
 from quotas.policy.spec import Carry, Generation, Limit
-from quotas.policy.subject import Subject
 from quotas.policy.turns import turns
 from tests.lua.world import NOW_US, World
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from quotas.limiter import keys, library
+from headroom_edge import keys, library
 from quotas.policy.compiler import Compiler, Target
 from quotas.policy.plans import CANDIDATE
 from quotas.policy.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier

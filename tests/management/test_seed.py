@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.demo.tenants import TENANTS
 from quotas.models import CalendarCounter, Change, Denial, Limit, Override, Revision, Task
 from quotas.models.usage import ROLLUPS, DrainState, GapRecord, Outcome, UsageHour, UsageStep

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.policy.book import Touched
 from quotas.policy.canary import Trial, canaries_of
 from quotas.policy.compiler import Compiler, Piece

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.policy.spec import Generation, Tenant
 from tests.policy.worlds import (
     compiled,

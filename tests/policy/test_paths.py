@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.policy.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
-from quotas.policy.routes import Split
+from headroom_edge.plan.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
+from headroom_edge.plan.routes import Split
 from tests.gateway.world import ROUTES_OF_RIDES
 from tests.policy.test_routes import best_ms
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.policy.routes import Route, Routes, Split, split_template
+from headroom_edge.plan.routes import Route, Routes, Split, split_template
 
 RIDES = Routes(
     [

@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from config.places import ROOT
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
 from quotas.policy import schema
 from quotas.policy.document import _Loader
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
-from quotas.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.plan.subject import Subject
 from quotas.policy.compiler import Compiler, Target
 from quotas.policy.image import ShardImage
 from quotas.policy.plans import CANDIDATE
 from quotas.policy.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
-from quotas.policy.subject import Subject
 
 SHARDS = 4
 NOW_US = 1_800_000_000_000_000  # 2027-01-15 08:00:00 UTC

@@ -5,8 +5,8 @@ from __future__ import annotations
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.library import ensure_loaded
 from quotas.policy.compiler import Compiler, Target
 from quotas.policy.spec import Configuration
 from quotas.publishing import store

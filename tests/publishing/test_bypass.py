@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.publishing import store
 from quotas.publishing.bypass import Switch, switch_on, switches_read
 from tests.policy.worlds import limit, tier_policy, world

@@ -10,7 +10,7 @@ import redis
 from django.conf import settings
 from redis.exceptions import ResponseError
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import AuditEvent, CalendarCounter, GapRecord
 from quotas.models.losses import EMPTIED
 from quotas.models.revision import revisions_stamp

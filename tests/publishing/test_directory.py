@@ -8,8 +8,8 @@ from typing import cast
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
-from quotas.limiter.directory import secret_hash
+from headroom_edge import keys
+from headroom_edge.directory import secret_hash
 from quotas.models import AuditEvent, Endpoint
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler

@@ -6,8 +6,8 @@ import pytest
 import redis
 from django.conf import settings
 
-from quotas.algorithms.units import DAY_US
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms.units import DAY_US
 from quotas.models import AuditEvent, Outbox, Revision
 from quotas.publishing import store
 from quotas.publishing.shards import SupersededError

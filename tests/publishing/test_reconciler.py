@@ -10,7 +10,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import AuditEvent
 from quotas.publishing import store
 from quotas.publishing.bypass import Switch, switch_off, switch_on

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import redis
 
-from quotas.limiter import keys
-from quotas.limiter.library import ensure_loaded
+from headroom_edge import keys
+from headroom_edge.library import ensure_loaded
 from quotas.policy.book import Touched
 from quotas.policy.compiler import Compiler
 from quotas.policy.image import Delta

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, cast
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.policy.compiler import Compiler, Target
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher

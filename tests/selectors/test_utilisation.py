@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import CalendarCounter, Endpoint
 from quotas.selectors.utilisation import counters_read
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 from django.core import mail
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import (
     AlertDelivery,
     AlertSetting,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quotas.algorithms import TokenBucket
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.capacity import Sample
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust

@@ -10,7 +10,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models import Change, Revision
 from quotas.models.change import State
 from quotas.models.usage import Outcome

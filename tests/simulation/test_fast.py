@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotas.algorithms.base import Algorithm, State
-from quotas.algorithms.units import SECOND_US
-from quotas.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.base import Algorithm, State
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.plan.subject import TENANT, Subject
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Limit
-from quotas.policy.subject import TENANT, Subject
 from quotas.simulation import fast
 from quotas.simulation.arrays import whole_numbers
 from quotas.simulation.arrivals import Arrival

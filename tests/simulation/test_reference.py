@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Generation, Limit, Policy
 from quotas.simulation.plan import Applied, Plan, applied_at

@@ -6,14 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter.sandbox import Sandbox
+from headroom_edge.algorithms.units import SECOND_US
+from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.bursts import SHAPING
 from quotas.simulation.scenarios.engine import ReferenceEngine
 from quotas.simulation.scenarios.model import Ask, Case, run
 from quotas.simulation.scenarios.windows import PACED
-from quotas.simulation.store import StoreEngine
 
 CASES = [
     pytest.param(case, id=f"{scenario.number}: {case.name}")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from quotas.algorithms import TokenBucket
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.simulation import synthetic
 from quotas.simulation.synthetic import DAY_S, HOUR_S, MINUTE_S, SyntheticTenant, load_quantile_of_poisson
 

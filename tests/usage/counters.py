@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import redis
 from django.db.models import Sum
 
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.keys import base36
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
 from quotas.observations.cells import Series
-from quotas.policy.numbers import base36
 from quotas.usage.batches import read_counters
 from quotas.usage.fields import parse_counters
 from quotas.usage.folding import FOLDS, fold_in

@@ -9,7 +9,7 @@ import redis
 from django.core.management import call_command
 from django.db.models import Sum
 
-from quotas.limiter import Decision, Limiter
+from headroom_edge import Decision, Limiter
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import LET_THROUGH, Denial, Outcome, UsageMinute
 from quotas.services.policies import policy_create

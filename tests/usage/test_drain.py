@@ -11,7 +11,7 @@ import redis
 from django.core.management import call_command
 from django.db.models import Sum
 
-from quotas.limiter import keys
+from headroom_edge import keys
 from quotas.models.usage import ROLLUPS, Arrival, Denial, DrainBatch, DrainState, Rollup, UsageHour, UsageStep
 from quotas.usage.drain import drain
 from quotas.usage.folding import fold_all

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import redis
 
-from quotas.algorithms.bucket import TokenBucket
-from quotas.algorithms.units import SECOND_US
-from quotas.limiter import keys
+from headroom_edge import keys
+from headroom_edge.algorithms.bucket import TokenBucket
+from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.plan.subject import Subject
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.policy.spec import Limit
-from quotas.policy.subject import Subject
 from quotas.selectors.configuration import configuration_load
 from quotas.usage.drain import drain
 from quotas.usage.dropped import DROPPED

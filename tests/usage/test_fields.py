@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.limiter.keys import endpoint_number, tenant_number
+from headroom_edge.keys import base36, endpoint_number, tenant_number
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.policy.numbers import base36
 from quotas.usage.fields import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
 
 SECOND = 1_790_000_003

@@ -8,8 +8,8 @@ import pytest
 import redis
 from django.db import transaction
 
-from quotas.limiter.buckets import ENDS, bucket_of
-from quotas.limiter.library import ensure_loaded
+from headroom_edge.library import ensure_loaded
+from headroom_edge.observations import ENDS, bucket_of
 from quotas.models import Endpoint
 from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.observations.latency import Answers

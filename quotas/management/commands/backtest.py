@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.calibration.backtest import Options, Report, backtest
 from quotas.calibration.pictures import pictures
 from quotas.calibration.scoring import Score

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.management.progress import Bar
 from quotas.models import Recommendation
 from quotas.services.calibration_runs import calibration_now

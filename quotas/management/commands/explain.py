@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.spec import EVERYWHERE, Limit, Override
 from quotas.selectors.explanation import ExplainedLimit, Explanation, UnknownTenantError, explain
 

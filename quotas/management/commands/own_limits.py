@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from quotas.policy.own import OWN_TENANT
+from headroom_edge.keys import OWN_TENANT
 from quotas.services.own_limits import own_limits_install
 
 AUTHOR = "headroom"

@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.policy import schema
 from quotas.policy.document import Document, read_document
 from quotas.policy.problems import Problem

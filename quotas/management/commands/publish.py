@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.limiter.library import LibraryError
+from headroom_edge.library import LibraryError
 from quotas.publishing import store
 from quotas.publishing.service import Service
 from quotas.publishing.shards import SupersededError

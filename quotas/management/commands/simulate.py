@@ -12,12 +12,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.base import ParameterError
-from quotas.limiter.sandbox import Sandbox, SandboxError
+from headroom_edge.algorithms.base import ParameterError
 from quotas.policy.document import Document, read_document
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import Limit, Policy
-from quotas.simulation import replay, store
+from quotas.simulation import replay
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.report import (
@@ -28,6 +27,7 @@ from quotas.simulation.report import (
     scenario_list,
     scenario_table,
 )
+from quotas.simulation.sandbox import Sandbox, SandboxError, replay_on_store
 from quotas.simulation.scenarios import SCENARIOS
 
 ENGINES = ("reference", "lua")
@@ -69,7 +69,7 @@ class Command(BaseCommand):
         with _arrivals(options["arrivals"]) as arrivals:
             if options["engine"] == "lua":
                 with Sandbox() as sandbox:
-                    yield decisions_json(store.replay(sandbox, limit, arrivals), options["decisions"])
+                    yield decisions_json(replay_on_store(sandbox, limit, arrivals), options["decisions"])
             else:
                 yield decisions_json(replay.replay([limit], arrivals), options["decisions"])
 

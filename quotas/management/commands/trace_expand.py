@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.calibration.expand import Thinning, Window, expand, read_windows
 from quotas.calibration.trace import TraceError
 from quotas.management.progress import Bar

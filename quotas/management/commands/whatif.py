@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.algorithms.base import counted
+from headroom_edge.algorithms.base import counted
 from quotas.management.progress import Bar
 from quotas.services.errors import Refused
 from quotas.services.whatif import DAYS, whatif

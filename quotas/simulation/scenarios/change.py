@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.spec import Carry, Limit
 from quotas.simulation.scenarios.model import (
     BASE_US,

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from quotas.algorithms import ALGORITHMS
-from quotas.algorithms.base import Algorithm
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.fields import limit_parse
 from quotas.policy.spec import EVERYWHERE, Carry, Generation, Limit, Policy
 

@@ -2,7 +2,7 @@
 
 import random
 
-from quotas.algorithms.units import SECOND_US
+from headroom_edge.algorithms.units import SECOND_US
 from quotas.policy.spec import Policy
 from quotas.simulation.scenarios.model import (
     BASE_US,

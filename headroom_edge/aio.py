@@ -1,0 +1,202 @@
+"""The limiter for an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Self, TypeVar, Unpack
+
+from headroom_edge.check import Check, Subject
+from headroom_edge.chores import TICK_S, Chore
+from headroom_edge.core import CHECK, PEEK, Conversation, Core
+from headroom_edge.decision import Decision
+from headroom_edge.errors import StoreError
+from headroom_edge.settings import READY_MS, Options, Settings, seconds
+from headroom_edge.store.address import Address, parse_url
+from headroom_edge.store.breaker import Breaker, State
+from headroom_edge.store.pipeline import Line
+
+T = TypeVar("T")
+
+
+class AsyncLimiter:
+    """Like Limiter, with await. Checks of one tick of the loop travel in one write over one connection."""
+
+    def __init__(self, address: Address, settings: Settings) -> None:
+        self._address = address
+        self._settings = settings
+        self._budget_s = settings.budget_ms / 1_000
+        self._patience_s = settings.connect_timeout_ms / 1_000
+        self._core = settings.core(address)
+        self._line: Line | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @classmethod
+    def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
+        """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
+        return cls(parse_url(url), Settings(**settings))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._tick is not None:
+            self._tick.cancel()
+        if self._line is not None:
+            self._line.close()
+
+    async def ready(self, timeout_ms: float = READY_MS) -> bool:
+        """Before the first request: connects, and brings the Lua library if the store has none."""
+        return await self._run(self._core.ready(), timeout_ms)
+
+    @property
+    def degraded(self) -> int:
+        """How many decisions were taken without the store since the start."""
+        return self._core.failures.degraded
+
+    @property
+    def breaker(self) -> Breaker:
+        return self._core.breaker
+
+    async def check(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        holder: str = "",
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows)
+        return (await self._run(talk, budget_ms))[0]
+
+    async def check_many(
+        self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
+    ) -> list[Decision]:
+        """All in one round trip, each for itself: one that is denied does not undo the others."""
+        return await self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
+
+    async def peek(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        """What a check would answer now; charges nothing."""
+        talk = self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows)
+        return (await self._run(talk, budget_ms))[0]
+
+    @asynccontextmanager
+    async def hold(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        holder: str = "",
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> AsyncIterator[Decision]:
+        """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
+        check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
+        (decision,) = await self._run(self._core.decide(CHECK, [check], rows), budget_ms)
+        try:
+            yield decision
+        finally:
+            await self.release(decision, budget_ms=budget_ms)
+
+    async def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        return await self._run(self._core.release(decision), budget_ms)
+
+    async def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back what an allowed request was charged, while that still counts; how many limits got it."""
+        return await self._run(self._core.refund(decision), budget_ms)
+
+    async def reset(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        limit: str = "*",
+        budget_ms: float | None = None,
+    ) -> int:
+        """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
+        return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
+
+    def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
+        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        self._core.chores.observations.add(endpoint, status, seconds)
+
+    def converse(
+        self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None
+    ) -> Coroutine[Any, Any, T]:
+        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        return self._run(talk(self._core), budget_ms)
+
+    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
+        line = self._line
+        if line is None or line.loop is not asyncio.get_running_loop():
+            line = self._open_line()
+        try:
+            commands = next(talk)
+            while True:
+                started = time.monotonic()
+                try:
+                    replies = await line.ask(commands, budget_s)
+                except StoreError as error:
+                    commands = talk.throw(error)
+                else:
+                    commands = talk.send(replies)
+                budget_s = max(0.0, budget_s - (time.monotonic() - started))
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        finally:
+            talk.close()
+
+    def _open_line(self) -> Line:
+        self._line = Line(self._address, self._budget_s, self._patience_s)
+        if self._closed:
+            self._line.close()
+        else:
+            self._tick = self._line.loop.call_later(TICK_S, self._attend)
+        return self._line
+
+    def _attend(self) -> None:
+        if self._line is None or self._closed:
+            return
+        self._tick = self._line.loop.call_later(TICK_S, self._attend)
+        # While the breaker is open a request finds out whether the store is back, not we.
+        if self._core.breaker.state is State.CLOSED:
+            self._do_chores(self._line)
+
+    def _do_chores(self, line: Line) -> asyncio.Future[list[Any]] | None:
+        """Heartbeat, reports and plans, over the same connection; no check waits for them."""
+        chores = self._core.chores.take()
+        if not chores:
+            return None
+        asked = line.ask([chore.command for chore in chores], self._patience_s)
+        asked.add_done_callback(lambda answer: self._settle(chores, answer))
+        return asked
+
+    def _settle(self, chores: list[Chore], answer: asyncio.Future[list[Any]]) -> None:
+        unanswered = answer.cancelled() or answer.exception() is not None
+        self._core.chores.settle(chores, None if unanswered else answer.result())

@@ -1,0 +1,178 @@
+"""What every algorithm offers: parameters, a reference model and the numbers for the headers.
+
+The reference model is the oracle for the Lua kernels and the engine of replay. It decides on the same
+state as Lua keeps, with whole numbers only, so both must agree to the last microsecond.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+from headroom_edge.algorithms.units import DAY_US, SECOND_US, ceil_div, format_duration, parse_duration_us
+
+# Everything Lua computes must fit a double exactly; 2^52 leaves room for one addition.
+EXACT_MAX = 2**52
+
+# Redis keeps state a little longer than it needs to become full, so that expiry never gives more than waiting.
+TTL_SLACK_MS = 1_000
+
+State = tuple[int, ...]
+
+
+class ParameterError(ValueError):
+    """A parameter that cannot work: names the field and the way out."""
+
+    def __init__(self, field: str, message: str, code: str = "parameter") -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    admitted: bool
+    remaining: int  # after the charge if admitted, before it otherwise
+    reset_us: int  # until one more unit (buckets, log) or the period's end (windows); 0: full
+    retry_us: int  # until this cost could pass; 0 if admitted; -1 if it never can
+    wait_us: int  # how long an admitted request must wait for its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is left, and how long until there is more (see Verdict)."""
+
+    remaining: int
+    reset_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: Verdict
+    charged: State  # the state to keep if the request is charged
+    kept: State | None  # the state if it is not; differs from the old one only after a clock repair
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The `q` and `w` of a RateLimit-Policy item."""
+
+    quota: int
+    seconds: int | None
+
+
+class Algorithm(Protocol):
+    """Immutable parameters of one limit, with its reference model."""
+
+    name: ClassVar[str]
+    kind: ClassVar[str]  # one letter, stored in the record's header
+    width: ClassVar[int]  # how many numbers of the record are its own; 0: it has a key of its own
+    fields: ClassVar[tuple[str, ...]]  # the parameters that `parse` knows
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        """From a policy's fields; takes what it knows out of `fields`, raises ParameterError."""
+
+    def describe(self) -> dict[str, Any]:
+        """The fields again, as `parse` takes them."""
+
+    def words(self) -> str:
+        """What this buys, in one line for people."""
+
+    @property
+    def capacity(self) -> int:
+        """The largest cost that could ever pass."""
+
+    @property
+    def window(self) -> Window: ...
+
+    def ttl_ms(self) -> int:
+        """How long idle state must be kept; always longer than the time to become full."""
+
+    def compiled(self) -> dict[str, Any]:
+        """The numbers the Lua kernel reads, under one- or two-letter names."""
+
+    def decide(self, state: State | None, now_us: int, cost: int) -> Outcome: ...
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        """As `decide` would tell it, without a request."""
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        """The state after giving back what a decision charged, if it is still charged.
+
+        `given_us` is the decision's time, `tat_us` (buckets only) the TAT that it left.
+        """
+
+    def used(self, state: State, at_us: int) -> float:
+        """Units in use at that moment. A double, computed in the same order as in Lua."""
+
+    def with_used(self, used: float, at_us: int) -> State:
+        """The state of somebody who has used so much."""
+
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        """Rate and capacity times this fraction: the rate exactly, capacities rounded down to at least 1."""
+
+
+def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: str) -> State | None:
+    """The state after parameters changed from `old` to `new` at `at_us`; None is a fresh start."""
+    if old.kind != new.kind:
+        return None
+    if new.kind == "c":  # holders are in flight whatever the parameters say
+        return state
+    if mode == "reset":
+        return None
+    if new.kind == "l":  # the slots of a leaky bucket are promised: its TAT stays
+        return (state[0] + (state[1] > 0), 0)
+    used = old.used(state, at_us)
+    if mode == "proportional":
+        used = used * new.capacity / old.capacity
+    return new.with_used(min(used, float(new.capacity)), at_us)
+
+
+def whole(fields: dict[str, Any], name: str, default: int | None = None, minimum: int = 1) -> int:
+    value = fields.pop(name, default)
+    if value is None:
+        raise ParameterError(name, f"{name} is missing; give a whole number of at least {minimum}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}, not {shown(value)}")
+    if value > EXACT_MAX:
+        raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
+    return value
+
+
+def duration(fields: dict[str, Any], name: str, default: str | None = None) -> int:
+    """Whole microseconds."""
+    text = fields.pop(name, default)
+    if text is None:
+        raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
+    if not isinstance(text, str):
+        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {shown(text)}")
+    try:
+        span_us = parse_duration_us(text)
+    except ValueError as error:
+        raise ParameterError(name, f"{name}: {error}") from None
+    if span_us > EXACT_MAX:
+        raise ParameterError(name, f"{name} is longer than {format_duration(EXACT_MAX // DAY_US * DAY_US)}; shorten it")
+    return span_us
+
+
+def shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 tenant`, `1,200 tenants`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def scaled_size(size: int, numerator: int, denominator: int) -> int:
+    if numerator < 1 or denominator < 1:
+        raise ParameterError("multiplier", "multiplier must be above 0; suspend the tenant to refuse everything")
+    return max(1, size * numerator // denominator)
+
+
+def window_of(limit: int, window_us: int) -> Window:
+    """Of a limit per window; under a second, what it comes to in one."""
+    if window_us >= SECOND_US:
+        return Window(limit, ceil_div(window_us, SECOND_US))
+    return Window(limit * SECOND_US // window_us, 1)

@@ -1,0 +1,210 @@
+"""Token bucket, GCRA meter and leaky bucket: one number of state (the theoretical arrival time, TAT).
+
+The interval between two units is P/Q microseconds in lowest terms. State is TAT in whole microseconds
+plus a numerator 0 <= frac < Q, so nothing drifts however long the bucket runs. "Backlog" is the time
+until the bucket is full again, counted in 1/Q microseconds.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from math import gcd
+from typing import Any, ClassVar, Self
+
+from headroom_edge.algorithms.base import (
+    EXACT_MAX,
+    TTL_SLACK_MS,
+    Level,
+    Outcome,
+    ParameterError,
+    State,
+    Verdict,
+    Window,
+    duration,
+    scaled_size,
+    whole,
+)
+from headroom_edge.algorithms.units import SECOND_US, ceil_div, format_duration, per_text
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    rate: int
+    per_us: int
+    size: int  # burst, or queue
+    max_wait_us: int = 0
+    P: int = field(init=False, repr=False, compare=False)  # the letters of the formula
+    Q: int = field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str]
+    kind: ClassVar[str]
+    size_field: ClassVar[str] = "burst"
+    width: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        common = gcd(self.per_us, self.rate)
+        object.__setattr__(self, "P", self.per_us // common)
+        object.__setattr__(self, "Q", self.rate // common)
+        if self.size * self.P > EXACT_MAX:
+            raise ParameterError(
+                self.size_field,
+                f"{self.size_field} × per is too large to count exactly; "
+                f"lower {self.size_field}, shorten per, or use fixed_window",
+            )
+        if self._most > EXACT_MAX:
+            raise ParameterError("max_wait", "max_wait is too long to count exactly at this rate; shorten it")
+        if self.Q >= 2**32:
+            raise ParameterError("rate", "rate is too high to count exactly; lower it below 4e9")
+
+    @property
+    def _most(self) -> int:
+        """The largest backlog an admitted request can leave."""
+        return self.size * self.P + self.max_wait_us * self.Q
+
+    @property
+    def capacity(self) -> int:
+        return self.size
+
+    @property
+    def window(self) -> Window:
+        refill_us = ceil_div(self.size * self.P, self.Q)
+        if refill_us >= SECOND_US:
+            return Window(self.size, ceil_div(refill_us, SECOND_US))
+        return Window(max(1, self.rate * SECOND_US // self.per_us), 1)
+
+    def ttl_ms(self) -> int:
+        return ceil_div(self.size * self.P, self.Q * 1_000) + self.max_wait_us // 1_000 + TTL_SLACK_MS
+
+    def compiled(self) -> dict[str, Any]:
+        return {"P": self.P, "Q": self.Q, "n": self.size, "mw": self.max_wait_us}
+
+    def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
+        backlog, kept = self._backlog(state, now_us)
+        if cost > self.size:
+            return self._denied(backlog, -1, now_us, kept)
+        after = backlog + cost * self.P
+        if after > self._most:
+            return self._denied(backlog, ceil_div(after - self._most, self.Q), now_us, kept)
+        charged = self._state(after, now_us)
+        left = self._level(after)
+        verdict = Verdict(True, left.remaining, left.reset_us, 0, self._wait_us(backlog, after))
+        return Outcome(verdict, charged, kept)
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._backlog(state, now_us)[0])
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        if now_us >= tat_us:  # the units have flowed back already
+            return None
+        backlog, _ = self._backlog(state, now_us)
+        return self._state(max(0, backlog - cost * self.P), now_us)
+
+    def _backlog(self, state: State | None, now_us: int) -> tuple[int, State | None]:
+        if state is None or state[0] < now_us:
+            return 0, state
+        backlog = (state[0] - now_us) * self.Q + state[1]
+        if backlog <= self._most:
+            return backlog, state
+        # The clock went back: nobody waits longer than one full refill from here on.
+        return self._most, self._state(self._most, now_us)
+
+    def _state(self, backlog: int, now_us: int) -> State:
+        return (now_us + backlog // self.Q, backlog % self.Q)
+
+    def _level(self, backlog: int) -> Level:
+        full = self.size * self.P
+        if backlog >= full:
+            return Level(0, ceil_div(backlog - full + self.P, self.Q))
+        left = (full - backlog) // self.P
+        if left == self.size:
+            return Level(left, 0)
+        return Level(left, ceil_div(backlog - (full - (left + 1) * self.P), self.Q))
+
+    def _denied(self, backlog: int, retry_us: int, now_us: int, kept: State | None) -> Outcome:
+        left = self._level(backlog)
+        verdict = Verdict(False, left.remaining, left.reset_us, retry_us, 0)
+        return Outcome(verdict, self._state(backlog, now_us), kept)
+
+    def _wait_us(self, backlog: int, after: int) -> int:
+        return max(0, ceil_div(after - self.size * self.P, self.Q))
+
+    def used(self, state: State, at_us: int) -> float:
+        if state[0] < at_us:
+            return 0.0
+        return ((state[0] - at_us) * self.Q + state[1]) / self.P
+
+    def with_used(self, used: float, at_us: int) -> State:
+        return (at_us + math.ceil(used * self.P / self.Q), 0)
+
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        common = gcd(self.rate * numerator, denominator)
+        return replace(
+            self,
+            rate=self.rate * numerator // common,
+            per_us=self.per_us * (denominator // common),
+            size=scaled_size(self.size, numerator, denominator),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "rate": self.rate,
+            "per": format_duration(self.per_us),
+            self.size_field: self.size,
+        }
+        if self.max_wait_us:
+            fields["max_wait"] = format_duration(self.max_wait_us)
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBucket(_Bucket):
+    name: ClassVar[str] = "token_bucket"
+    kind: ClassVar[str] = "t"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst", "max_wait")
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        rate = whole(fields, "rate")
+        return cls(
+            rate,
+            duration(fields, "per", "1s"),
+            whole(fields, "burst", default=2 * rate),
+            duration(fields, "max_wait") if fields.get("max_wait") is not None else 0,
+        )
+
+    def words(self) -> str:
+        return f"{self.rate:,}/{per_text(self.per_us)} sustained, up to {self.size:,} at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Gcra(_Bucket):
+    name: ClassVar[str] = "gcra"
+    kind: ClassVar[str] = "g"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst")
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        return cls(whole(fields, "rate"), duration(fields, "per", "1s"), whole(fields, "burst", 1))
+
+    def words(self) -> str:
+        gap = ceil_div(self.P, self.Q)
+        return f"one request each {gap:,} µs, {self.size:,} tolerated at once"
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyBucket(_Bucket):
+    """Shaping: every admitted request gets its own departure slot, and waits for it."""
+
+    name: ClassVar[str] = "leaky_bucket"
+    kind: ClassVar[str] = "l"
+    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "queue")
+    size_field: ClassVar[str] = "queue"
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        return cls(whole(fields, "rate"), duration(fields, "per", "1s"), whole(fields, "queue"))
+
+    def words(self) -> str:
+        return f"smoothed to {self.rate:,}/{per_text(self.per_us)}, up to {self.size:,} waiting"
+
+    def _wait_us(self, backlog: int, after: int) -> int:
+        return ceil_div(backlog, self.Q)

@@ -1,0 +1,101 @@
+"""How many may be in flight at once. A holder that never releases expires after `hold`.
+
+State here is the expiry of every holder, soonest first; who holds is the store's business. A request counts as
+one whatever its cost.
+"""
+
+import math
+from bisect import bisect_right, insort
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from headroom_edge.algorithms.base import (
+    TTL_SLACK_MS,
+    Level,
+    Outcome,
+    State,
+    Verdict,
+    Window,
+    duration,
+    scaled_size,
+    whole,
+)
+from headroom_edge.algorithms.units import SECOND_US, ceil_div, format_duration
+
+# Nobody knows when a holder will release; a denied caller is told to try again after this.
+RETRY_HINT_US = SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    limit: int
+    hold_us: int
+
+    name: ClassVar[str] = "concurrency"
+    kind: ClassVar[str] = "c"
+    fields: ClassVar[tuple[str, ...]] = ("limit", "hold")
+    width: ClassVar[int] = 0
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        return cls(whole(fields, "limit"), duration(fields, "hold"))
+
+    def describe(self) -> dict[str, Any]:
+        return {"limit": self.limit, "hold": format_duration(self.hold_us)}
+
+    def words(self) -> str:
+        return (
+            f"{self.limit:,} in flight at once; one that never ends is given up after {format_duration(self.hold_us)}"
+        )
+
+    @property
+    def capacity(self) -> int:
+        return self.limit
+
+    @property
+    def window(self) -> Window:
+        return Window(self.limit, None)
+
+    def ttl_ms(self) -> int:
+        # Two holds: as far ahead as an expiry may lie after a step back of the clock.
+        return ceil_div(2 * self.hold_us, 1_000) + TTL_SLACK_MS
+
+    def compiled(self) -> dict[str, Any]:
+        return {"n": self.limit, "H": self.hold_us}
+
+    def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
+        mended = self.mended(state or (), now_us)
+        live, kept = self.live(mended, now_us), mended if state else state
+        if len(live) >= self.limit:
+            return Outcome(Verdict(False, 0, 0, RETRY_HINT_US, 0), live, kept)
+        held = list(live)
+        insort(held, now_us + self.hold_us)
+        return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), kept)
+
+    def mended(self, expiries: State, now_us: int) -> State:
+        """An expiry more than two holds ahead is a clock's that went back: it becomes one hold from now.
+
+        Two, because a holder that has to wait for its turn may rightly end later than one hold from now.
+        """
+        if not expiries or expiries[-1] <= now_us + 2 * self.hold_us:
+            return expiries
+        sane = expiries[: bisect_right(expiries, now_us + 2 * self.hold_us)]
+        return tuple(sorted(sane + (now_us + self.hold_us,) * (len(expiries) - len(sane))))
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return Level(max(0, self.limit - len(self.live(state or (), now_us))), 0)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        return None  # a slot is released, not refunded
+
+    def live(self, expiries: State, now_us: int) -> State:
+        return expiries[bisect_right(expiries, now_us) :]
+
+    def used(self, state: State, at_us: int) -> float:
+        return float(len(self.live(state, at_us)))
+
+    def with_used(self, used: float, at_us: int) -> State:
+        return (at_us + self.hold_us,) * math.ceil(used)
+
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        return replace(self, limit=scaled_size(self.limit, numerator, denominator))

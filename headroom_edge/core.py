@@ -1,0 +1,179 @@
+"""Everything the limiters know except how to wait: arguments, retries, breaker, failure modes. No input or output.
+
+A conversation is a generator. It yields the commands of one round trip and is sent their replies, or has a
+StoreError thrown in; it returns the decisions. Limiter drives it with sockets, AsyncLimiter with an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+from hiredis import ReplyError
+
+from headroom_edge.check import Check, encode_call, encode_check, pack
+from headroom_edge.chores import Chores
+from headroom_edge.decision import Decision, Failure, decision_of
+from headroom_edge.errors import StoreError, StoreRefusedError
+from headroom_edge.failure import FailureModes
+from headroom_edge.library import source
+from headroom_edge.store.breaker import Breaker, Pass
+
+T = TypeVar("T")
+Reply: TypeAlias = Any
+Commands: TypeAlias = Sequence[bytes]
+Conversation: TypeAlias = Generator[Commands, list[Reply], T]
+
+CHECK: Final = "hr_check"
+PEEK: Final = "hr_peek"
+# Somebody may empty the server's functions again between our load and our retry.
+LOADS_AT_MOST: Final = 5
+NOT_READY: Final = "not_ready"
+UNAVAILABLE: Final = "unavailable"
+
+_MODES: Final[dict[bytes, Failure]] = {b"open": "open", b"closed": "closed", b"local": "local"}
+_MISTAKES: Final = ("HRCOST", "HRARGS")
+
+
+@dataclass(slots=True)
+class Core:
+    shards: int
+    rows: bool  # whether a check asks for rows unless it says otherwise
+    breaker: Breaker
+    failures: FailureModes
+    chores: Chores
+
+    def decide(self, function: str, checks: Sequence[Check], rows: bool | None) -> Conversation[list[Decision]]:
+        if not checks:
+            return []
+        how = self.breaker.enter()
+        if how is Pass.REFUSED:
+            return [self._without_store(check, "the breaker is open") for check in checks]
+        wanted = self.rows if rows is None else rows
+        commands = [encode_check(function, check, self.shards, rows=wanted) for check in checks]
+        try:
+            replies = yield from self._ask(how, commands)
+        except StoreError as error:
+            return [self._without_store(check, str(error)) for check in checks]
+        return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
+
+    def ready(self) -> Conversation[bool]:
+        """Dials, and brings the library if the store has none. The breaker has no say in it."""
+        command = pack(("FCALL_RO", "hr_version", "0"))
+        try:
+            replies = yield [command]
+            (reply,) = yield from self._load_and_repeat([command], replies)
+        except StoreError:
+            return False
+        return not isinstance(reply, ReplyError)
+
+    def refund(self, decision: Decision) -> Conversation[int]:
+        """How many limits were given back; 0 also when the store cannot be asked."""
+        if not decision.allowed or decision.degraded:
+            return 0
+        if not decision.receipt:
+            raise ValueError("A refund needs the decision's receipt: ask with rows=True.")
+        check = decision.check
+        try:
+            return (yield from self._call(encode_call("hr_refund", check, self.shards, decision.receipt)))
+        except StoreError:
+            return 0
+
+    def reset(self, check: Check, limit: str) -> Conversation[int]:
+        """How many limits were reset. Not part of a request: StoreError if the store cannot be asked."""
+        return (yield from self._call(encode_call("hr_reset", check, self.shards, limit)))
+
+    def release(self, decision: Decision) -> Conversation[int]:
+        """A slot whose release does not get through now is released later; at worst its hold ends by itself."""
+        holder = decision.holder
+        if not holder or not decision.allowed:
+            return 0
+        command = encode_call("hr_release", decision.check, self.shards, holder)
+        if decision.degraded:
+            # The store may have counted it all the same: its reply was lost, not its work.
+            self.chores.release_later(command)
+            return self.failures.local.release(holder)
+        try:
+            return (yield from self._call(command))
+        except StoreError:
+            self.chores.release_later(command)
+            return 0
+
+    def read(self, *commands: bytes) -> Conversation[list[Reply]]:
+        """Anything else the store can be asked, in one round trip. StoreError if it cannot."""
+        how = self.breaker.enter()
+        if how is Pass.REFUSED:
+            raise StoreRefusedError("the breaker is open")
+        replies = yield from self._ask(how, commands)
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise _mistake(reply) or StoreRefusedError(str(reply))
+        return replies
+
+    def _call(self, command: bytes) -> Conversation[int]:
+        (reply,) = yield from self.read(command)
+        return int(reply)
+
+    def _ask(self, how: Pass, commands: Commands) -> Conversation[list[Reply]]:
+        answered = False
+        try:
+            replies = yield commands
+            for reply in replies:
+                if isinstance(reply, ReplyError):
+                    replies = yield from self._load_and_repeat(commands, replies)
+                    break
+            answered = True
+        finally:
+            # Also when the caller is cancelled: a probe without an outcome would block all others.
+            if answered:
+                self.breaker.succeeded(how)
+            else:
+                self.breaker.failed(how)
+        return replies
+
+    def _load_and_repeat(self, commands: Commands, replies: list[Reply]) -> Conversation[list[Reply]]:
+        """A missing function has counted nothing, so only the commands that met one are sent again."""
+        load = pack(("FUNCTION", "LOAD", source()))
+        for _ in range(LOADS_AT_MOST):
+            missing = [index for index, reply in enumerate(replies) if _is_missing(reply)]
+            if not missing:
+                break
+            # The load answers with an error if another client was faster: that is as good.
+            _, *again = yield [load, *(commands[index] for index in missing)]
+            for index, reply in zip(missing, again, strict=True):
+                replies[index] = reply
+        return replies
+
+    def _decision(self, check: Check, reply: Reply) -> Decision:
+        if isinstance(reply, ReplyError):
+            mistake = _mistake(reply)
+            if mistake:
+                raise mistake
+            return self._without_store(check, str(reply))
+        try:
+            decision = decision_of(check, reply)
+        except (LookupError, TypeError, AttributeError, ValueError):
+            return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
+        mode = _MODES.get(reply[11])
+        if mode:
+            self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)
+        elif decision.reason == NOT_READY:
+            return self.failures.decide(check, reason=NOT_READY, cause="the store has no configuration yet")
+        elif decision.reason == "suspended":
+            # A suspended tenant stays out while the store is away.
+            self.failures.learn((check.tenant, check.endpoint), "closed", decision.revision)
+        return decision
+
+    def _without_store(self, check: Check, cause: str) -> Decision:
+        return self.failures.decide(check, reason=UNAVAILABLE, cause=cause)
+
+
+def _is_missing(reply: Reply) -> bool:
+    return isinstance(reply, ReplyError) and "unction not found" in str(reply)
+
+
+def _mistake(reply: ReplyError) -> ValueError | None:
+    """Arguments that the store refuses are a mistake in the program, like those we refuse ourselves."""
+    text = str(reply)
+    return ValueError(text.partition(" ")[2]) if text.startswith(_MISTAKES) else None

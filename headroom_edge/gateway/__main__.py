@@ -1,0 +1,55 @@
+"""The gateway without Django: `python -m headroom_edge.gateway [--host 127.0.0.1] [--port 8001] [--workers 1]`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+
+import uvicorn
+
+from headroom_edge.gateway.environment import GatewaySettings
+from headroom_edge.gateway.server import Gateway
+
+
+def application() -> Gateway:
+    """For a server of one's own: `uvicorn --factory headroom_edge.gateway.__main__:application --no-proxy-headers`."""
+    settings = GatewaySettings.read(os.environ)
+    gateway = Gateway(settings.limiter(), settings.rules)
+    # What is loaded by now stays: the collector need not go through it again and again.
+    gc.freeze()
+    return gateway
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m headroom_edge.gateway")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8001)
+    parser.add_argument("--workers", type=int, default=1, help="processes; one uses one core")
+    arguments = parser.parse_args()
+    try:
+        application()
+    except ValueError as error:
+        sys.stderr.write(f"headroom: {error}\n")
+        return 2
+    uvicorn.run(
+        "headroom_edge.gateway.__main__:application",
+        factory=True,
+        host=arguments.host,
+        port=arguments.port,
+        workers=arguments.workers,
+        loop="uvloop",
+        http="httptools",
+        lifespan="on",
+        # Whose address counts is decided by HEADROOM_TRUSTED_PROXIES alone.
+        proxy_headers=False,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""What a proxy asks before it lets a request through: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qs
+
+from headroom_edge.asgi import Scope, header_of, request_of
+from headroom_edge.guard import Request, Verdict
+from headroom_edge.plan.paths import target_path
+from headroom_edge.problems import Problem, bad_request
+
+NGINX: Final = "nginx"
+# Which fields carry the request that the proxy holds. Fixed by the proxy's own configuration (?proxy=…), never
+# guessed: all fields of the client's request come along, and it could send any of them.
+ORIGINAL: Final = {
+    NGINX: ("x-original-method", "x-original-uri"),
+    "traefik": ("x-forwarded-method", "x-forwarded-uri"),
+    "caddy": ("x-forwarded-method", "x-forwarded-uri"),
+}
+STATUS: Final = "X-Headroom-Status"
+PROBLEM: Final = "X-Headroom-Problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+def original(scope: Scope) -> Request | Problem:
+    proxy = proxy_of(scope)
+    if proxy not in ORIGINAL:
+        return bad_request("unknown-proxy", f"proxy must be one of {', '.join(ORIGINAL)}.", "proxy")
+    method, path = (header_of(scope, name) for name in ORIGINAL[proxy])
+    if not method or not path:
+        wanted = " and ".join(ORIGINAL[proxy])
+        return bad_request("original-request-missing", f"The proxy must send {wanted}; see docs/{proxy}.md.", wanted)
+    return request_of(scope, target_path(path), method=method)
+
+
+def proxy_of(scope: Scope) -> str:
+    query = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[-1] if query else NGINX
+
+
+def answer_of(scope: Scope, verdict: Verdict) -> Answer:
+    problem = verdict.problem
+    if problem is None:
+        return Answer(HTTPStatus.OK, {**verdict.headers, **_who(verdict)})
+    if proxy_of(scope) != NGINX:
+        return Answer(problem.status, verdict.headers, verdict.body)
+    # nginx takes 2xx, 401 and 403 for an answer and anything else for a fault; its configuration maps these fields.
+    status = HTTPStatus.UNAUTHORIZED if problem.status == HTTPStatus.UNAUTHORIZED else HTTPStatus.FORBIDDEN
+    fields = {**verdict.headers, STATUS: str(int(problem.status)), PROBLEM: verdict.body.decode()}
+    return Answer(status, fields, verdict.body)
+
+
+def _who(verdict: Verdict) -> dict[str, str]:
+    """For the service behind: who was let through."""
+    if verdict.decision is None:
+        return {}
+    check = verdict.decision.check
+    key = check.subject.get("key")
+    return {"X-Headroom-Tenant": check.tenant} | ({"X-Headroom-Key": key} if key and key.isalnum() else {})

@@ -1,0 +1,250 @@
+"""`POST /v1/check` and `/v1/release`: JSON in, JSON out, no input or output of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from headroom_edge import Check, Decision
+from headroom_edge.check import encode_call
+from headroom_edge.core import CHECK, Conversation, Core
+from headroom_edge.directory import EVERY_TENANT, Credential
+from headroom_edge.errors import StoreError
+from headroom_edge.guard import SCOPE, Guard, own_tenant, scope_missing
+from headroom_edge.keys import OWN_TENANT
+from headroom_edge.plan.paths import LONGEST_PATH, target_path
+from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
+
+CHECKS_AT_MOST: Final = 1_000
+LONGEST_HOLDER: Final = 200  # characters; it is kept in the store for as long as the slot
+FIELDS: Final = "see docs/gateway.md for the fields"
+_UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
+_AT: Final = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """One question: for a tenant or the owner of an API key, about an endpoint or a method and path."""
+
+    tenant: str = ""
+    api_key: str = ""
+    endpoint: str = ""
+    method: str = ""
+    path: str = ""
+    cost: int | None = None
+    subject: dict[str, str | None] = {}
+    holder: str = ""
+
+
+class Body(Item):
+    checks: list[Item] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question that needs no check: the customer's own key is no key."""
+
+    problem: Problem
+
+
+_decode: Final = msgspec.json.Decoder(Body).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Checks:
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def check(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
+        try:
+            credential = self._guard.directory.fresh(token) or (yield from self._credential(core, token))
+            if isinstance(credential, Problem):
+                return credential
+            if SCOPE not in credential.scopes:
+                return scope_missing()
+            body = read(raw)
+            if isinstance(body, Problem):
+                return body
+            if body.checks is not None:
+                return (yield from self._check_many(core, credential, body.checks))
+            question = (
+                self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
+                if body.endpoint and not body.api_key
+                else (yield from self._question(core, credential, body, ""))
+            )
+        except StoreError:
+            return unavailable()
+        if isinstance(question, Problem):
+            return question
+        if isinstance(question, Answered):
+            return _encode(refused(question.problem))
+        (decision,) = yield from core.decide(CHECK, (question,), True)
+        return _encode(self._answer(decision))
+
+    def _check_many(self, core: Core, credential: Credential, items: Sequence[Item]) -> Conversation[bytes | Problem]:
+        questions = yield from self._questions(core, credential, items)
+        if isinstance(questions, Problem):
+            return questions
+        return _encode({"decisions": (yield from self._answers(core, questions))})
+
+    def release(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
+        try:
+            credential = yield from self._credential(core, token)
+            if isinstance(credential, Problem):
+                return credential
+            if SCOPE not in credential.scopes:
+                return scope_missing()
+            body = read(raw)
+            if isinstance(body, Problem):
+                return body
+            if not body.holder or body.checks is not None:
+                return bad_request("missing-field", "holder is missing: send the one that the check gave.", "holder")
+            question = yield from self._question(core, credential, body, "")
+        except StoreError:
+            return unavailable()
+        if isinstance(question, Answered):
+            return question.problem
+        if isinstance(question, Problem):
+            return question
+        return _encode({"released": (yield from _released(core, question))})
+
+    def _credential(self, core: Core, token: str) -> Conversation[Credential | Problem]:
+        if not token:
+            return unauthorised("The request has no token; send one as Authorization: Bearer hr_….")
+        credential = yield from self._guard.directory.credential(core, token)
+        if credential is None:
+            return unauthorised("The token is unknown or revoked; send a valid one.")
+        return credential
+
+    def _questions(
+        self, core: Core, credential: Credential, items: Sequence[Item]
+    ) -> Conversation[list[Check | Answered] | Problem]:
+        if not 0 < len(items) <= CHECKS_AT_MOST:
+            return bad_request("invalid-field", f"checks must have 1 to {CHECKS_AT_MOST} entries.", "checks")
+        questions: list[Check | Answered] = []
+        for number, item in enumerate(items):
+            found = yield from self._question(core, credential, item, f"checks[{number}].")
+            if isinstance(found, Problem):
+                return found
+            questions.append(found)
+        return questions
+
+    def _question(
+        self, core: Core, credential: Credential, item: Item, where: str
+    ) -> Conversation[Check | Answered | Problem]:
+        tenant = item.tenant or credential.tenant
+        if item.api_key:
+            owner = yield from self._guard.directory.credential(core, item.api_key)
+            if owner is None:
+                return Answered(unauthorised("The API key is unknown or revoked; send a valid one."))
+            if SCOPE not in owner.scopes:
+                return Answered(scope_missing())
+            if owner.tenant == OWN_TENANT:
+                return Answered(own_tenant())
+            tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
+        path = target_path(item.path) if item.path else ""
+        if len(path) > LONGEST_PATH:
+            return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
+        endpoint = item.endpoint
+        if not endpoint and item.method and path:
+            endpoint = yield from self._guard.endpoint_at(core, item.method, path)
+        return self._check_of(credential, item, tenant, endpoint, where)
+
+    def _check_of(self, credential: Credential, item: Item, tenant: str, endpoint: str, where: str) -> Check | Problem:
+        if credential.tenant not in (EVERY_TENANT, tenant):
+            return forbidden(
+                "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
+            )
+        if tenant == OWN_TENANT:
+            return own_tenant()
+        if len(item.holder) > LONGEST_HOLDER:
+            return bad_request("invalid-field", f"holder has at most {LONGEST_HOLDER} characters.", where + "holder")
+        if not tenant or not endpoint:
+            missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
+            return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])
+        try:
+            return Check(tenant, endpoint, item.subject, item.cost, item.holder)
+        except ValueError as error:
+            return bad_request("invalid-field", str(error), where + _field(str(error)))
+
+    def _answers(self, core: Core, questions: Sequence[Check | Answered]) -> Conversation[list[dict[str, Any]]]:
+        checks = [question for question in questions if isinstance(question, Check)]
+        decisions = iter((yield from core.decide(CHECK, checks, True)))
+        return [
+            refused(question.problem) if isinstance(question, Answered) else self._answer(next(decisions))
+            for question in questions
+        ]
+
+    def _answer(self, decision: Decision) -> dict[str, Any]:
+        check = decision.check
+        answer = {
+            "allowed": decision.allowed,
+            "status": 200,
+            "reason": decision.reason,
+            "tenant": check.tenant,
+            # None tells of a misspelt name too: it would go on under the limits on `*`, and nobody would notice.
+            "endpoint": check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
+            "limit": decision.limit,
+            "quota": decision.quota,
+            "remaining": decision.remaining,
+            "reset_after_ms": decision.reset_after_ms,
+            "retry_after_ms": decision.retry_after_ms,
+            "wait_ms": decision.wait_ms,
+            "revision": decision.revision,
+            "holder": decision.holder,
+            "degraded": decision.failure,
+            "headers": decision.headers(self._guard.rules.profile),
+        }
+        if not decision.allowed:
+            problem = problem_of(decision, self._guard.rules.limits_url)
+            answer |= {"status": int(problem.status), "problem": problem.document()}
+        return answer
+
+
+def refused(problem: Problem) -> dict[str, Any]:
+    return {
+        "allowed": False,
+        "status": int(problem.status),
+        "reason": problem.code,
+        "headers": problem.headers,
+        "problem": problem.document(),
+    }
+
+
+def read(raw: bytes | None) -> Body | Problem:
+    if raw is None:
+        return too_large()
+    try:
+        body = _decode(raw)
+    except msgspec.ValidationError as error:
+        sentence = _AT.sub("", str(error))
+        return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _place(str(error)))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return bad_request("invalid-json", f"The body is not JSON: {error}.")
+    if body.checks is not None and body != Body(checks=body.checks):
+        return bad_request("invalid-field", "checks stands alone: put every other field into its entries.", "checks")
+    return body
+
+
+def _place(text: str) -> str:
+    """Which field a message of msgspec is about."""
+    at, unknown = _AT.search(text), _UNKNOWN.search(text)
+    return ".".join(found[1] for found in (at, unknown) if found and found[1])
+
+
+def _field(sentence: str) -> str:
+    first = sentence.partition(" ")[0]
+    return first if first in ("tenant", "endpoint", "cost") else "subject"
+
+
+def _released(core: Core, check: Check) -> Conversation[int]:
+    command = encode_call("hr_release", check, core.shards, check.holder)
+    try:
+        (reply,) = yield from core.read(command)
+        return int(reply)
+    except StoreError:
+        core.chores.release_later(command)
+        return 0

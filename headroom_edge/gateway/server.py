@@ -1,0 +1,134 @@
+"""The gateway: `POST /v1/check`, `POST /v1/release` and `/v1/authz` as a lean ASGI application on the async limiter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from headroom_edge import AsyncLimiter
+from headroom_edge.asgi import App, Receive, Scope, Send, header_of, respond
+from headroom_edge.gateway.authz import answer_of, original
+from headroom_edge.gateway.check import Checks
+from headroom_edge.guard import Guard, Rules, Verdict, key_text, refusal
+from headroom_edge.problems import Problem
+from headroom_edge.settings import READY_MS
+
+LONGEST_BODY: Final = 1_048_576
+JSON: Final = (b"content-type", b"application/json")
+
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Gateway:
+    """Serves `paths`; alone it answers everything else with 404."""
+
+    def __init__(self, limiter: AsyncLimiter, rules: Rules | None = None) -> None:
+        self.limiter = limiter
+        self.guard = Guard(rules)
+        self._checks = Checks(self.guard)
+        self._handlers: dict[str, Handler] = {
+            "/v1/check": self._check,
+            "/v1/release": self._release,
+            "/v1/authz": self._authz,
+        }
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self._handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        handler = self._handlers.get(scope["path"])
+        if handler is None or scope["type"] != "http":
+            await refuse(
+                send, Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here; see docs/gateway.md.")
+            )
+            return
+        await handler(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await self.limiter.converse(self.guard.warm, budget_ms=READY_MS)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.limiter.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await refuse(send, _only_post())
+            return
+        body = await read_body(receive)
+        token = key_text(partial(header_of, scope))
+        found = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
+        await _answer(send, found)
+
+    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await refuse(send, _only_post())
+            return
+        body = await read_body(receive)
+        token = key_text(partial(header_of, scope))
+        found = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
+        await _answer(send, found)
+
+    async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = original(scope)
+        if isinstance(request, Problem):
+            await refuse(send, request)
+            return
+        verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
+        if verdict.wait_s:
+            await asyncio.sleep(verdict.wait_s)
+        answer = answer_of(scope, verdict)
+        await respond(send, answer.status, answer.headers, answer.body)
+
+
+def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
+    """One application: the gateway for its own paths and for start and end, of which `inner` (Django) knows nothing."""
+    paths = gateway.paths
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        is_ours = kind == "lifespan" or (kind == "http" and scope["path"] in paths)
+        await (gateway if is_ours else inner)(scope, receive, send)
+
+    return application
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """None: it is too long."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body if len(body) <= LONGEST_BODY else None
+    chunks = [body]
+    size = len(body)
+    while message.get("more_body") and size <= LONGEST_BODY:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+    return b"".join(chunks) if size <= LONGEST_BODY else None
+
+
+async def _answer(send: Send, found: bytes | Problem) -> None:
+    if isinstance(found, Problem):
+        await refuse(send, found)
+        return
+    fields = [JSON, (b"content-length", b"%d" % len(found))]
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
+    await send({"type": "http.response.body", "body": found})
+
+
+async def refuse(send: Send, problem: Problem) -> None:
+    verdict: Verdict = refusal(problem)
+    await respond(send, problem.status, verdict.headers, verdict.body)
+
+
+def _only_post() -> Problem:
+    return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "Use POST here.", headers={"Allow": "POST"})

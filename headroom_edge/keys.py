@@ -1,0 +1,133 @@
+"""The only Python file that spells a Redis key (twin of lua/keys.lua)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from zlib import crc32
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def base36(number: int, width: int = 1) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text.rjust(width, "0")
+
+
+OWN_TENANT: Final = "headroom"
+OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # how their names begin
+
+
+SHARDS = 64
+ALL = "hr:{all}"
+EVERYONES_SHARD = -1  # where the records of global limits lie, beside all shards
+EVERYONES_TENANT = 0
+
+
+def tenant_number(number: int) -> str:
+    return base36(number, 5)
+
+
+def endpoint_number(number: int) -> str:
+    return base36(number, 3)
+
+
+def shard_of(tenant: str, shards: int = SHARDS) -> int:
+    return crc32(tenant.encode()) % shards
+
+
+def shard_prefix(shard: int) -> str:
+    """The prefix of every key of a shard, and the key under which its token lies."""
+    return f"hr:{{{shard}}}"
+
+
+def tenant_prefix(tenant: str, shards: int = SHARDS) -> str:
+    return shard_prefix(shard_of(tenant, shards))
+
+
+def tenants(shard: int) -> str:
+    return f"{shard_prefix(shard)}:t"
+
+
+def config(shard: int) -> str:
+    return f"{shard_prefix(shard)}:c"
+
+
+def bypass(shard: int) -> str:
+    return f"{shard_prefix(shard)}:b"
+
+
+def registered(shard: int) -> str:
+    return f"{shard_prefix(shard)}:k"
+
+
+def credentials(shard: int) -> str:
+    """Hash of a credential's secret → whose it is. Lies on the shard of that hash, not of the tenant."""
+    return f"{shard_prefix(shard)}:i"
+
+
+def directory() -> str:
+    return f"{ALL}:d"
+
+
+def usage(shard: int) -> str:
+    return f"{shard_prefix(shard)}:u"
+
+
+def usage_batch(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ub"
+
+
+def usage_ends(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ue"
+
+
+def arrivals_batch(shard: int) -> str:
+    return f"{shard_prefix(shard)}:ab"
+
+
+def denials(shard: int, number: str) -> str:
+    return f"{shard_prefix(shard)}:d:{number}"
+
+
+def enforcers() -> str:
+    return f"{ALL}:e"
+
+
+def enforcer_info() -> str:
+    return f"{ALL}:i"
+
+
+def observed_batch() -> str:
+    """How many observations came, and the id of the batch; hr_drain treats `hr:{all}` as it does a shard."""
+    return f"{ALL}:ub"
+
+
+def observations_batch() -> str:
+    return f"{ALL}:ab"
+
+
+def state_prefix(shard: int) -> str:
+    """Of the records of a shard, or of everyone's."""
+    return ALL if shard == EVERYONES_SHARD else shard_prefix(shard)
+
+
+class RecordPlace(NamedTuple):
+    """What the key of a record says behind the prefix of its shard: `:<tenant or g>[:<scope>][/<subject>]`."""
+
+    tenant: int
+    scope: str  # empty: `*`
+    subject: str  # with its definition; empty: the tenant as a whole
+
+    @classmethod
+    def parse(cls, text: str) -> RecordPlace:
+        place, slash, subject = text.partition("/")
+        owner, _, scope = place.removeprefix(":").partition(":")
+        return cls(EVERYONES_TENANT if owner == "g" else int(owner, 36), scope, slash + subject)
+
+    def __str__(self) -> str:
+        owner = "g" if self.tenant == EVERYONES_TENANT else tenant_number(self.tenant)
+        scope = f":{self.scope}" if self.scope else ""
+        return f":{owner}{scope}{self.subject}"

@@ -1,0 +1,241 @@
+"""The limiter for threads, and the daemon thread that does its chores."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Self, TypeVar, Unpack
+
+from headroom_edge.check import Check, Subject
+from headroom_edge.chores import TICK_S
+from headroom_edge.core import CHECK, PEEK, Conversation, Core
+from headroom_edge.decision import Decision
+from headroom_edge.errors import StoreError
+from headroom_edge.settings import READY_MS, Options, Settings, seconds
+from headroom_edge.store.address import Address, parse_url
+from headroom_edge.store.breaker import Breaker, State
+from headroom_edge.store.connection import Wire
+from headroom_edge.store.pool import Lanes
+
+
+class Attendant:
+    def __init__(self, core: Core, dial: Callable[[], Wire], patience_s: float) -> None:
+        self._core = core
+        self._dial = dial
+        self._patience_s = patience_s
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._started = False
+        self._wire: Wire | None = None
+
+    def ensure(self) -> None:
+        if not self._started:
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+            # Without the thread checks still work; only `local` does not learn.
+            with suppress(RuntimeError):
+                threading.Thread(target=self._attend, name="headroom-attendant", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _attend(self) -> None:
+        while not self._stopped.wait(TICK_S):
+            # While the breaker is open a request finds out whether the store is back, not we.
+            if self._core.breaker.state is State.CLOSED:
+                self.attend()
+        if self._wire is not None:
+            self._wire.close()
+
+    def attend(self) -> None:
+        chores = self._core.chores.take()
+        if not chores:
+            return
+        try:
+            wire = self._wire or self._dial()
+            self._wire = None
+            replies = wire.exchange([chore.command for chore in chores], time.monotonic() + self._patience_s)
+        except StoreError:
+            self._core.chores.settle(chores, None)
+            return
+        self._wire = wire
+        self._core.chores.settle(chores, replies)
+
+
+T = TypeVar("T")
+
+
+class Limiter:
+    """Thread-safe; make one per process and keep it.
+
+    A check never raises because of the store: it answers within its budget, by the plan's failure mode if need be
+    (`decision.degraded`). ValueError is for mistakes in the call.
+    """
+
+    def __init__(self, address: Address, settings: Settings) -> None:
+        self._address = address
+        self._settings = settings
+        self._budget_s = settings.budget_ms / 1_000
+        self._start_over()
+        _living.add(self)
+
+    @classmethod
+    def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
+        """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
+        return cls(parse_url(url), Settings(**settings))
+
+    def _start_over(self) -> None:
+        self._core = self._settings.core(self._address)
+        patience_s = self._settings.connect_timeout_ms / 1_000
+        dial = partial(Wire, self._address, patience_s)
+        self._lanes = Lanes(dial, self._settings.connections)
+        self._attendant = Attendant(self._core, dial, patience_s)
+        # A limiter that nobody holds any more takes its thread with it.
+        weakref.finalize(self, self._attendant.stop)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._attendant.stop()
+        self._lanes.close()
+
+    def ready(self, timeout_ms: float = READY_MS) -> bool:
+        """Before the first request: connects, and brings the Lua library if the store has none."""
+        return self._run(self._core.ready(), timeout_ms)
+
+    @property
+    def degraded(self) -> int:
+        """How many decisions were taken without the store since the start."""
+        return self._core.failures.degraded
+
+    @property
+    def breaker(self) -> Breaker:
+        return self._core.breaker
+
+    def check(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        holder: str = "",
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        return self._run(
+            self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows), budget_ms
+        )[0]
+
+    def check_many(
+        self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
+    ) -> list[Decision]:
+        """All in one round trip, each for itself: one that is denied does not undo the others."""
+        return self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
+
+    def peek(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Decision:
+        """What a check would answer now; charges nothing."""
+        return self._run(self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
+
+    @contextmanager
+    def hold(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        cost: int | None = None,
+        holder: str = "",
+        rows: bool | None = None,
+        budget_ms: float | None = None,
+    ) -> Iterator[Decision]:
+        """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
+        check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
+        (decision,) = self._run(self._core.decide(CHECK, [check], rows), budget_ms)
+        try:
+            yield decision
+        finally:
+            self.release(decision, budget_ms=budget_ms)
+
+    def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        return self._run(self._core.release(decision), budget_ms)
+
+    def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
+        """Gives back what an allowed request was charged, while that still counts; how many limits got it."""
+        return self._run(self._core.refund(decision), budget_ms)
+
+    def reset(
+        self,
+        *,
+        tenant: str,
+        endpoint: str,
+        subject: Subject | None = None,
+        limit: str = "*",
+        budget_ms: float | None = None,
+    ) -> int:
+        """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
+        return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
+
+    def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
+        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        self._core.chores.observations.add(endpoint, status, seconds)
+
+    def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
+        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        return self._run(talk(self._core), budget_ms)
+
+    def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))
+        self._attendant.ensure()
+        exchange = self._lanes.exchange
+        try:
+            commands = next(talk)
+            while True:
+                try:
+                    replies = exchange(commands, deadline)
+                except StoreError as error:
+                    commands = talk.throw(error)
+                else:
+                    commands = talk.send(replies)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        finally:
+            talk.close()
+
+
+_living: weakref.WeakSet[Limiter] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A child has its parent's connections, but not its threads, and locks in whatever state they were.
+    for limiter in list(_living):
+        limiter._start_over()
+
+
+os.register_at_fork(after_in_child=_after_fork)

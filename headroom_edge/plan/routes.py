@@ -1,0 +1,97 @@
+"""From method and path to the endpoint that serves them. Templates only, so matching takes no longer than reading.
+
+Paths come decoded and split into segments (`headroom_edge.plan.paths`); a segment of a template is literal text or one
+{variable}, which takes any segment that is not empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+ANY_METHOD = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    endpoint: str
+    method: str
+    path: str  # a template, as quotas.policy.endpoints accepts it
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A path as segments; whether it ends in / is kept apart, because servers differ in whether it matters."""
+
+    segments: Sequence[str]
+    slash: bool = False
+
+
+@dataclass(slots=True)
+class _Node:
+    literals: dict[str, _Node] = field(default_factory=dict)
+    variable: _Node | None = None
+    ends: dict[str, str] = field(default_factory=dict)  # method → endpoint
+    ends_with_slash: dict[str, str] = field(default_factory=dict)
+
+
+class Routes:
+    """A tree of segments. Every node is visited at most once a match, whatever the path is."""
+
+    def __init__(self, routes: Iterable[Route], *, ignore_case: bool = False) -> None:
+        self._ignore_case = ignore_case
+        self._root = _Node()
+        self._depth = 0
+        for route in routes:
+            self._add(route)
+
+    def match(self, method: str, path: Split) -> str | None:
+        """The most specific template's endpoint: literal before variable, from left to right."""
+        if len(path.segments) > self._depth:
+            return None
+        segments = [segment.lower() for segment in path.segments] if self._ignore_case else path.segments
+        for node in self._leaves(segments):
+            endpoint = _end(node, method, path.slash)
+            if endpoint is not None:
+                return endpoint
+        return None
+
+    def _add(self, route: Route) -> None:
+        split = split_template(route.path)
+        node = self._root
+        for segment in split.segments:
+            if segment.startswith("{"):
+                node.variable = node.variable or _Node()
+                node = node.variable
+            else:
+                node = node.literals.setdefault(segment.lower() if self._ignore_case else segment, _Node())
+        ends = node.ends_with_slash if split.slash else node.ends
+        ends.setdefault(route.method, route.endpoint)
+        self._depth = max(self._depth, len(split.segments))
+
+    def _leaves(self, segments: Sequence[str]) -> Iterator[_Node]:
+        last = len(segments)
+        waiting = [(self._root, 0)]
+        while waiting:
+            node, at = waiting.pop()
+            if at == last:
+                yield node
+                continue
+            segment = segments[at]
+            if node.variable is not None and segment:
+                waiting.append((node.variable, at + 1))
+            literal = node.literals.get(segment)
+            if literal is not None:
+                waiting.append((literal, at + 1))
+
+
+def split_template(path: str) -> Split:
+    inner = path[1:].removesuffix("/")
+    return Split(inner.split("/") if inner else [], slash=path.endswith("/") and bool(inner))
+
+
+def _end(node: _Node, method: str, slash: bool) -> str | None:
+    first, second = (node.ends_with_slash, node.ends) if slash else (node.ends, node.ends_with_slash)
+    # What serves GET serves HEAD, unless HEAD has an endpoint of its own.
+    methods = (method, "GET", ANY_METHOD) if method == "HEAD" else (method, ANY_METHOD)
+    return next((ends[name] for ends in (first, second) for name in methods if name in ends), None)

@@ -1,0 +1,79 @@
+"""How a limiter is set up; the same for threads and for an event loop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from headroom_edge.chores import HEARTBEAT_S, Chores
+from headroom_edge.core import Core
+from headroom_edge.decision import FAILURES, Failure
+from headroom_edge.failure import FailureModes
+from headroom_edge.keys import SHARDS
+from headroom_edge.store.address import Address
+from headroom_edge.store.breaker import DEFAULT as DEFAULT_BREAKER
+from headroom_edge.store.breaker import Breaker, BreakerSettings
+
+BUDGET_MS: Final = 20.0
+READY_MS: Final = 1_000.0
+FAIL_VARIABLE: Final = "HEADROOM_FAIL"
+
+
+class Options(TypedDict, total=False):
+    """Settings, for `from_url(url, budget_ms=…)`."""
+
+    budget_ms: float
+    fail: Failure | None
+    shards: int
+    rows: bool
+    connections: int
+    connect_timeout_ms: float
+    breaker: BreakerSettings
+    heartbeat_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    budget_ms: float = BUDGET_MS  # for one check, from the call to the decision
+    fail: Failure | None = None  # before a plan has told its own; None: $HEADROOM_FAIL, or open
+    shards: int = SHARDS
+    rows: bool = False  # ask for a row a limit, which RateLimit-Policy needs; half as much again for the store
+    connections: int = 2
+    connect_timeout_ms: float = 1_000.0  # dialling goes on in the background past a check's budget
+    breaker: BreakerSettings = DEFAULT_BREAKER
+    heartbeat_s: float = HEARTBEAT_S
+
+    def __post_init__(self) -> None:
+        for name in ("budget_ms", "connect_timeout_ms", "heartbeat_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0.")
+        for name in ("shards", "connections"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1.")
+        if self.failure not in FAILURES:
+            raise ValueError(f"fail (or ${FAIL_VARIABLE}) must be open, closed or local, not {self.failure!r}.")
+
+    @property
+    def failure(self) -> Failure:
+        return self.fail or os.environ.get(FAIL_VARIABLE) or "open"  # type: ignore[return-value] # checked above
+
+    def core(self, address: Address) -> Core:
+        failures = FailureModes(self.failure, where=str(address))
+        return Core(
+            self.shards,
+            self.rows,
+            Breaker(self.breaker),
+            failures,
+            Chores(failures, self.shards, self.heartbeat_s),
+        )
+
+
+LONGEST_BUDGET_S = 3_600.0
+
+
+def seconds(budget_ms: float) -> float:
+    if not budget_ms > 0:
+        raise ValueError("budget_ms must be above 0.")
+    # Longer than anybody waits, and short enough for every clock.
+    return min(budget_ms / 1_000, LONGEST_BUDGET_S)

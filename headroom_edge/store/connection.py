@@ -1,0 +1,124 @@
+"""One blocking connection to the store. Whoever uses it has it alone."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import hiredis
+
+from headroom_edge.check import pack
+from headroom_edge.errors import StoreLostError, StoreTimeoutError
+from headroom_edge.store.address import Address
+
+CHUNK: Final = 65_536
+# What a socket takes as "no time left"; 0 would mean "do not block".
+LEAST_S: Final = 0.000_001
+
+
+class Wire:
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        """Dials, and returns only once the store has answered."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._socket = _connect(address, timeout_s)
+        except OSError as error:
+            raise StoreLostError(f"{address} cannot be reached: {error}") from None
+        self._reader = hiredis.Reader()
+        self._demoted = False
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        try:
+            check_greeting(self.exchange(greeting(address), deadline))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.close()
+
+    def is_fit(self) -> bool:
+        """False if the peer may no longer write, has hung up, or sent what nobody asked for."""
+        return not self._demoted and not self._poll.poll(0)
+
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        """Sends the commands in one write and reads as many replies. After an error the wire is useless."""
+        try:
+            return self._exchange(b"".join(commands) if len(commands) > 1 else commands[0], len(commands), deadline)
+        except TimeoutError:
+            raise StoreTimeoutError("no answer within the budget") from None
+        except (OSError, hiredis.ProtocolError) as error:
+            raise StoreLostError(f"the connection broke: {error}") from None
+
+    def _exchange(self, payload: bytes, count: int, deadline: float) -> list[Any]:
+        sock, reader = self._socket, self._reader
+        sock.settimeout(max(LEAST_S, deadline - time.monotonic()))
+        sock.sendall(payload)
+        replies: list[Any] = []
+        while len(replies) < count:
+            sock.settimeout(max(LEAST_S, deadline - time.monotonic()))
+            data = sock.recv(CHUNK)
+            if not data:
+                raise StoreLostError("the store closed the connection")
+            reader.feed(data)
+            while (reply := reader.gets()) is not False:
+                replies.append(reply)
+                self._demoted |= is_demoted(reply)
+        if len(replies) > count or reader.has_data():
+            raise StoreLostError("the store sent more replies than questions")
+        return replies
+
+
+def _connect(address: Address, timeout_s: float) -> socket.socket:
+    if address.path:
+        return _connect_unix(address.path, timeout_s)
+    plain = socket.create_connection((address.host, address.port), timeout_s)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return address.tls.wrap_socket(plain, server_hostname=address.host) if address.tls else plain
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _connect_unix(path: str, timeout_s: float) -> socket.socket:
+    plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        plain.settimeout(timeout_s)
+        plain.connect(path)
+    except BaseException:
+        plain.close()
+        raise
+    return plain
+
+
+def is_demoted(reply: Any) -> bool:
+    """The node is a replica by now: whoever dials again may reach the new primary."""
+    return isinstance(reply, hiredis.ReplyError) and str(reply).startswith("READONLY")
+
+
+def greeting(address: Address) -> list[bytes]:
+    commands = []
+    if address.password:
+        who = (address.username, address.password) if address.username else (address.password,)
+        commands.append(pack(("AUTH", *who)))
+    if address.db:
+        commands.append(pack(("SELECT", str(address.db))))
+    # Any answer to this will do: it shows that somebody is there.
+    commands.append(pack(("PING",)))
+    return commands
+
+
+def check_greeting(replies: list[Any]) -> None:
+    for reply in replies[:-1]:
+        if isinstance(reply, hiredis.ReplyError):
+            raise StoreLostError(f"the store refused the connection: {reply}")
+    last = replies[-1]
+    if isinstance(last, hiredis.ReplyError) and str(last).startswith("NOAUTH"):
+        raise StoreLostError("the store wants a password: put it into the URL")

@@ -1,0 +1,228 @@
+"""The event loop's way to the store: one pipelined connection, all questions of one tick in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+import hiredis
+
+from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
+from headroom_edge.store.address import Address
+from headroom_edge.store.connection import check_greeting, greeting, is_demoted
+
+
+class Question:
+    """Commands on their way, and the future that gets their replies."""
+
+    __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
+
+    def __init__(
+        self, commands: Sequence[bytes], answer: asyncio.Future[list[Any]], budget_s: float, deadline: float
+    ) -> None:
+        self.commands = commands
+        self.answer = answer
+        self.budget_s = budget_s
+        self.deadline = deadline
+        self.replies: list[Any] = []
+
+    def fail(self, error: StoreError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Stream(asyncio.Protocol):
+    def __init__(self, on_lost: Callable[[Stream], None]) -> None:
+        self._on_lost = on_lost
+        self._reader = hiredis.Reader()
+        self._transport: asyncio.Transport | None = None
+        self._demoted = False
+        # A question whose caller has given up stays in its place, so that no reply slips to another.
+        self.asked: deque[Question] = deque()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are of a class of their own.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def send(self, questions: Sequence[Question]) -> None:
+        self.asked.extend(questions)
+        if self._transport is not None:
+            self._transport.write(b"".join([command for question in questions for command in question.commands]))
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        try:
+            reader.feed(data)
+            while (reply := reader.gets()) is not False:
+                self._match(reply)
+        except (hiredis.ProtocolError, LookupError):
+            # Bytes that are no reply, or a reply to nothing: whatever comes after cannot be trusted.
+            self.drop(StoreLostError("the store sent what nobody asked for"))
+        if self._demoted:
+            self.drop(StoreLostError("the store has become a replica"))
+
+    def _match(self, reply: Any) -> None:
+        question = self.asked[0]
+        question.replies.append(reply)
+        if is_demoted(reply):
+            self._demoted = True
+        if len(question.replies) == len(question.commands):
+            self.asked.popleft()
+            if not question.answer.done():
+                question.answer.set_result(question.replies)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.drop(StoreLostError(f"the connection broke: {exc or 'closed by the store'}"))
+
+    def drop(self, error: StoreError) -> None:
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        transport.abort()
+        stranded, self.asked = self.asked, deque()
+        for question in stranded:
+            question.fail(error)
+        self._on_lost(self)
+
+
+async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], None]) -> Stream:
+    """A stream whose store has answered; StoreLostError if there is none within the time."""
+    stream = Stream(on_lost)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _connect(address, stream)
+            hello = Question(greeting(address), asyncio.get_running_loop().create_future(), timeout_s, float("inf"))
+            stream.send([hello])
+            check_greeting(await hello.answer)
+    except (OSError, TimeoutError, ValueError, StoreError) as error:
+        lost = StoreLostError(f"{address} cannot be reached: {error or 'no answer in time'}")
+        stream.drop(lost)
+        raise lost from None
+    except BaseException:
+        stream.drop(StoreLostError("the limiter was closed"))
+        raise
+    return stream
+
+
+async def _connect(address: Address, stream: Stream) -> None:
+    loop = asyncio.get_running_loop()
+    if address.path:
+        await loop.create_unix_connection(lambda: stream, address.path)
+    else:
+        await loop.create_connection(lambda: stream, address.host, address.port, ssl=address.tls)
+
+
+# More than this under way means that the store has stopped answering.
+UNDER_WAY_AT_MOST: Final = 10_000
+
+
+class Line:
+    """Belongs to the loop that runs when it is made."""
+
+    def __init__(self, address: Address, patience_s: float, connect_timeout_s: float) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._address = address
+        self._patience_s = patience_s  # no answer for this long: the connection is stuck
+        self._connect_timeout_s = connect_timeout_s
+        self._stream: Stream | None = None
+        self._dialling: asyncio.Task[None] | None = None
+        self._unsent: list[Question] = []
+        self._flushing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
+        self._closed = False
+
+    def ask(self, commands: Sequence[bytes], budget_s: float) -> asyncio.Future[list[Any]]:
+        question = Question(commands, self.loop.create_future(), budget_s, time.monotonic() + budget_s)
+        if self._closed or len(self._unsent) >= UNDER_WAY_AT_MOST:
+            question.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
+            return question.answer
+        self._unsent.append(question)
+        if self._timer is None or question.deadline < self._timer_s:
+            self._watch(question.deadline)
+        if self._stream is None:
+            self._ensure_dialling()
+        elif not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self._flush)
+        return question.answer
+
+    def _flush(self) -> None:
+        self._flushing = False
+        # What a busy loop took up to this moment is not the store's time.
+        now = time.monotonic()
+        for question in self._unsent:
+            question.deadline = now + question.budget_s
+        self._send()
+
+    def _send(self) -> None:
+        questions = [question for question in self._unsent if not question.answer.done()]
+        if self._stream is None or not questions:
+            return
+        self._unsent = []
+        self._stream.send(questions)
+        if len(self._stream.asked) > UNDER_WAY_AT_MOST:
+            self._stream.drop(StoreTimeoutError("the store has stopped answering"))
+
+    def _ensure_dialling(self) -> None:
+        if self._dialling is None and not self._closed:
+            self._dialling = self.loop.create_task(self._dial())
+
+    async def _dial(self) -> None:
+        try:
+            self._stream = await dial(self._address, self._connect_timeout_s, self._lost)
+        except StoreError as error:
+            stranded, self._unsent = self._unsent, []
+            for question in stranded:
+                question.fail(error)
+        finally:
+            self._dialling = None
+        self._send()
+
+    def _lost(self, stream: Stream) -> None:
+        if stream is self._stream:
+            self._stream = None
+            if self._unsent:
+                self._ensure_dialling()
+
+    def _watch(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_s = deadline
+        # Two more turns of the loop: one that was busy may first read what has arrived meanwhile.
+        later = max(0.0, deadline - time.monotonic())
+        self._timer = self.loop.call_later(later, self.loop.call_soon, self.loop.call_soon, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        asked = self._stream.asked if self._stream is not None else ()
+        late = [question for question in asked if question.deadline <= now]
+        for question in (*late, *self._unsent):
+            if question.deadline <= now:
+                question.fail(StoreTimeoutError("no answer within the budget"))
+        self._unsent = [question for question in self._unsent if question.deadline > now]
+        if self._stream is not None and any(question.budget_s >= self._patience_s for question in late):
+            self._stream.drop(StoreTimeoutError("no answer within the budget"))
+        self._watch_next()
+
+    def _watch_next(self) -> None:
+        asked = self._stream.asked if self._stream is not None else ()
+        deadlines = [question.deadline for question in (*asked, *self._unsent) if not question.answer.done()]
+        if deadlines:
+            self._watch(min(deadlines))
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dialling is not None:
+            self._dialling.cancel()
+        closed = StoreLostError("the limiter is closed")
+        for question in self._unsent:
+            question.fail(closed)
+        if self._stream is not None:
+            self._stream.drop(closed)

@@ -1,0 +1,213 @@
+"""A bounded pool of connections for threads. Who finds no free one travels with the others who wait.
+
+The first of the waiting takes over the connection that becomes free, sends everybody's commands in one write
+and hands out the replies. So many threads cost few round trips, and one thread alone waits for nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
+
+DIAL_AT_MOST_S: Final = 60.0
+
+
+class Connection(Protocol):
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]: ...
+    def is_fit(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class _Passenger:
+    """Commands that wait for a connection; `done` is released when there is news."""
+
+    __slots__ = ("batch", "commands", "connection", "deadline", "done", "error", "gone", "replies")
+
+    def __init__(self, commands: Sequence[bytes], deadline: float) -> None:
+        self.commands = commands
+        self.deadline = deadline
+        self.done = threading.Lock()
+        self.done.acquire()
+        self.connection: Connection | None = None  # set: lead the batch over it
+        self.batch: list[_Passenger] = []
+        self.replies: list[Any] = []
+        self.error: StoreError | None = None
+        self.gone = False  # its thread waits no longer: it must never lead
+
+    def arrive(self, replies: list[Any]) -> None:
+        self.replies = replies
+        self.done.release()
+
+    def fail(self, error: StoreError) -> None:
+        self.error = error
+        self.done.release()
+
+
+class Lanes:
+    def __init__(self, dial: Callable[[], Connection], size: int) -> None:
+        self._dial = dial
+        self._size = size
+        self._lock = threading.Lock()
+        self._free: list[Connection] = []
+        # A signal may end the main thread between two lines. What it held must not count for ever: connections,
+        # free or in use, are counted weakly, and a dial that nobody ends is forgotten.
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._dials: dict[object, float] = {}
+        self._waiting: list[_Passenger] = []
+        self._closed = False
+
+    def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        with self._lock:
+            connection = self._take()
+            if connection is None:
+                passenger = self._join(commands, deadline)
+        if connection is None:
+            return self._ride(passenger)
+        return self._use(connection, commands, deadline)
+
+    def _join(self, commands: Sequence[bytes], deadline: float) -> _Passenger:
+        if self._closed:
+            raise StoreLostError("the limiter is closed")
+        passenger = _Passenger(commands, deadline)
+        self._waiting.append(passenger)
+        self._grow()
+        return passenger
+
+    def _take(self) -> Connection | None:
+        while self._free:
+            connection = self._free.pop()
+            if connection.is_fit():
+                return connection
+            connection.close()
+            self._open.discard(connection)
+        return None
+
+    def _grow(self) -> None:
+        now = time.monotonic()
+        self._dials = {dial: since for dial, since in self._dials.items() if now - since < DIAL_AT_MOST_S}
+        if self._closed or len(self._open) + len(self._dials) >= self._size:
+            return
+        dial = object()
+        self._dials[dial] = now
+        # Apart from the caller, whose budget is shorter than a handshake over TLS may take.
+        try:
+            threading.Thread(target=self._connect, args=(dial,), name="headroom-dial", daemon=True).start()
+        except RuntimeError:  # no more threads: then without this connection
+            del self._dials[dial]
+
+    def _connect(self, dial: object) -> None:
+        try:
+            connection = self._dial()
+        except (StoreError, OSError, ValueError) as error:
+            self._nobody_there(dial, StoreLostError(str(error)))
+            return
+        with self._lock:
+            self._dials.pop(dial, None)
+            self._open.add(connection)
+        self._give(connection)
+
+    def _nobody_there(self, dial: object, error: StoreError) -> None:
+        with self._lock:
+            self._dials.pop(dial, None)
+            if self._open or self._dials:
+                return
+            stranded, self._waiting = self._waiting, []
+        for passenger in stranded:
+            passenger.fail(error)
+
+    def _use(self, connection: Connection, commands: Sequence[bytes], deadline: float) -> list[Any]:
+        try:
+            replies = connection.exchange(commands, deadline)
+        except BaseException:
+            self._drop(connection)
+            raise
+        self._give(connection)
+        return replies
+
+    def _give(self, connection: Connection) -> None:
+        with self._lock:
+            if self._closed:
+                connection.close()
+            elif self._waiting:
+                batch, self._waiting = self._waiting, []
+                self._appoint(connection, batch)
+            else:
+                self._free.append(connection)
+
+    @staticmethod
+    def _appoint(connection: Connection, batch: list[_Passenger]) -> None:
+        leader = batch[0]
+        leader.batch, leader.connection = batch, connection
+        leader.done.release()
+
+    def _drop(self, connection: Connection) -> None:
+        """After an error replies may still come: nobody else may read them."""
+        connection.close()
+        with self._lock:
+            self._open.discard(connection)
+            if self._waiting:
+                self._grow()
+
+    def _ride(self, passenger: _Passenger) -> list[Any]:
+        try:
+            arrived = passenger.done.acquire(timeout=max(0.0, passenger.deadline - time.monotonic()))
+        except BaseException:
+            if not self._gives_up(passenger) and passenger.connection is not None:
+                self._pass_on(passenger.connection, passenger.batch[1:])
+            raise
+        if not arrived and self._gives_up(passenger):
+            raise StoreTimeoutError("no answer within the budget")
+        if passenger.connection is not None:
+            return self._lead(passenger.connection, passenger)
+        if passenger.error is not None:
+            raise passenger.error
+        return passenger.replies
+
+    def _gives_up(self, passenger: _Passenger) -> bool:
+        """False if the news came at the last moment. Replies that come later are thrown away."""
+        with self._lock:
+            if passenger in self._waiting:
+                self._waiting.remove(passenger)
+                return True
+            passenger.gone = passenger.connection is None and passenger.error is None and not passenger.replies
+            return passenger.gone
+
+    def _lead(self, connection: Connection, leader: _Passenger) -> list[Any]:
+        followers = leader.batch[1:]
+        if leader.deadline <= time.monotonic():
+            self._pass_on(connection, followers)
+            raise StoreTimeoutError("no connection was free within the budget")
+        commands = [command for passenger in leader.batch for command in passenger.commands]
+        try:
+            replies = self._use(connection, commands, leader.deadline)
+        except StoreError as error:
+            for passenger in followers:
+                passenger.fail(error)
+            raise
+        except BaseException:
+            for passenger in followers:
+                passenger.fail(StoreLostError("the thread that asked for all was interrupted"))
+            raise
+        start = len(leader.commands)
+        for passenger in followers:
+            end = start + len(passenger.commands)
+            passenger.arrive(replies[start:end])
+            start = end
+        return replies[: len(leader.commands)]
+
+    def _pass_on(self, connection: Connection, followers: list[_Passenger]) -> None:
+        with self._lock:
+            self._waiting = [passenger for passenger in followers if not passenger.gone] + self._waiting
+        self._give(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
