@@ -16,8 +16,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from access.authentication import author_of
 from api import idempotency, preconditions
-from api.actors import author_of
 from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.models import Revision
 from quotas.services.changes import change_file

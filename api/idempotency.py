@@ -17,7 +17,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actors import author_of
+from access.authentication import author_of
 from api.errors import Unprocessable
 from api.models import StoredAnswer
 

@@ -9,10 +9,10 @@ from django.views.decorators.http import require_safe
 from django_prometheus.exports import ExportToDjangoView
 from prometheus_client import REGISTRY
 
-from api.auth import bearer_text
-from api.roles import TABLE
+from access.authentication import bearer_text
+from access.roles import TABLE
 from quotas.services.figures import Figures
-from tenants.access import principal_of_text
+from tenants.scope import principal_of_text
 
 # They are asked for at each scrape, and know nothing between two.
 REGISTRY.register(Figures())

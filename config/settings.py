@@ -95,8 +95,8 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
-    "api.request_ids.RequestIds",
-    "api.readable.Readable",
+    "access.request_ids.RequestIds",
+    "access.malformed.Readable",
     "django.middleware.security.SecurityMiddleware",
     "config.static.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -107,7 +107,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "dashboards.middleware.ContentSecurityPolicy",
     "django_htmx.middleware.HtmxMiddleware",
-    "api.gate.Gate",
+    "access.gate.Gate",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 TEMPLATES = [
@@ -138,8 +138,8 @@ LOGIN_REDIRECT_URL = "dashboards:overview"
 LOGOUT_REDIRECT_URL = "dashboards:login"
 SESSION_COOKIE_AGE = 12 * 3600
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["api.auth.GateAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["api.auth.PassedTheGate"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["access.authentication.GateAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["access.authentication.PassedTheGate"],
     "DEFAULT_PARSER_CLASSES": ["api.parsing.BoundedJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "api.v1.openapi.Naming",

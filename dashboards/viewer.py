@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest
 
-from tenants.access import Principal
 from tenants.models import Role, Tenant
+from tenants.scope import Principal
 
 OPERATES = frozenset({Role.OPERATOR.value, Role.APPROVER.value, Role.OWNER.value})
 APPROVES = frozenset({Role.APPROVER.value, Role.OWNER.value})

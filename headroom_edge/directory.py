@@ -59,7 +59,7 @@ class _Known:
 
 
 def secret_hash(pepper: bytes, text: str) -> str:
-    """Under which the index knows a credential (twin of tenants.keys)."""
+    """Under which the index knows a credential (twin of tenants.secrets)."""
     return hmac.digest(pepper, text.rpartition("_")[2].encode(), "sha256").hex()
 
 

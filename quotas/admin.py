@@ -20,7 +20,7 @@ from quotas.models import (
     Revision,
     Task,
 )
-from tenants.readonly import ReadOnlyAdmin
+from tenants.admin import ReadOnlyAdmin
 
 
 @admin.register(Endpoint)

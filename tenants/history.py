@@ -1,7 +1,7 @@
 """The audit of everything enforced: triggers of the database write each change of a row to an append-only table.
 
 Raw SQL and bulk writes are recorded like any other. Who acted stands in `pgh_context`: the actor and the request, where
-there was one (api.gate), and the author and the action that a service function was told.
+there was one (access.gate), and the author and the action that a service function was told.
 """
 
 from __future__ import annotations

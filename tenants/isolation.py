@@ -3,7 +3,7 @@
 The application connects as a role that owns nothing, and the policies of the tables (tenants.row_security) go by the
 setting `headroom.tenant`: `*` for all rows, a tenant's number for its own, anything else for none. Connections start
 with `*` (config.env); a tenant's request is narrowed by its transaction. A backstop: look-ups are scoped in
-tenants.access already.
+tenants.scope already.
 """
 
 from __future__ import annotations

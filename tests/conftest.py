@@ -12,7 +12,7 @@ from django.db import connection
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
-from api.throttle import floor
+from access.throttle import floor
 from config.embedded import Server, start_postgres
 from config.places import APPLICATION, OWNER, Places, places
 from tenants import privileges

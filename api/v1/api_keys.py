@@ -9,11 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.authentication import narrowed
 from api.changes import Change, changed, created, said
 from api.inputs import Choice, Reasoned, Text, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.scoping import narrowed
 from api.v1.described import changes, creates, lists, reads
 from quotas.policy.diff import FieldDiff, ObjectDiff
 from quotas.services.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke

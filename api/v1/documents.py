@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.actors import author_of
+from access.authentication import author_of
 from api.changes import Change, Guarded, changed, permitted
 from api.inputs import Choice, Strict, Text, body
 from api.preconditions import etag_of

@@ -22,7 +22,7 @@ class Naming(AutoSchema):
 
 
 class Gates(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself
-    target_class = "api.auth.GateAuthentication"
+    target_class = "access.authentication.GateAuthentication"
     name = ["token", "session"]
 
     def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:

@@ -11,11 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.authentication import narrowed
 from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
 from api.inputs import Choice, Text, Word, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.scoping import narrowed
 from api.v1.described import changes, creates, lists, reads, removes
 from api.v1.shapes import LIMITS, LimitField
 from quotas.models import Limit, Policy

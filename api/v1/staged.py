@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.actors import author_of
+from access.authentication import author_of
 from api.changes import Change, changed, said
 from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field

@@ -10,11 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.authentication import tenants_of
 from api.changes import Change, Guarded, changed, created, permitted, said
 from api.inputs import Choice, Reasoned, Text, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.scoping import tenants_of
 from api.v1.described import changes, creates, lists, reads
 from quotas.models.policy import CARRIES
 from quotas.services import tenants as services

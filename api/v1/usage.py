@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.auth import principal_of
+from access.authentication import principal_of
 from api.inputs import Fields, Moment, Query, query
 from api.v1.described import reads
 from api.v1.tenants import tenant_shown

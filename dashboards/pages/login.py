@@ -1,11 +1,11 @@
-"""Signing in and out. The tries are counted before this is reached (api.gate), by Headroom itself."""
+"""Signing in and out. The tries are counted before this is reached (access.gate), by Headroom itself."""
 
 from __future__ import annotations
 
 from django.contrib.auth.views import LoginView, LogoutView
 from django.shortcuts import resolve_url
 
-from tenants.access import principal_of_user
+from tenants.scope import principal_of_user
 
 
 class SignIn(LoginView):

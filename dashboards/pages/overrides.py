@@ -25,8 +25,8 @@ from dashboards.viewer import principal_of
 from quotas.policy.measure import parameters_of
 from quotas.services.errors import Refused
 from quotas.services.overrides import override_cancel, override_create
-from tenants.access import tenant_get
 from tenants.models import Tenant
+from tenants.scope import tenant_get
 
 MARGIN = 1.15  # above the peak, as recommendations have it
 STEP_UP = 1.5  # where no peak is known

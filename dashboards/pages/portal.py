@@ -28,8 +28,8 @@ from quotas.selectors.throttling import throttled_read
 from quotas.selectors.traffic import traffic_read
 from quotas.services.errors import Refused
 from quotas.services.quota_requests import quota_request_create
-from tenants.access import tenant_get
 from tenants.models import Tenant
+from tenants.scope import tenant_get
 
 MOST_REQUESTS = 10
 CLOSE = 0.8

@@ -31,8 +31,8 @@ from quotas.selectors.tenant_list import overrides_of
 from quotas.selectors.throttling import throttled_read
 from quotas.selectors.traffic import Traffic, traffic_read
 from quotas.selectors.utilisation import hours_read
-from tenants.access import tenant_get
 from tenants.models import ApiKey, Tenant
+from tenants.scope import tenant_get
 
 DAY = timedelta(days=1)
 MOST_DENIALS = 12

@@ -18,7 +18,7 @@ from dashboards.viewer import principal_of
 from quotas.services.api_keys import api_key_issue, api_key_revoke
 from quotas.services.errors import Refused
 from quotas.services.tenants import tenant_resume, tenant_suspend
-from tenants.access import tenant_get
+from tenants.scope import tenant_get
 
 
 class KeyForm(ReasonedForm):

@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 from dashboards.viewer import principal_of
 from quotas.selectors.periods import period_read
 from quotas.selectors.tenant_list import Wanted, tenants_listed
-from tenants.access import tenants_of
 from tenants.models import Tier
+from tenants.scope import tenants_of
 
 VIEWS = {
     "": ("All", "by name"),

@@ -14,7 +14,7 @@ class CalendarCounter(models.Model):
     shard = models.IntegerField()  # this and the tenant's number as headroom_edge.keys has them for global limits
     tenant_number = models.IntegerField()
     scope = models.CharField(max_length=128)  # as in the record's key; empty: `*`
-    subject = models.BinaryField(max_length=256)  # sealed (tenants.sealing); empty: the tenant as a whole
+    subject = models.BinaryField(max_length=256)  # sealed (tenants.secrets); empty: the tenant as a whole
     limit_number = models.IntegerField()
     generation = models.IntegerField()  # of the parameters it was counted under, as records tell them apart
     period_start = models.DateTimeField()

@@ -19,7 +19,7 @@ from headroom_edge import keys
 from quotas.models.calendar import CalendarCounter
 from quotas.models.losses import note_emptied, was_published
 from quotas.models.revision import AuditEvent
-from tenants.sealing import unseal
+from tenants.secrets import unseal
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from headroom_edge import keys
 from headroom_edge.directory import PEPPER, ROUTES, TOKEN, encode_routes
 from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
-from tenants.keys import pepper
+from tenants.secrets import pepper
 
 
 class RouteTable:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tenants.keys import KeyText
 from tenants.models import ApiKey
+from tenants.secrets import KeyText
 
 
 class ActiveKey(NamedTuple):

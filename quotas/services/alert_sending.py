@@ -16,7 +16,7 @@ from quotas.alerts.addresses import UnreachableError
 from quotas.alerts.events import subject_of, text_of
 from quotas.models import AlertDelivery
 from quotas.models.alert import TargetKind
-from tenants.sealing import unseal
+from tenants.secrets import unseal
 
 log = logging.getLogger(__name__)
 

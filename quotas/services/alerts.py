@@ -22,7 +22,7 @@ from quotas.models.alert import TargetKind
 from quotas.services.drafts import said
 from quotas.services.errors import refuse
 from tenants.history import acting
-from tenants.sealing import seal
+from tenants.secrets import seal
 
 SECRET_BYTES = 32
 MOST_TARGETS = 50

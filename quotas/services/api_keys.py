@@ -13,8 +13,8 @@ from quotas.services.drafts import said, wake_publisher
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
 from tenants.history import acting
-from tenants.keys import KeyText
 from tenants.models import ApiKey
+from tenants.secrets import KeyText
 
 SCOPES = ("check", "read", "write")
 LONGEST_LABEL = 200

@@ -12,10 +12,10 @@ from quotas.models import AuditEvent, Outbox
 from quotas.services.drafts import said, wake_publisher
 from quotas.services.errors import refuse
 from quotas.services.finding import find_tenant
-from tenants.access import SCOPES
 from tenants.history import acting
-from tenants.keys import KeyText
 from tenants.models import ApiToken, Role, Tenant
+from tenants.scope import SCOPES
+from tenants.secrets import KeyText
 
 LONGEST_LABEL = 200
 

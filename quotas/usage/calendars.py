@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from headroom_edge import keys
 from quotas.models.calendar import CalendarCounter
 from quotas.models.losses import note_emptied
-from tenants.sealing import seal
+from tenants.secrets import seal
 
 log = logging.getLogger(__name__)
 

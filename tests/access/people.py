@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from quotas.services.tokens import token_issue
-from tenants.access import SCOPES
 from tenants.models import Membership, Role, Tenant
+from tenants.scope import SCOPES
 
 STAFF = (Role.VIEWER.value, Role.OPERATOR.value, Role.APPROVER.value, Role.OWNER.value)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from api import roles
+from access import roles
 from quotas.services.api_keys import api_key_issue
 from quotas.services.overrides import override_create
 from quotas.services.policies import policy_create

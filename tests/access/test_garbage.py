@@ -11,7 +11,7 @@ import redis
 from django.http import QueryDict
 from django.test import Client
 
-from api import roles
+from access import roles
 from api.v1.schema import document
 from tests.access.people import person, signed_in
 from tests.access.routes import Route, routes

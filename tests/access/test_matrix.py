@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 from django.urls import resolve
 
-from api import roles
-from api.gate import Gate
+from access import roles
+from access.gate import Gate
 from tenants.models import Role
 from tests.access.people import machine, person, signed_in, token
 from tests.access.routes import METHODS, Route, routes

@@ -15,7 +15,7 @@ from pytest_django.fixtures import Settings
 from quotas.models import AuditEvent
 from quotas.services.errors import Refused
 from quotas.services.members import member_remove, member_set
-from tenants.access import principal_of_user
+from tenants.scope import principal_of_user
 from tests.access.people import person
 from tests.services.world import SAID, make_world
 

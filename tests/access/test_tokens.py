@@ -16,8 +16,8 @@ from quotas.models import AuditEvent, Outbox
 from quotas.publishing import store
 from quotas.services.errors import Refused
 from quotas.services.tokens import IssuedToken, token_issue, token_revoke
-from tenants.access import principal_of_text
 from tenants.models import ApiToken
+from tenants.scope import principal_of_text
 from tests.access.people import machine
 from tests.publishing.worlds import publisher_for
 from tests.services.world import SAID, make_world

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from api import roles
+from access import roles
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from tests.access.people import token

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from pytest_django import Settings
 
-from api import throttle
+from access import throttle
 from headroom_edge.django import limiter
 from quotas.models import Revision
 from quotas.publishing import store

@@ -9,7 +9,7 @@ from django.db import models
 from pghistory.models import Event
 
 from quotas.models import Heartbeat
-from tenants.readonly import ReadOnlyAdmin
+from tenants.admin import ReadOnlyAdmin
 from tests.models.rows import make_rows
 
 # Histories refer to what may be gone; they are written by triggers alone, and proven in tests/access.

@@ -15,7 +15,7 @@ from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.services.api_keys import IssuedKey, api_key_issue, api_key_revoke
 from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
-from tenants.keys import pepper
+from tenants.secrets import pepper
 from tests.publishing.worlds import SAID, publisher_for
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from quotas.management.credentials import CredentialCommand
 from quotas.services.tokens import token_issue, token_revoke
-from tenants.access import READ, SCOPES
 from tenants.models import ApiToken, Role
+from tenants.scope import READ, SCOPES
 
 
 class Command(CredentialCommand):

@@ -27,7 +27,7 @@ from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
 from headroom_edge.problems import problem_of
 from quotas.services.own_limits import API, LOGIN, login_floor
-from tenants.access import Principal
+from tenants.scope import Principal
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
 PATIENCE_MS: Final = 1_000

@@ -1,4 +1,4 @@
-"""The text of an API key: `hr_<id>_<secret>`. The id is public; of the secret only an HMAC is stored."""
+"""Secrets: API keys, of which only an HMAC is stored, and texts that Postgres keeps only sealed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from django.conf import settings
 from django.utils.crypto import constant_time_compare
 
@@ -49,3 +52,26 @@ class KeyText:
 
     def matches(self, secret_hash: str) -> bool:
         return constant_time_compare(self.secret_hash(), secret_hash)
+
+
+_SEAL_SALT = "tenants.sealing"
+
+
+@lru_cache(maxsize=4)
+def _cipher(secret: str) -> AESSIV:
+    return AESSIV(hashlib.sha512((_SEAL_SALT + secret).encode()).digest())
+
+
+def seal(text: bytes) -> bytes:
+    """Nothing stays nothing."""
+    return _cipher(settings.SECRET_KEY).encrypt(text, None) if text else b""
+
+
+def unseal(sealed: bytes) -> bytes | None:
+    """None: it was sealed with another key, or is damaged."""
+    if not sealed:
+        return b""
+    try:
+        return _cipher(settings.SECRET_KEY).decrypt(sealed, None)
+    except InvalidTag:
+        return None

@@ -12,8 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
-from tenants.keys import KeyText
 from tenants.models import ApiKey, ApiToken, Membership, Role, Tenant
+from tenants.secrets import KeyText
 
 READ: Final = "read"
 WRITE: Final = "write"

@@ -1,15 +1,18 @@
-"""Who sends a request: a machine by its token, or a person by the session of a browser."""
+"""Who sends a request, and which rows they may see: a machine by its token, or a person by the session of a browser."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from tenants.access import Principal, principal_of_text, principal_of_user
+from tenants import scope
+from tenants.models import Tenant
+from tenants.scope import Principal, principal_of_text, principal_of_user
 
 if TYPE_CHECKING:
     # REST framework's views read these classes from its settings while they are imported.
@@ -83,3 +86,19 @@ class PassedTheGate(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return getattr(request._request, _ATTRIBUTE, None) is not None
+
+
+def author_of(request: Request) -> str:
+    return principal_of(request).actor
+
+
+ScopedRow = TypeVar("ScopedRow", bound=Model)
+
+
+def tenants_of(request: Request) -> QuerySet[Tenant]:
+    return scope.tenants_of(principal_of(request))
+
+
+def narrowed(request: Request, rows: QuerySet[ScopedRow], tenant: str) -> QuerySet[ScopedRow]:
+    """`tenant`: the path from a row to its tenant."""
+    return scope.scoped(principal_of(request), rows, tenant)

@@ -1,4 +1,4 @@
-"""The one gate before every route: who is it, may they (api.roles), and what do they see (tenants.isolation)."""
+"""The one gate before every route: who is it, may they (access.roles), and what do they see (tenants.isolation)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.urls import Resolver404, resolve, reverse
 
-from api import roles, throttle
-from api.auth import BadToken, authenticate, principal_set
-from api.request_ids import request_id_of
+from access import roles, throttle
+from access.authentication import BadToken, authenticate, principal_set
+from access.request_ids import request_id_of
 from headroom_edge.django import refused as over_limit
 from headroom_edge.guard import Verdict
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
-from tenants.access import Principal
 from tenants.history import acting
 from tenants.isolation import astream, narrowed, stream
 from tenants.models import Tenant
+from tenants.scope import Principal
 
 logger = logging.getLogger(__name__)
 

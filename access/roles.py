@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tenants.access import APPROVE, METRICS, READ, WRITE, Principal
 from tenants.models import Role
+from tenants.scope import APPROVE, METRICS, READ, WRITE, Principal
 
 NOBODY: Final[frozenset[str]] = frozenset()
 OWNERS: Final = frozenset({Role.OWNER.value})
