@@ -12,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, QueryDict
 
 from api.errors import is_ours
-from quotas.policy.plain import is_fit
+from quotas.policies.problems import is_fit
 
 
 class Readable:

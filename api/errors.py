@@ -14,9 +14,9 @@ from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
 from headroom_edge.errors import StoreError
 from headroom_edge.problems import CONTENT_TYPE, Problem
-from quotas.policy import problems as policy
+from quotas.errors import Refused
+from quotas.policies import problems as policy
 from quotas.publishing import store
-from quotas.services.errors import Refused
 
 PREFIX: Final = "/v1/"
 # Refusals that are not the fault of what was sent, but of what is there.

@@ -9,9 +9,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
-from quotas.policy.fields import unknown_field
-from quotas.policy.moments import WITHIN, is_within
-from quotas.policy.plain import is_fit
+from quotas.policies.fields import unknown_field
+from quotas.policies.problems import WITHIN, is_fit, is_within
 from quotas.services.drafts import LONGEST_REASON
 
 Fields = dict[str, Any]

@@ -10,7 +10,7 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
-from quotas.policy.plain import ENDLESS, is_endless
+from quotas.policies.problems import ENDLESS, is_endless
 
 MOST_BYTES = 2 * 1_048_576
 

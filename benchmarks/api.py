@@ -113,17 +113,17 @@ def document(rate: int) -> str:
 
 
 def apply(text: str) -> None:
-    from quotas.policy.document import read_document
-    from quotas.services.documents import document_apply
-    from quotas.services.errors import accepted
+    from quotas.errors import accepted
+    from quotas.policies.apply import document_apply
+    from quotas.policies.document import read_document
 
     document_apply(document=accepted(read_document(text)), **SAID)  # type: ignore[arg-type]
 
 
 def planner() -> Callable[[], None]:
-    from quotas.policy.document import read_document
-    from quotas.services.documents import document_plan
-    from quotas.services.errors import accepted
+    from quotas.errors import accepted
+    from quotas.policies.apply import document_plan
+    from quotas.policies.document import read_document
 
     text = document(rate=120)
 

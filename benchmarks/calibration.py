@@ -61,9 +61,9 @@ def peak_mib() -> float:
 
 
 def make_world() -> None:
-    from quotas.policy.document import read_document
-    from quotas.services.documents import document_apply
-    from quotas.services.errors import accepted
+    from quotas.errors import accepted
+    from quotas.policies.apply import document_apply
+    from quotas.policies.document import read_document
     from quotas.services.tenants import NewTenant, tenants_create
 
     names = [f"service:e{number}" for number in range(ENDPOINTS)]

@@ -18,7 +18,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.library import ensure_loaded
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 
 SUBJECTS = 100_000
 FEWER_SUBJECTS = 20_000  # where each costs the peers many round trips, or all within one window

@@ -64,9 +64,9 @@ def rows(few: dict[str, float], many: dict[str, float]) -> Iterator[Row]:
 
 
 def make_world() -> None:
-    from quotas.policy.document import read_document
-    from quotas.services.documents import document_apply
-    from quotas.services.errors import accepted
+    from quotas.errors import accepted
+    from quotas.policies.apply import document_apply
+    from quotas.policies.document import read_document
 
     limits = "limits: [{name: burst, algorithm: token_bucket, rate: %d, burst: %d}]"
     tiers = "".join(f"  - {{name: {name}}}\n" for name in TIERS)

@@ -43,8 +43,8 @@ def measure() -> list[Row]:
 
 
 def make_world() -> None:
+    from quotas.policies.edit import policy_create
     from quotas.services.endpoints import endpoint_create
-    from quotas.services.policies import policy_create
     from quotas.services.tenants import tier_create
     from tenants.models import Tenant, Tier
 
@@ -75,10 +75,10 @@ def measure_whole(client: Any) -> Iterator[Row]:
     from django.conf import settings
 
     from headroom_edge import keys
-    from quotas.policy.compiler import Compiler, Target
+    from quotas.policies.compile import Compiler, Target
+    from quotas.policies.configuration import configuration_load
     from quotas.publishing import store
     from quotas.publishing.publisher import Publisher
-    from quotas.selectors.configuration import configuration_load
 
     configuration = configuration_load()
     target = Target(settings.HEADROOM_SHARDS, keys.shard_of, keys.shard_prefix)
@@ -112,7 +112,7 @@ def measure_edits(client: Any) -> list[Row]:
 
 def edit_until_decided(client: Any, number: int) -> Took:
     """Of a tier and of a tenant in turn."""
-    from quotas.services.policies import policy_update
+    from quotas.policies.edit import policy_update
 
     policy, tenant = ("pro", f"tenant-{TENANTS - 1}") if number % 2 else (f"tenant-{number}", f"tenant-{number}")
     start = time.perf_counter()

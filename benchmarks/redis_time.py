@@ -22,8 +22,8 @@ from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.library import ensure_loaded
 from headroom_edge.plan.subject import Subject
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from quotas.publishing.shards import Shards
 
 TURNS = 150

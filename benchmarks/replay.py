@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.report import Row
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Limit
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Limit
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.fast import Batch, FastReplay
 from quotas.simulation.replay import replay

@@ -14,7 +14,7 @@ from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
 from quotas.models.history import algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.policy.words import Short, algorithm_words, limit_short
+from quotas.policies.words import Short, algorithm_words, limit_short
 
 SHADOW_HOURS_SHOWN = 48
 

@@ -11,13 +11,13 @@ from django import forms
 
 from dashboards.forms import PageForm
 from headroom_edge.algorithms import ALGORITHMS
+from quotas.errors import refuse
+from quotas.matrix.edit import Edit
+from quotas.matrix.queries import Cell, MatrixLimit
+from quotas.matrix.sheet import PARAMETERS
 from quotas.models.policy import CARRIES
-from quotas.policy.fields import CHOICES, limit_fields
-from quotas.policy.sheet import PARAMETERS
-from quotas.policy.words import algorithm_words
-from quotas.selectors.matrix import Cell, MatrixLimit
-from quotas.services.errors import refuse
-from quotas.services.matrix import Edit
+from quotas.policies.fields import CHOICES, limit_fields
+from quotas.policies.words import algorithm_words
 
 NEW = "+"  # no limit has this name
 PERCENT_MAX = 10_000

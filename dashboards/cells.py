@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
-from quotas.policy.spec import EVERYWHERE
-from quotas.policy.words import algorithm_words, limit_short, limit_words
-from quotas.selectors.matrix import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
+from quotas.matrix.queries import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
+from quotas.policies.spec import EVERYWHERE
+from quotas.policies.words import algorithm_words, limit_short, limit_words
 from quotas.selectors.tier_use import Asked, Measured, Nearest
 
 NEAR = 0.8

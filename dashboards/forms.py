@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from django import forms
 
 from headroom_edge.algorithms.periods import known_zones
-from quotas.policy.moments import WITHIN, is_within
-from quotas.services.errors import Refused
+from quotas.errors import Refused
+from quotas.policies.problems import WITHIN, is_within
 
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 

@@ -12,11 +12,11 @@ from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.plan.subject import Subject
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.sizing import is_sized, point_of, resized
-from quotas.policy.fields import limit_fields
-from quotas.policy.spec import EVERYWHERE, Limit
+from quotas.matrix.edit import Edit
+from quotas.matrix.queries import Cell
+from quotas.policies.fields import limit_fields
+from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.selectors.leaders import Leader, Leaders, Struck
-from quotas.selectors.matrix import Cell
-from quotas.services.matrix import Edit
 
 DIVISIONS = 5
 STEPS = 100  # of the line, over the whole axis

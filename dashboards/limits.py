@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quotas.policy.measure import Allowance, allowance_of
-from quotas.policy.resolve import Effective
-from quotas.policy.spec import EVERYWHERE, Limit
-from quotas.policy.words import Short, algorithm_words, limit_short
-from quotas.selectors.explanation import ExplainedLimit
+from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.explain import ExplainedLimit
+from quotas.policies.resolve import Effective
+from quotas.policies.spec import EVERYWHERE, Limit
+from quotas.policies.words import Short, algorithm_words, limit_short
 from quotas.selectors.utilisation import Use
 
 
@@ -110,7 +110,7 @@ def _override(line: Line) -> Rung:
 
 
 def _places(line: Line) -> list[tuple[str, str]]:
-    """The rungs of the ladder (quotas.policy.resolve), as policies name themselves."""
+    """The rungs of the ladder (quotas.policies.resolve), as policies name themselves."""
     if line.effective.is_global:
         return [(line.effective.source, "Global: counted over all tenants")]
     owners = _owners(line)

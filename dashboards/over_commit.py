@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dashboards.charts import nice_top, number
 from dashboards.limit_line import holding_of
+from quotas.matrix.queries import EVERYONE, Column, Matrix
 from quotas.models import Endpoint
-from quotas.selectors.matrix import EVERYONE, Column, Matrix
 from quotas.selectors.tier_use import Measured
 
 DIVISIONS = 4

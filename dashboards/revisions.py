@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from quotas.policy.diff import FieldDiff, ObjectDiff, differences
+from quotas.policies.diff import FieldDiff, ObjectDiff, differences
 
 MOST_VALUES: Final = 2
 VERBS: Final = {

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.decision import NEVER, Decision, Row
-from quotas.policy.spec import Override
-from quotas.policy.words import limit_short, override_words
+from quotas.policies.explain import ExplainedLimit, Verdict
+from quotas.policies.spec import Override
+from quotas.policies.words import limit_short, override_words
 from quotas.selectors.denials import seconds
-from quotas.selectors.explanation import ExplainedLimit
-from quotas.selectors.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)

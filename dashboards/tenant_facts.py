@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from dashboards.limits import Line, sorted_lines
 from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
-from quotas.policy.spec import EVERYWHERE
-from quotas.selectors.explanation import Standing, standing
+from quotas.policies.explain import Standing, standing
+from quotas.policies.spec import EVERYWHERE
 from quotas.selectors.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of
 from tenants.models import Tenant
 

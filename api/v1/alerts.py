@@ -20,7 +20,7 @@ from quotas.alerts.quiet import clock_of
 from quotas.alerts.rules import RULES
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
-from quotas.policy.diff import Action, FieldDiff, ObjectDiff
+from quotas.policies.diff import Action, FieldDiff, ObjectDiff
 from quotas.selectors.alerts import alerts_firing
 from quotas.services.alerts import (
     IssuedTarget,

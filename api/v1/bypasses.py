@@ -13,7 +13,7 @@ from api.changes import Change, RemovalQuery, changed, created, said
 from api.inputs import Choice, Reasoned, Text, body, query
 from api.v1.described import creates, reads, removes
 from api.v1.standings import moment_of
-from quotas.policy.diff import FieldDiff, ObjectDiff
+from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.publishing.bypass import Scope, Switch
 from quotas.services.bypasses import bypass_clear, bypass_plan, bypass_set, bypasses_read
 from quotas.services.effects import Effect, TouchedTenants

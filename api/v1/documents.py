@@ -26,12 +26,12 @@ from api.v1.described import (
     described,
     problems,
 )
+from quotas.errors import accepted
 from quotas.models import Revision
 from quotas.models.policy import CARRIES
-from quotas.policy import schema
-from quotas.policy.document import MOST_BYTES, Document, read_document
-from quotas.services.documents import Plan, document_apply, document_check, document_export, document_plan
-from quotas.services.errors import accepted
+from quotas.policies import schema
+from quotas.policies.apply import Plan, document_apply, document_check, document_export, document_plan
+from quotas.policies.document import MOST_BYTES, Document, read_document
 
 YAML = "application/yaml"
 DOCUMENT_HELP = "YAML, and so JSON too; its JSON Schema is at /v1/document/schema."

@@ -16,7 +16,7 @@ from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads, removes
 from quotas.models import Endpoint
 from quotas.models.policy import PART
-from quotas.policy.endpoints import LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
+from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
 from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
 
 

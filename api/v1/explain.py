@@ -18,10 +18,9 @@ from api.v1.tenants import tenant_shown
 from headroom_edge.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
 from headroom_edge.django import limiter
 from headroom_edge.plan.paths import LONGEST_PATH
-from quotas.policy.endpoints import METHODS
-from quotas.selectors.verdicts import Verdict
-from quotas.services.errors import refuse
-from quotas.services.requests import endpoint_of, request_explain
+from quotas.errors import refuse
+from quotas.policies.endpoint import METHODS
+from quotas.policies.explain import Verdict, endpoint_of, request_explain
 from tenants.models import TENANT_NAME
 
 LONGEST_VALUE = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotas.policy import schema
+from quotas.policies import schema
 
 MOST_NUMBER = 10**18 - 1
 _KEY = "[a-z0-9]{8,32}"

@@ -20,9 +20,9 @@ from api.v1.described import changes, creates, lists, reads, removes
 from api.v1.shapes import LIMITS, LimitField
 from quotas.models import Limit, Policy
 from quotas.models.policy import CARRIES
-from quotas.policy.endpoints import LONGEST_NAME
-from quotas.policy.validate import MOST_LIMITS
-from quotas.services import policies as services
+from quotas.policies import edit as services
+from quotas.policies.endpoint import LONGEST_NAME
+from quotas.policies.validate import MOST_LIMITS
 from quotas.services.snapshots import limit_state
 from tenants.models import TENANT_NAME, WORD
 

@@ -18,7 +18,7 @@ from api.preconditions import shown
 from api.v1.described import ObjectDiffOut, changes, lists, reads
 from headroom_edge.algorithms.units import SECOND_US
 from quotas.models import Revision
-from quotas.policy.diff import ObjectDiff, differences
+from quotas.policies.diff import ObjectDiff, differences
 from quotas.selectors.revisions import difference_between
 from quotas.services.revisions import revision_revert, revision_rollback
 

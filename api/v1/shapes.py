@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
 from headroom_edge.algorithms.base import shown
-from quotas.policy import schema
+from quotas.policies import schema
 
 LIMIT = {"$ref": "#/components/schemas/Limit"}
 LIMITS = {"type": "array", "items": LIMIT}

@@ -25,7 +25,7 @@ from headroom_edge.algorithms.base import shown as value_shown
 from quotas.models import Approval
 from quotas.models import Change as ChangeRow
 from quotas.models.change import State
-from quotas.policy.diff import differences
+from quotas.policies.diff import differences
 from quotas.services.approvals import change_approve
 from quotas.services.changes import (
     MODES,

@@ -17,10 +17,10 @@ from api.v1.described import reads
 from api.v1.shapes import LIMIT
 from api.v1.tenants import tenant_shown
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.fields import limit_fields
-from quotas.policy.spec import Override
-from quotas.policy.words import limit_words, override_words
-from quotas.selectors.explanation import ExplainedLimit, standing
+from quotas.policies.explain import ExplainedLimit, standing
+from quotas.policies.fields import limit_fields
+from quotas.policies.spec import Override
+from quotas.policies.words import limit_words, override_words
 
 
 class ReasonOut(serializers.Serializer[Any]):

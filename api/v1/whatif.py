@@ -19,7 +19,7 @@ from api.preconditions import shown
 from api.v1.described import AnythingField, changes, creates, lists, reads
 from api.v1.recommendations import Number
 from quotas.models import Task
-from quotas.policy.diff import differences
+from quotas.policies.diff import differences
 from quotas.services.calibration_runs import calibration_ask
 from quotas.services.calibration_settings import calibration_settings_set, parameter_rows
 from quotas.services.effects import Effect

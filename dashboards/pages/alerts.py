@@ -14,8 +14,8 @@ from dashboards.alert_forms import PERCENT, RuleForm, TargetForm
 from dashboards.pages.settings import settings_page
 from dashboards.viewer import principal_of
 from quotas.alerts.rules import RULES
+from quotas.errors import Refused
 from quotas.services import alerts as services
-from quotas.services.errors import Refused
 
 ACTIONS: dict[str, Callable[..., object]] = {
     "test": services.alert_target_test,

@@ -20,7 +20,7 @@ from dashboards.pages.change_forms import BypassForm, StartForm, forms_of
 from dashboards.revisions import Summary, summary_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
-from quotas.policy.diff import differences
+from quotas.policies.diff import differences
 from quotas.selectors.aftermath import Aftermath, aftermaths_read, scope_of
 from quotas.selectors.periods import period_between
 from quotas.selectors.pulse import Pulse, pulse_read

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
-from quotas.policy.moments import is_within
+from quotas.policies.problems import is_within
 from quotas.selectors.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read, turned_away_read
 
 MOST_SUGGESTED = 200

@@ -20,12 +20,12 @@ from dashboards.over_commit import over_commit_of
 from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
+from quotas.errors import Refused
+from quotas.matrix.edit import limits_set
+from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
 from quotas.selectors.leaders import Leaders, leaders_read
-from quotas.selectors.matrix import Cell, Column, Matrix, matrix_read
 from quotas.selectors.tier_use import Measured, measured_read
-from quotas.services.errors import Refused
-from quotas.services.matrix import limits_set
 
 FASTEST = 1e9  # requests a second
 NO_ROOM = 0.15  # of the axis: words do not fit to the left of it

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.cells import Shown, shown_of
+from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
-from quotas.selectors.matrix import matrix_read
 from quotas.selectors.tier_use import Asked, measured_read
 
 

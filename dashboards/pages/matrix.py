@@ -15,12 +15,12 @@ from dashboards.cell_forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.cells import shown_of, title_of, without_own
 from dashboards.edits import Outcome, carry_out
 from dashboards.viewer import principal_of
+from quotas.errors import Refused
+from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write
+from quotas.matrix.queries import Cell, Matrix, matrix_read
 from quotas.publishing.progress import progress_read
 from quotas.publishing.store import StoreError
-from quotas.selectors.matrix import Cell, Matrix, matrix_read
 from quotas.selectors.tier_use import measured_read
-from quotas.services.errors import Refused
-from quotas.services.matrix import Edit, Plan, limits_plan, limits_set, sheet_write
 
 MOST_CELLS = 500  # that one edit may hold
 

@@ -13,11 +13,10 @@ from django.views.decorators.http import require_http_methods
 from dashboards.edits import carry_out
 from dashboards.forms import PageForm
 from dashboards.viewer import principal_of
-from quotas.policy.plain import is_fit
-from quotas.policy.problems import Problem
-from quotas.policy.sheet import COLUMNS
-from quotas.services.errors import Refused
-from quotas.services.matrix import limits_plan, limits_set, sheet_read
+from quotas.errors import Refused
+from quotas.matrix.edit import limits_plan, limits_set, sheet_read
+from quotas.matrix.sheet import COLUMNS
+from quotas.policies.problems import Problem, is_fit
 
 MOST_BYTES = 2_000_000
 

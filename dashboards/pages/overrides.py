@@ -22,8 +22,8 @@ from dashboards.forms import MomentField, ReasonedForm, in_zone
 from dashboards.limits import Line, chosen_of
 from dashboards.tenant_facts import facts_of
 from dashboards.viewer import principal_of
-from quotas.policy.measure import parameters_of
-from quotas.services.errors import Refused
+from quotas.errors import Refused
+from quotas.policies.allowance import parameters_of
 from quotas.services.overrides import override_cancel, override_create
 from tenants.models import Tenant
 from tenants.scope import tenant_get

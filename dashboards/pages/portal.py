@@ -20,13 +20,13 @@ from dashboards.pages.tenant_figures import usage_figure
 from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import Window
+from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
-from quotas.policy.measure import parameters_of
-from quotas.policy.words import compact
+from quotas.policies.allowance import parameters_of
+from quotas.policies.words import compact
 from quotas.selectors.periods import SPANS
 from quotas.selectors.throttling import throttled_read
 from quotas.selectors.traffic import traffic_read
-from quotas.services.errors import Refused
 from quotas.services.quota_requests import quota_request_create
 from tenants.models import Tenant
 from tenants.scope import tenant_get

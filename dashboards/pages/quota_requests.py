@@ -14,8 +14,8 @@ from django.views.decorators.http import require_POST
 from dashboards.edits import carry_out
 from dashboards.forms import ReasonedForm
 from dashboards.viewer import principal_of
+from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
-from quotas.services.errors import Refused
 from quotas.services.quota_requests import quota_request_decline, quota_request_grant
 
 

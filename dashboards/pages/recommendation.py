@@ -15,11 +15,11 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboards.advice import Card, figures_of, steps_of
 from dashboards.forms import PageForm, ReasonedForm
 from dashboards.viewer import principal_of
+from quotas.errors import Refused
 from quotas.models import Recommendation
 from quotas.selectors.recommendations import next_waiting
 from quotas.services import recommendations as services
 from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.errors import Refused
 
 MOST_TENANTS = 12
 

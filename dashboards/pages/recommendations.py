@@ -13,10 +13,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.advice import Card
 from dashboards.viewer import principal_of
+from quotas.errors import Refused
 from quotas.models.recommendation import Stage
 from quotas.selectors.recommendations import TABS, Inbox, inbox_read
 from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.errors import Refused
 from quotas.services.recommendations import recommendations_approve
 
 TITLES = {

@@ -10,9 +10,9 @@ from django import forms
 from dashboards.forms import PageForm
 from headroom_edge.algorithms.base import ParameterError
 from headroom_edge.algorithms.units import parse_duration_us
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Limit
-from quotas.policy.words import algorithm_words
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Limit
+from quotas.policies.words import algorithm_words
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.presets import painted, presets

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboards.charts import Tick, nice_top, number
 from dashboards.figure import Column, Draw, Figure, Panel, Row
 from headroom_edge.algorithms.units import SECOND_US, format_duration
-from quotas.policy.words import algorithm_words, limit_short
+from quotas.policies.words import algorithm_words, limit_short
 from quotas.simulation.side_by_side import Seen, Timeline
 
 LONG_US = 300 * SECOND_US  # from here on the axis has minutes

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from dashboards.limits import Line
 from quotas.models import Endpoint
-from quotas.policy.resolve import Effective
-from quotas.policy.words import limit_short
-from quotas.selectors.explanation import standing, standing_of_tier
+from quotas.policies.explain import standing, standing_of_tier
+from quotas.policies.resolve import Effective
+from quotas.policies.words import limit_short
 from quotas.selectors.utilisation import Use, demands_read, use_of
 from tenants.models import Tenant, Tier
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from dashboards.figure import Column, Figure, Mark, Panel, Row, band, gap, limit_line
 from dashboards.limits import Line
-from quotas.policy.measure import Allowance
-from quotas.policy.words import compact
+from quotas.policies.allowance import Allowance
+from quotas.policies.words import compact
 from quotas.selectors.burn_down import BurnDown
 from quotas.selectors.traffic import Moment, Traffic
 

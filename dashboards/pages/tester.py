@@ -15,11 +15,10 @@ from dashboards.store import limiter
 from headroom_edge.check import COST_MAX, ENDPOINT_CHARACTERS
 from headroom_edge.errors import StoreRefusedError
 from headroom_edge.plan.paths import LONGEST_PATH
+from quotas.errors import Refused
 from quotas.models import Endpoint
-from quotas.policy.endpoints import METHODS
-from quotas.selectors.explanation import UnknownTenantError
-from quotas.services.errors import Refused
-from quotas.services.requests import Answer, endpoint_of, request_explain
+from quotas.policies.endpoint import METHODS
+from quotas.policies.explain import Answer, UnknownTenantError, endpoint_of, request_explain
 
 MOST_SUGGESTED = 200
 LONGEST_VALUE = 1_000

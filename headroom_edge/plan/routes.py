@@ -16,7 +16,7 @@ ANY_METHOD = "*"
 class Route:
     endpoint: str
     method: str
-    path: str  # a template, as quotas.policy.endpoints accepts it
+    path: str  # a template, as quotas.policies.endpoint accepts it
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headroom_edge.algorithms.sliding import LONGEST_LOG
 from quotas.calibration.arrival_curve import Point
-from quotas.policy.endpoints import Hints
+from quotas.policies.endpoint import Hints
 
 RECORD_BYTES = 181  # a subject's record with one limit on Redis 7, measured; Valkey needs about two thirds of it
 LOG_ENTRY_BYTES = 8

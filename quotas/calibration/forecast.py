@@ -17,7 +17,7 @@ from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import bracket
 from quotas.calibration.counts import Counts
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.arrays import Floats, whole_numbers
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay
 

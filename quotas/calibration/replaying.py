@@ -9,7 +9,7 @@ import numpy as np
 
 from headroom_edge.algorithms import FixedWindow, TokenBucket
 from headroom_edge.plan.subject import TENANT, Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay
 
 BY_SUBJECT = Subject.parse("subject")

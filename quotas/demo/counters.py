@@ -12,10 +12,10 @@ from headroom_edge import keys
 from headroom_edge.algorithms import CalendarQuota
 from quotas.models import CalendarCounter, LimitName
 from quotas.models.usage import Outcome, UsageHour
-from quotas.policy.plans import calendar_fingerprint
-from quotas.policy.resolve import Effective
-from quotas.policy.spec import EVERYWHERE
-from quotas.selectors.explanation import standing
+from quotas.policies.explain import standing
+from quotas.policies.plans import calendar_fingerprint
+from quotas.policies.resolve import Effective
+from quotas.policies.spec import EVERYWHERE
 from quotas.selectors.utilisation import period_of
 from tenants.models import Tenant
 

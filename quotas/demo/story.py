@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from quotas.demo import tenants
+from quotas.errors import accepted
 from quotas.models import Revision
-from quotas.policy.document import read_document
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
+from quotas.policies.edit import Fields, limit_set, policy_create
 from quotas.services.api_keys import api_key_issue
 from quotas.services.changes import change_propose, change_start
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
 from quotas.services.overrides import override_create
-from quotas.services.policies import Fields, limit_set, policy_create
 from quotas.services.revisions import revision_revert
 from quotas.services.snapshots import POLICY, key_of
 from quotas.services.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.services.errors import Refused
+from quotas.errors import Refused
 
 
 class CredentialCommand(BaseCommand, ABC):

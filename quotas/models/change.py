@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from quotas.models.policy import CARRIES
 from quotas.models.revision import Revision
-from quotas.policy.spec import CANARY_PARTS
+from quotas.policies.spec import CANARY_PARTS
 from tenants.constraints import json_is, one_of
 from tenants.history import tracked
 

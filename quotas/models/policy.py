@@ -10,9 +10,9 @@ from django.db.models.lookups import LessThanOrEqual
 
 from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
-from quotas.policy.endpoints import METHODS, MOST_COST
-from quotas.policy.resolve import PAST_GENERATIONS
-from quotas.policy.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
+from quotas.policies.endpoint import METHODS, MOST_COST
+from quotas.policies.resolve import PAST_GENERATIONS
+from quotas.policies.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
 from tenants.constraints import json_is, named, one_of
 from tenants.history import tracked
 from tenants.models import WORD, Tenant, Tier

@@ -10,8 +10,8 @@ from typing import Any, cast
 import redis
 
 from headroom_edge import keys
-from quotas.policy.compiler import Compiler, Piece
-from quotas.policy.image import MAIN
+from quotas.policies.compile import Compiler, Piece
+from quotas.policies.image import MAIN
 
 NUMBER_WIDTH = 5  # of an entry: the tenant's number comes before what it refers to
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db.models import Max
 
 from quotas.models.revision import Outbox, Revision
-from quotas.policy.book import Touched
+from quotas.policies.book import Touched
 
 EVERYTHING = "everything"
 COMMON = "common"

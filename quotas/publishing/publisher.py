@@ -20,10 +20,11 @@ from django.utils import timezone
 from headroom_edge import keys
 from quotas import metrics
 from quotas.models.revision import AuditEvent, revisions_stamp
-from quotas.policy.compiler import Compiler, Owner, Target
-from quotas.policy.image import Delta, Image
-from quotas.policy.plans import month_start_us
-from quotas.policy.spec import Configuration
+from quotas.policies.compile import Compiler, Owner, Target
+from quotas.policies.configuration import configuration_load, configuration_part, one_moment
+from quotas.policies.image import Delta, Image
+from quotas.policies.plans import month_start_us
+from quotas.policies.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.api_keys import ApiKeyIndex
 from quotas.publishing.calendars import bring_back
@@ -31,7 +32,6 @@ from quotas.publishing.directory import RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
 from quotas.publishing.shards import Shards, SupersededError, digest_of
-from quotas.selectors.configuration import configuration_load, configuration_part, one_moment
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
 from quotas import metrics
 from quotas.models.revision import AuditEvent
-from quotas.policy.image import ShardImage
+from quotas.policies.image import ShardImage
 from quotas.publishing.bypass import switches_read
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, Found

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
-from quotas.policy.image import Delta, ShardImage
+from quotas.policies.image import Delta, ShardImage
 
 # About 0.5 ms of Redis' time each; a whole shard at once would hold up checks for many.
 CHUNK = 500

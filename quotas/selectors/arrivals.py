@@ -12,7 +12,7 @@ import numpy as np
 from django.db import connection
 from psycopg.sql import SQL, Literal
 
-from quotas.policy.spec import SAMPLE_PER_1024
+from quotas.policies.spec import SAMPLE_PER_1024
 from quotas.selectors.demand import Traffic, endpoint_values, mean_wait_us, spooled
 from quotas.simulation.arrays import whole_numbers
 from quotas.simulation.attempts import Attempts

@@ -11,7 +11,7 @@ from quotas.calibration.sizing import is_sized
 from quotas.models import Endpoint, Limit, Policy
 from quotas.models.history import algorithm_load
 from quotas.models.recommendation import Kind
-from quotas.policy.endpoints import Hints
+from quotas.policies.endpoint import Hints
 from quotas.selectors.demand import Traffic
 from quotas.selectors.sampled import Sampled
 from tenants.models import Tenant

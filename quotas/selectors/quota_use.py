@@ -11,7 +11,7 @@ from django.db import connection
 from headroom_edge import keys
 from headroom_edge.algorithms import CalendarQuota
 from quotas.models import Endpoint
-from quotas.selectors.explanation import explain
+from quotas.policies.explain import explain
 
 MOST: Final = 200
 

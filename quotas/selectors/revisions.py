@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quotas.models import Revision
-from quotas.policy.diff import ObjectDiff, State, differences
+from quotas.policies.diff import ObjectDiff, State, differences
 
 
 def difference_between(*, since: int, until: int) -> tuple[ObjectDiff, ...]:

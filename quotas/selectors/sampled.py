@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quotas.models import Limit, Policy
-from quotas.policy.spec import EVERYWHERE
+from quotas.policies.spec import EVERYWHERE
 from tenants.models import Tenant
 
 _Owned = Mapping[tuple[int, str], Mapping[str, str]]  # owner and scope → limit → subject
@@ -15,7 +15,7 @@ _TENANT = "tenant"
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """As the compiler orders records: by scope, `*` first, then by subject (quotas.policy.plans)."""
+    """As the compiler orders records: by scope, `*` first, then by subject (quotas.policies.plans)."""
 
     of_tier: _Owned
     of_tenant: _Owned

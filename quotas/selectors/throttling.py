@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
+from quotas.policies.configuration_rows import EPOCH, MICROSECOND
 from quotas.selectors.periods import Period
-from quotas.selectors.rows import EPOCH, MICROSECOND
 from quotas.selectors.traffic import Traffic, binned, refused_of, rows_of
 from tenants.models import Tenant
 

@@ -11,8 +11,8 @@ from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.models.tier_use import TierUse
-from quotas.policy.measure import allowance_of
-from quotas.policy.spec import EVERYWHERE, Limit
+from quotas.policies.allowance import allowance_of
+from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.selectors.utilisation import Demand, rated
 from tenants.models import Tenant
 

@@ -18,10 +18,10 @@ from quotas.models import Endpoint
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesHour
 from quotas.models.usage import BEGINNING, REFUSED, UsageHour
-from quotas.policy.measure import Allowance, allowance_of
-from quotas.policy.resolve import Effective
-from quotas.policy.spec import EVERYWHERE, Unit
-from quotas.selectors.rows import EPOCH, MICROSECOND
+from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.configuration_rows import EPOCH, MICROSECOND
+from quotas.policies.resolve import Effective
+from quotas.policies.spec import EVERYWHERE, Unit
 
 HOUR_S: Final = 3600
 DAY_S: Final = DAY_US // SECOND_US

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.conf import settings
 
+from quotas.errors import refuse
 from quotas.models import Change
 from quotas.services.approvals import change_approve
 from quotas.services.changes import change_propose
-from quotas.services.errors import refuse
 
 
 def check_two(*, asker: str, approver: str) -> None:

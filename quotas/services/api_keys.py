@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
+from quotas.errors import refuse
+from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Outbox
 from quotas.services.drafts import said, wake_publisher
-from quotas.services.errors import refuse
-from quotas.services.finding import find_tenant
 from tenants.history import acting
 from tenants.models import ApiKey
 from tenants.secrets import KeyText

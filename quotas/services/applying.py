@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from quotas.lookups import find_tenant, find_tier
 from quotas.models import Limit
+from quotas.policies.carry_over import hand_over_tier
 from quotas.services.drafts import Draft
-from quotas.services.finding import find_tenant, find_tier
-from quotas.services.handovers import hand_over_tier
 from quotas.services.restoring import restore
 from quotas.services.snapshots import POLICY, TENANT, TIER, State, snapshots, split_key
 from quotas.services.tenants import write_tier

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from quotas.errors import refuse
 from quotas.models import Approval, Change
 from quotas.services.drafts import said
-from quotas.services.errors import refuse
 from tenants.history import acting
 
 

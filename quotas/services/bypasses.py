@@ -6,12 +6,12 @@ from django.conf import settings
 from django.db import transaction
 
 from headroom_edge.algorithms.units import DAY_US, parse_duration_us
+from quotas.errors import refuse
+from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
 from quotas.publishing.bypass import Scope, Switch, switch_off, switch_on, switches_read
 from quotas.services.drafts import said
-from quotas.services.errors import refuse
-from quotas.services.finding import find_endpoint, find_tenant
 
 LONGEST_US = 7 * DAY_US
 

@@ -11,15 +11,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
+from quotas.errors import Refused, check_moment, refuse
+from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Change
 from quotas.models.change import State
-from quotas.policy.spec import CANARY_PARTS
+from quotas.policies.spec import CANARY_PARTS
 from quotas.services.drafts import draft, said, take_turn
-from quotas.services.errors import Refused, refuse
-from quotas.services.finding import find_tenant
 from quotas.services.four_eyes import check_approved, note_emergency
 from quotas.services.guard import Impact, WorstCut, check_accepted, check_cuts
-from quotas.services.moments import check_moment
 from quotas.services.permits import Permits, Proposal, Waiting
 from quotas.services.promoting import check_base, find_active, promote, rehearse
 from quotas.services.snapshots import CHANGE, key_of

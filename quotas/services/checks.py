@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from django.utils import timezone
 
-from quotas.policy.book import Touched
-from quotas.policy.compiler import check_compiles
-from quotas.policy.overrides import override_problem
-from quotas.policy.problems import Problem
-from quotas.policy.resolve import Index
-from quotas.policy.spec import Configuration
-from quotas.selectors.rows import to_us
+from quotas.errors import Refused
+from quotas.policies.book import Touched
+from quotas.policies.compile import check_compiles
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.enforceable import override_problem
+from quotas.policies.problems import Problem
+from quotas.policies.resolve import Index
+from quotas.policies.spec import Configuration
 from quotas.services.concerned import Concerned
-from quotas.services.errors import Refused
 
 
 def check_enforceable(concerned: Concerned) -> None:

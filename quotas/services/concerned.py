@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotas.policy.spec import Configuration
-from quotas.selectors.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.spec import Configuration
 from quotas.services.earlier import States
 from quotas.services.snapshots import TENANT, split_key
 from quotas.services.targets import Targets

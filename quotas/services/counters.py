@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from headroom_edge import Check, Limiter
+from quotas.errors import refuse
+from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.services.drafts import said
-from quotas.services.errors import refuse
-from quotas.services.finding import find_tenant
 
 BUDGET_MS = 2_000
 EVERY = "*"

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from quotas.models import Override, Revision
-from quotas.policy.compare import NOT_ENFORCED, TOLERATED, Cut, cuts
+from quotas.policies.compare import NOT_ENFORCED, TOLERATED, Cut, cuts
 from quotas.services.earlier import States
 from quotas.services.judging import Group, Judgement
 from quotas.services.snapshots import OVERRIDE, State, key_of, split_key

@@ -17,14 +17,14 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from headroom_edge.algorithms.base import shown
+from quotas.errors import refuse
 from quotas.models import Change, Outbox, Revision
 from quotas.models.change import holding
 from quotas.models.policy import CARRIES
-from quotas.policy.plain import is_fit
-from quotas.policy.spec import Carry
+from quotas.policies.problems import is_fit
+from quotas.policies.spec import Carry
 from quotas.services.checks import check_enforceable
 from quotas.services.concerned import Concerned
-from quotas.services.errors import refuse
 from quotas.services.four_eyes import has_to_wait, note_emergency
 from quotas.services.guard import check_cuts, check_unnoticed, impact_of
 from quotas.services.permits import Permits, Proposal, Waiting

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from quotas.policy import spec
-from quotas.policy.canary import Trial, canaries_of, policy_of
-from quotas.selectors.rows import to_us
+from quotas.policies import spec
+from quotas.policies.canary import Trial, canaries_of, policy_of
+from quotas.policies.configuration_rows import to_us
 from quotas.services.snapshots import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, split_key
 
 States = Mapping[str, State]

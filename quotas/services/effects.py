@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from quotas.models import Revision
-from quotas.policy.diff import ObjectDiff, differences
+from quotas.policies.diff import ObjectDiff, differences
 from quotas.services.permits import Proposal
 from quotas.services.targets import Targets
 from tenants.models import Tenant

@@ -9,14 +9,14 @@ from typing import Any, Unpack
 from django.db.models import Max, Q
 from django.utils import timezone
 
+from quotas.errors import accepted, refuse
+from quotas.lookups import find_endpoint
 from quotas.models import Endpoint, Revision
 from quotas.models.policy import ENDPOINT_NUMBERS
-from quotas.policy.endpoints import DeclaredEndpoint, Hints, parse_endpoint
+from quotas.policies.endpoint import DeclaredEndpoint, Hints, parse_endpoint
+from quotas.policies.limit_rows import next_number
 from quotas.services.drafts import Draft, draft
-from quotas.services.errors import accepted, refuse
-from quotas.services.finding import find_endpoint
 from quotas.services.permits import Permits
-from quotas.services.policy_rows import next_number
 from quotas.services.snapshots import ENDPOINT, key_of
 
 

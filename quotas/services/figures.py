@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from quotas import metrics
+from quotas.matrix.queries import EVERYONE, matrix_read
 from quotas.metrics import Figure
 from quotas.models import (
     AlertDelivery,
@@ -31,7 +32,6 @@ from quotas.models.usage import Outcome
 from quotas.publishing import store
 from quotas.publishing.enforcers import enforcers_read
 from quotas.publishing.timing import call_quantiles
-from quotas.selectors.matrix import EVERYONE, matrix_read
 from quotas.selectors.tier_use import measured_read
 
 MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are

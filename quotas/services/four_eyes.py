@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from quotas.errors import refuse
 from quotas.models import AuditEvent, Change
-from quotas.services.errors import refuse
 
 NEVER_WAITS = frozenset(
     {

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 
 from headroom_edge.algorithms.base import counted
+from quotas.errors import Refused, refuse
 from quotas.models import Revision
-from quotas.policy.compare import Cut
-from quotas.policy.problems import Problem
+from quotas.policies.compare import Cut
+from quotas.policies.problems import Problem
 from quotas.services.concerned import Concerned
 from quotas.services.creeping import creeping
 from quotas.services.earlier import States
-from quotas.services.errors import Refused, refuse
 from quotas.services.judging import Group, Judgement
 from quotas.services.peaks import BelowPeak, below_peaks
 from quotas.services.targets import Targets

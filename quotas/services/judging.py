@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from quotas.policy.compare import Cut, Plan, cuts, same_enforced
-from quotas.policy.resolve import Index, Layers, moments
-from quotas.policy.spec import Configuration
-from quotas.selectors.rows import to_us
+from quotas.policies.compare import Cut, Plan, cuts, same_enforced
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.resolve import Index, Layers, moments
+from quotas.policies.spec import Configuration
 from quotas.services.concerned import Concerned
 from quotas.services.earlier import States, rewound
 from tenants.models import Tenant

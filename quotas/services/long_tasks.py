@@ -9,8 +9,8 @@ from typing import Any
 
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import Task
-from quotas.services.errors import Refused
 from quotas.services.measuring import Progress
 
 EVERY_S = 0.5  # of writing how far it is

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from quotas.errors import refuse
+from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.services.drafts import said
-from quotas.services.errors import refuse
-from quotas.services.finding import find_tenant
 from tenants.history import acting
 from tenants.models import Membership, Role
 

@@ -10,17 +10,16 @@ from typing import Any, Unpack
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
+from quotas.errors import check_moment, read, refuse
+from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override, Revision
 from quotas.models.policy import MULTIPLIER_MAX
-from quotas.policy.plain import fault_in
-from quotas.policy.spec import EVERYWHERE, Carry
-from quotas.policy.validate import read_name
+from quotas.policies.limit_rows import limit_name
+from quotas.policies.problems import fault_in
+from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.policies.validate import read_name
 from quotas.services.drafts import Draft, draft
-from quotas.services.errors import read, refuse
-from quotas.services.finding import find_endpoint, find_tenant
-from quotas.services.moments import check_moment
 from quotas.services.permits import Permits
-from quotas.services.policy_rows import limit_name
 from quotas.services.snapshots import OVERRIDE, key_of
 
 Limits = Mapping[str, Mapping[str, Any]]

@@ -8,9 +8,9 @@ from django.db import transaction
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from headroom_edge.local import LocalLimit
-from quotas.policy.document import read_document
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
+from quotas.errors import accepted
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.services.tenants import NewTenant, tenants_create
 from tenants.models import Tenant
 

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from quotas.models import Endpoint
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
-from quotas.policy.spec import EVERYWHERE
-from quotas.policy.tightened import Tightened, tightened
+from quotas.policies.compare import Tightened, tightened
+from quotas.policies.spec import EVERYWHERE
 from quotas.selectors.measured import days_until
 from quotas.services.judging import Group, Judgement
 from tenants.models import Tenant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict
 
-from quotas.policy.spec import Carry
+from quotas.policies.spec import Carry
 from quotas.services.earlier import States
 from quotas.services.guard import Impact
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import cast
 
+from quotas.errors import Refused, refuse
 from quotas.models import Change
 from quotas.models.change import State
-from quotas.policy.spec import Carry
+from quotas.policies.spec import Carry
 from quotas.services.applying import apply_states
 from quotas.services.drafts import draft
-from quotas.services.errors import Refused, refuse
 from quotas.services.guard import Impact
 from quotas.services.permits import Permits, Waiting
 from quotas.services.snapshots import CHANGE, key_of, snapshots

@@ -10,15 +10,15 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from quotas.errors import refuse
+from quotas.lookups import find_tenant
 from quotas.models import Override
 from quotas.models.quota_request import Answer, QuotaRequest
-from quotas.policy.measure import parameters_of
-from quotas.selectors.explanation import standing
+from quotas.policies.allowance import parameters_of
+from quotas.policies.explain import standing
 from quotas.services.agreements import change_agree
 from quotas.services.changes import change_promote
 from quotas.services.drafts import said
-from quotas.services.errors import refuse
-from quotas.services.finding import find_tenant
 from quotas.services.overrides import override_create
 from quotas.services.permits import Permits
 from tenants.history import acting

@@ -8,17 +8,17 @@ from typing import Any
 
 from django.utils import timezone
 
+from quotas.errors import accepted
+from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Change, Override, Policy
 from quotas.models.change import State as ChangeState
-from quotas.policy.endpoints import parse_endpoint
-from quotas.policy.spec import EVERYWHERE
-from quotas.policy.validate import parse_policy
+from quotas.policies.endpoint import parse_endpoint
+from quotas.policies.limit_rows import delete_policy, set_candidate, write_policy
+from quotas.policies.spec import EVERYWHERE
+from quotas.policies.validate import parse_policy
 from quotas.services.drafts import Draft
 from quotas.services.endpoints import retire_endpoint, write_endpoint
-from quotas.services.errors import accepted
-from quotas.services.finding import find_endpoint, find_tenant
 from quotas.services.overrides import add_override, cancel_override
-from quotas.services.policy_rows import delete_policy, set_candidate, write_policy
 from quotas.services.snapshots import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, snapshots, split_key
 from quotas.services.trials import end_change, remember_canary, resume_change
 from tenants.models import Tenant

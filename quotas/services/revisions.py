@@ -10,9 +10,9 @@ from typing import Unpack
 
 from django.db.models import Max
 
+from quotas.errors import refuse
 from quotas.models import Revision
 from quotas.services.drafts import draft
-from quotas.services.errors import refuse
 from quotas.services.permits import Permits
 from quotas.services.restoring import restore
 from quotas.services.snapshots import State

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from quotas.errors import refuse
+from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override
-from quotas.policy.compare import cuts
-from quotas.policy.fields import limit_fields
-from quotas.policy.spec import EVERYWHERE
-from quotas.selectors.rows import EPOCH, MICROSECOND
+from quotas.policies.compare import cuts
+from quotas.policies.configuration_rows import EPOCH, MICROSECOND
+from quotas.policies.fields import limit_fields
+from quotas.policies.spec import EVERYWHERE
 from quotas.services.concerned import Concerned
 from quotas.services.drafts import Draft
-from quotas.services.errors import refuse
-from quotas.services.finding import find_endpoint, find_tenant
 from quotas.services.judging import Group, Judgement, Period
 from quotas.services.overrides import add_override
 from quotas.services.snapshots import snapshots

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from quotas.errors import Refused, refuse
 from quotas.models import Change
 from quotas.models.change import State
 from quotas.services.drafts import Draft
-from quotas.services.errors import Refused, refuse
 from quotas.services.restoring import restore
 from quotas.services.snapshots import POLICY, snapshots, split_key
 from quotas.services.trials import algorithm_of, remember_canary

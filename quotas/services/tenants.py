@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from headroom_edge.algorithms.periods import known_zones
+from quotas.errors import read, refuse
+from quotas.lookups import find_tenant, find_tier
 from quotas.models import Revision
-from quotas.policy.spec import Carry
-from quotas.policy.validate import tenant_name, tier_name
+from quotas.policies.carry_over import hand_over_tier
+from quotas.policies.spec import Carry
+from quotas.policies.validate import tenant_name, tier_name
 from quotas.services.drafts import Draft, draft
-from quotas.services.errors import read, refuse
-from quotas.services.finding import find_tenant, find_tier
-from quotas.services.handovers import hand_over_tier
 from quotas.services.permits import Permits
 from quotas.services.snapshots import TENANT, TIER, key_of
 from tenants.models import Tenant, Tier

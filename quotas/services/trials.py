@@ -7,7 +7,7 @@ from typing import Any
 
 from quotas.models import Change, Limit
 from quotas.models.change import State
-from quotas.policy.resolve import PAST_GENERATIONS
+from quotas.policies.resolve import PAST_GENERATIONS
 from quotas.services.drafts import Draft
 from quotas.services.snapshots import CHANGE, POLICY, key_of, snapshots
 

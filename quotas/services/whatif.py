@@ -11,17 +11,17 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from quotas.errors import accepted, refuse
 from quotas.models import Arrival, Task
-from quotas.policy.document import Document, read_document
-from quotas.policy.resolve import Index
-from quotas.policy.spec import Configuration
+from quotas.policies.apply import document_apply
+from quotas.policies.configuration import configuration_load
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.document import Document, read_document
+from quotas.policies.resolve import Index
+from quotas.policies.spec import Configuration
 from quotas.selectors.arrivals import SAMPLED
 from quotas.selectors.askers import askers_read
-from quotas.selectors.configuration import configuration_load
 from quotas.selectors.demand import loads_of, measured_until
-from quotas.selectors.rows import to_us
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted, refuse
 from quotas.services.long_tasks import EVERY_S, task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of

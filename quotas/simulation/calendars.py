@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.windows import CalendarQuota
-from quotas.policy.spec import Generation, Limit
+from quotas.policies.spec import Generation, Limit
 
 # As far as the store's clock is exact.
 FIRST_S = 0

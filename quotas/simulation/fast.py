@@ -17,7 +17,7 @@ from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.kernels import BaseKernel, Block, BucketKernel, TooWideError
 from quotas.simulation.unrolled import ONE, Loop, loop_of

@@ -9,8 +9,8 @@ import numpy as np
 
 from headroom_edge.algorithms.sliding import SlidingLog
 from headroom_edge.plan.subject import TENANT
-from quotas.policy.resolve import Effective, Index, Resolved, resolve
-from quotas.policy.spec import EVERYWHERE, Configuration, Limit, Tenant
+from quotas.policies.resolve import Effective, Index, Resolved, resolve
+from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay, can_replay

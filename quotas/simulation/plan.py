@@ -6,9 +6,8 @@ from typing import Literal
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import Subject
-from quotas.policy.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
-from quotas.policy.spec import EVERYWHERE, Generation, Limit, Policy
-from quotas.policy.turns import turns
+from quotas.policies.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
+from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, turns
 
 RecordKey = tuple[str | None, str, str, int, tuple[str, ...]]
 Role = Literal["enforce", "shadow", "candidate"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.plan import Plan
 from quotas.simulation.reference import ReferenceLimiter, Request

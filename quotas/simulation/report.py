@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from headroom_edge.algorithms.units import ceil_div
-from quotas.policy.spec import Policy
+from quotas.policies.spec import Policy
 from quotas.simulation.accuracy import Tally, measure
 from quotas.simulation.replay import Decided, Totals
 from quotas.simulation.sandbox import Sandbox, StoreEngine

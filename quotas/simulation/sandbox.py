@@ -20,9 +20,9 @@ from redis.retry import Retry
 
 from headroom_edge import keys
 from headroom_edge.library import simulation_source
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.plans import month_start_us
-from quotas.policy.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.plans import month_start_us
+from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.replay import Decided
 from quotas.simulation.scenarios.model import BASE_US, ENDPOINT, TENANT, TIER, Ask, Reply, everywhere, limit_names

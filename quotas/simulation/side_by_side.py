@@ -11,7 +11,7 @@ import numpy as np
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation import replay
 from quotas.simulation.arrays import Flags, Ints, whole_numbers
 from quotas.simulation.arrivals import Arrival

@@ -14,11 +14,11 @@ from typing import Any, Final
 from headroom_edge.keys import endpoint_number
 from quotas.models import Endpoint, LimitName
 from quotas.models.calendar import CalendarCounter
-from quotas.policy.resolve import Effective, Index, Layers, resolve
-from quotas.policy.spec import EVERYWHERE
-from quotas.selectors.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.resolve import Effective, Index, Layers, resolve
+from quotas.policies.spec import EVERYWHERE
 from quotas.selectors.nearness import NEAR, Near
-from quotas.selectors.rows import to_us
 from quotas.selectors.utilisation import Demand, use_of
 from tenants.models import Tier
 

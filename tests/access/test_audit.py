@@ -11,8 +11,8 @@ from django.db import DatabaseError, connection, models, transaction
 from pghistory.models import Event
 
 from quotas.models import AuditEvent, Limit
+from quotas.policies.edit import policy_update
 from quotas.services.api_keys import api_key_issue
-from quotas.services.policies import policy_update
 from quotas.services.tenants import tenant_suspend
 from tenants.history import acting
 from tenants.models import ApiKey, Tenant

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
+from quotas.errors import Refused
 from quotas.models import AuditEvent
-from quotas.services.errors import Refused
 from quotas.services.members import member_remove, member_set
 from tenants.scope import principal_of_user
 from tests.access.people import person

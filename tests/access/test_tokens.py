@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from headroom_edge import keys
+from quotas.errors import Refused
 from quotas.models import AuditEvent, Outbox
 from quotas.publishing import store
-from quotas.services.errors import Refused
 from quotas.services.tokens import IssuedToken, token_issue, token_revoke
 from tenants.models import ApiToken
 from tenants.scope import principal_of_text

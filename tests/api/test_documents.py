@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
-from quotas.services.policies import limit_set
+from quotas.policies.edit import limit_set
 from tests.services.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -12,9 +12,9 @@ from rest_framework.exceptions import Throttled
 from rest_framework.test import APIClient
 
 from api.errors import problem_of
+from quotas.errors import Refused
 from quotas.models import Revision
-from quotas.policy.problems import Problem
-from quotas.services.errors import Refused
+from quotas.policies.problems import Problem
 from tenants.models import Tenant
 
 pytestmark = pytest.mark.usefixtures("world")

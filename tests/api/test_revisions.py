@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models.revision import revisions_stamp
-from quotas.services.policies import limit_set
+from quotas.policies.edit import limit_set
 from quotas.services.tenants import NewTenant, tenants_create
 from tests.services.world import SAID, bucket, limit_of, newest
 

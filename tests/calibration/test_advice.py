@@ -4,7 +4,7 @@ import pytest
 
 from quotas.calibration.advice import LOG_ENTRY_BYTES, RECORD_BYTES, Facts, advise
 from quotas.calibration.arrival_curve import Point
-from quotas.policy.endpoints import Hints
+from quotas.policies.endpoint import Hints
 
 
 @pytest.mark.parametrize(

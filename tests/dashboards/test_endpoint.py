@@ -10,7 +10,7 @@ from django.test import Client
 
 from quotas.models import Change
 from quotas.observations.cells import Cells
-from quotas.services.policies import policy_create
+from quotas.policies.edit import policy_create
 from quotas.usage.history import add_history
 from quotas.usage.tier_use import tier_use_measure
 from tests.access.people import signed_in

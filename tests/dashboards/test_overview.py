@@ -11,11 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.models.usage import GapRecord
+from quotas.policies.edit import limit_set
 from quotas.selectors.periods import SPANS
 from quotas.services.changes import change_propose
 from quotas.services.overrides import override_create
 from quotas.services.own_limits import own_limits_install
-from quotas.services.policies import limit_set
 from tests.dashboards.world import counted, drained, make_world, page, published
 from tests.services.world import SAID, bucket
 

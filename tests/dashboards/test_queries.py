@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from quotas.policies.edit import limit_set
 from quotas.services.overrides import override_create
-from quotas.services.policies import limit_set
 from quotas.services.tenants import NewTenant, tenants_create
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, published

@@ -19,10 +19,10 @@ from quotas.demo.seeding import catch_up, history_begins, midnight
 from quotas.demo.story import WORLD
 from quotas.demo.tenants import TENANTS
 from quotas.demo.traffic import Traffic
+from quotas.errors import accepted
 from quotas.models import Tally
 from quotas.models.usage import Outcome, UsageStep
-from quotas.policy.document import read_document
-from quotas.services.errors import accepted
+from quotas.policies.document import read_document
 from quotas.simulation.synthetic import cron_burst
 from quotas.usage.drain import drain
 from tests.usage.counters import in_postgres

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from headroom_edge import Check, Decision
-from quotas.policy.spec import Configuration
+from quotas.policies.spec import Configuration
 from tests.figures import percentile
 from tests.limiter.both import Either
 from tests.limiter.world import COSTLY_ENDPOINT, ENDPOINT, TENANT, configuration, limit

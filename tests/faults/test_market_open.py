@@ -9,7 +9,7 @@ import redis
 
 from headroom_edge import AsyncLimiter, Decision
 from headroom_edge.store.breaker import BreakerSettings, State
-from quotas.policy.spec import EVERYWHERE, Policy
+from quotas.policies.spec import EVERYWHERE, Policy
 from tests.faults.proxy import Proxy
 from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.gateway.world import ROUTES_OF_RIDES, Answer
 from tests.limiter.world import limit
 

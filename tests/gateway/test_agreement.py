@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headroom_edge import AsyncLimiter, Decision, Limiter
 from headroom_edge.gateway.server import Gateway
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.world import MACHINE, publish_world, served
 from tests.limiter.world import limit

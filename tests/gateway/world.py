@@ -19,7 +19,7 @@ import uvicorn
 from headroom_edge import keys
 from headroom_edge.directory import MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes, secret_hash
 from headroom_edge.plan.routes import Route
-from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policies.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from tests.limiter.world import limit, publish
 
 PATIENCE_SECONDS = 30.0

@@ -10,8 +10,8 @@ import pytest
 
 from headroom_edge import Check, keys
 from headroom_edge.local import LocalLimiter, LocalVerdict, local_plan
-from quotas.policy.compiler import Compiler
-from quotas.policy.spec import Limit
+from quotas.policies.compile import Compiler
+from quotas.policies.spec import Limit
 from tests.limiter.world import ENDPOINT, NOW_US, OTHER_TENANT, TARGET, TENANT, configuration, limit
 
 SECOND_US = 1_000_000

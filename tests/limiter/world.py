@@ -11,8 +11,8 @@ from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.library import ensure_loaded
 from headroom_edge.plan.subject import Subject
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
 
 TENANT = "acme"
 OTHER_TENANT = "zenith"

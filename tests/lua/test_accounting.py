@@ -7,7 +7,7 @@ from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.keys import base36
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.lua.world import NOW_US, TENANT, World, times
 
 SHARD = keys.shard_of(TENANT)

@@ -21,8 +21,8 @@ from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from headroom_edge.plan.subject import Subject
-from quotas.policy.plans import CALENDAR_DAYS, month_start_us
-from quotas.policy.spec import Carry, Generation, Limit, Policy
+from quotas.policies.plans import CALENDAR_DAYS, month_start_us
+from quotas.policies.spec import Carry, Generation, Limit, Policy
 from quotas.simulation.plan import Plan, applied_at
 from quotas.simulation.reference import ReferenceLimiter, Request
 from tests.lua.world import NOW_US, TENANT, TIER, Reply, World

@@ -13,7 +13,7 @@ from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.keys import base36
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit, Override, Policy, Tenant
+from quotas.policies.spec import Limit, Override, Policy, Tenant
 from tests.lua.world import NOW_US, TENANT, TIER, World, tier_policy, times
 
 WHOLE = Subject.parse("tenant")

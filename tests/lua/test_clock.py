@@ -12,7 +12,7 @@ from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.lua.world import NOW_US, World
 
 MINUTE_US, HOUR_US = 60 * SECOND_US, 3_600 * SECOND_US

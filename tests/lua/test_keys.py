@@ -14,7 +14,7 @@ from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit, Tenant
+from quotas.policies.spec import Limit, Tenant
 from tests.lua.world import NOW_US, TENANT, TIER, World, tier_policy
 
 HOSTILE = [

@@ -4,7 +4,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.lua.world import NOW_US, TENANT, World
 
 HOUR_US = 3_600 * SECOND_US

@@ -10,7 +10,7 @@ from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from tests.lua.world import NOW_US, World
 
 WHOLE = Subject.parse("tenant")

@@ -12,8 +12,7 @@ from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.plan.subject import Subject
-from quotas.policy.spec import Carry, Generation, Limit
-from quotas.policy.turns import turns
+from quotas.policies.spec import Carry, Generation, Limit, turns
 from tests.lua.world import NOW_US, World
 
 HOUR_US = 3_600 * SECOND_US

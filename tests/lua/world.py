@@ -10,9 +10,9 @@ from typing import Any
 import redis
 
 from headroom_edge import keys, library
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.plans import CANDIDATE
-from quotas.policy.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.plans import CANDIDATE
+from quotas.policies.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
 
 TENANT = "acme"
 TIER = "pro"

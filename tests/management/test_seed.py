@@ -16,7 +16,7 @@ from headroom_edge.algorithms import ALGORITHMS
 from quotas.demo.tenants import TENANTS
 from quotas.models import CalendarCounter, Change, Denial, Limit, Override, Revision, Task
 from quotas.models.usage import ROLLUPS, DrainState, GapRecord, Outcome, UsageHour, UsageStep
-from quotas.selectors.explanation import explain
+from quotas.policies.explain import explain
 from quotas.services.tenants import tier_create
 from tenants.models import ApiKey, Tenant
 

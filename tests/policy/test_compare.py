@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from quotas.policy.compare import NOT_ENFORCED, Cut, Plan, cuts, same_enforced
-from quotas.policy.resolve import Index
-from quotas.policy.spec import Endpoint, Limit, Policy
+from quotas.policies.compare import NOT_ENFORCED, Cut, Plan, cuts, same_enforced
+from quotas.policies.resolve import Index
+from quotas.policies.spec import Endpoint, Limit, Policy
 from tests.policy.worlds import NOW_US, global_policy, limit, tier_policy
 
 QUERY, PAY = "search:query", "payments:create"

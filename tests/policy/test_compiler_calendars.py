@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from quotas.policy.book import Touched
-from quotas.policy.spec import Tenant
+from quotas.policies.book import Touched
+from quotas.policies.spec import Tenant
 from tests.policy.worlds import DAY_US, NOW_US, compiled, entry, limit, plan, row, shard, tier_policy, world
 
 MONTHLY = limit("daily", "calendar_quota", limit=1_000, period="month")

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from headroom_edge.algorithms import ALGORITHMS
-from quotas.policy.book import Touched
-from quotas.policy.canary import Trial, canaries_of
-from quotas.policy.compiler import Compiler, Piece
-from quotas.policy.fields import limit_fields
-from quotas.policy.image import Delta
-from quotas.policy.spec import CANARY_PARTS, Canary, Configuration, Generation, Policy, Tenant
+from quotas.policies.book import Touched
+from quotas.policies.canary import Trial, canaries_of
+from quotas.policies.compile import Compiler, Piece
+from quotas.policies.fields import limit_fields
+from quotas.policies.image import Delta
+from quotas.policies.spec import CANARY_PARTS, Canary, Configuration, Generation, Policy, Tenant
 from tests.policy.worlds import (
     NOW_US,
     compiled,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quotas.policy.spec import Override
+from quotas.policies.spec import Override
 from tests.policy.worlds import (
     DAY_US,
     NOW_US,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from headroom_edge.algorithms import ALGORITHMS
-from quotas.policy.spec import Generation, Tenant
+from quotas.policies.spec import Generation, Tenant
 from tests.policy.worlds import (
     compiled,
     entry,

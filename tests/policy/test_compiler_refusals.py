@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.policy.book import Touched
-from quotas.policy.compiler import Compiler, Owner, Piece, check_compiles
-from quotas.policy.spec import Configuration, Endpoint, Policy, Tenant
+from quotas.policies.book import Touched
+from quotas.policies.compile import Compiler, Owner, Piece, check_compiles
+from quotas.policies.spec import Configuration, Endpoint, Policy, Tenant
 from tests.policy.worlds import (
     NOW_US,
     compiled,

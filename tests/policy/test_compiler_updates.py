@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.policy.book import Touched
-from quotas.policy.compiler import Compiler
-from quotas.policy.image import Delta, ShardImage
-from quotas.policy.spec import Configuration, Endpoint, Override, Policy, Tenant
+from quotas.policies.book import Touched
+from quotas.policies.compile import Compiler
+from quotas.policies.image import Delta, ShardImage
+from quotas.policies.spec import Configuration, Endpoint, Override, Policy, Tenant
 from tests.policy.worlds import (
     NOW_US,
     SHARDS,

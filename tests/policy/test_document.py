@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from quotas.policy.document import MOST_BYTES, Document, read_document
-from quotas.policy.endpoints import DeclaredEndpoint, Hints
-from quotas.policy.fields import limit_fields, limit_parse
+from quotas.policies.document import MOST_BYTES, Document, read_document
+from quotas.policies.endpoint import DeclaredEndpoint, Hints
+from quotas.policies.fields import limit_fields, limit_parse
 
 FOLDER = Path(__file__).parent.parent / "policies"
 INVALID = sorted((FOLDER / "invalid").glob("*.yaml"))

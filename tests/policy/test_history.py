@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quotas.policy.resolve import PAST_GENERATIONS, Effective, Index, resolve
-from quotas.policy.spec import Carry, Generation, Handover, Limit, Override, Policy, Tenant
+from quotas.policies.resolve import PAST_GENERATIONS, Effective, Index, resolve
+from quotas.policies.spec import Carry, Generation, Handover, Limit, Override, Policy, Tenant
 from tests.policy.worlds import limit, tenant_policy, tier_policy
 
 ACME = Tenant(1, "acme", "pro")

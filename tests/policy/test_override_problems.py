@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from quotas.policy.overrides import override_problem
-from quotas.policy.resolve import Index, Layers
-from quotas.policy.spec import Override, Tenant
+from quotas.policies.enforceable import override_problem
+from quotas.policies.resolve import Index, Layers
+from quotas.policies.spec import Override, Tenant
 from tests.policy.worlds import limit, tier_policy
 
 PAY = "payments:create"

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from quotas.policy.resolve import FOREVER_US, Index, Layers, Resolved, globals_at, moments, resolve
-from quotas.policy.spec import Override, Policy, Tenant
+from quotas.policies.resolve import FOREVER_US, Index, Layers, Resolved, globals_at, moments, resolve
+from quotas.policies.spec import Override, Policy, Tenant
 from tests.policy.worlds import global_policy, limit, tenant_policy, tier_policy
 
 ACME = Tenant(1, "acme", "pro")

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 
 from config.places import ROOT
 from headroom_edge.algorithms import ALGORITHMS
-from quotas.policy import schema
-from quotas.policy.document import _Loader
+from quotas.policies import schema
+from quotas.policies.document import _Loader
 
 POLICIES = Path(__file__).parent.parent / "policies"
 # What no schema of single fields can say: it depends on other fields, or on what there is.

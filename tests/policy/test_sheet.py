@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quotas.policy.problems import Problem
-from quotas.policy.sheet import COLUMNS, SheetRow, read_sheet, write_sheet
+from quotas.matrix.sheet import COLUMNS, SheetRow, read_sheet, write_sheet
+from quotas.policies.problems import Problem
 
 HEADER = "tier,endpoint,name,algorithm,rate,burst,window,limit,mode"
 

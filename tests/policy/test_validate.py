@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.plan.subject import Subject
-from quotas.policy.endpoints import DeclaredEndpoint, endpoint_or_service, parse_endpoint, path_template
-from quotas.policy.problems import Problem
-from quotas.policy.spec import Limit, Policy
-from quotas.policy.validate import check_policies, parse_limit, parse_policy
+from quotas.policies.endpoint import DeclaredEndpoint, endpoint_or_service, parse_endpoint, path_template
+from quotas.policies.problems import Problem
+from quotas.policies.spec import Limit, Policy
+from quotas.policies.validate import check_policies, parse_limit, parse_policy
 
 LIMIT = {"name": "burst", "algorithm": "token_bucket", "rate": 5}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Override
-from quotas.policy.words import algorithm_words, compact, limit_short, limit_words, override_words
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Override
+from quotas.policies.words import algorithm_words, compact, limit_short, limit_words, override_words
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from zlib import crc32
 
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.plan.subject import Subject
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.image import ShardImage
-from quotas.policy.plans import CANDIDATE
-from quotas.policy.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.image import ShardImage
+from quotas.policies.plans import CANDIDATE
+from quotas.policies.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
 
 SHARDS = 4
 NOW_US = 1_800_000_000_000_000  # 2027-01-15 08:00:00 UTC

@@ -7,8 +7,8 @@ from django.conf import settings
 
 from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
-from quotas.policy.compiler import Compiler, Target
-from quotas.policy.spec import Configuration
+from quotas.policies.compile import Compiler, Target
+from quotas.policies.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.shards import Shards
 

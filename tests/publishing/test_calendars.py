@@ -15,12 +15,12 @@ from quotas.models import AuditEvent, CalendarCounter, GapRecord
 from quotas.models.losses import EMPTIED
 from quotas.models.revision import revisions_stamp
 from quotas.models.usage import BEGINNING
+from quotas.policies.edit import policy_create, policy_delete, policy_update
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.publishing.shards import Shards
 from quotas.services.endpoints import endpoint_create
-from quotas.services.policies import policy_create, policy_delete, policy_update
 from quotas.services.tenants import tenant_create, tier_create
 from quotas.usage.drain import drain
 from tests.publishing.worlds import ENDPOINT, FORCED, SAID, publisher_for

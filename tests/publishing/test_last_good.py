@@ -6,9 +6,9 @@ import pytest
 import redis
 from django.db import connection
 
+from quotas.errors import Refused
 from quotas.models import AuditEvent, Limit
-from quotas.services.errors import Refused
-from quotas.services.policies import policy_create, policy_update
+from quotas.policies.edit import policy_create, policy_update
 from tests.publishing.worlds import FORCED, burst, publisher_for, quota, tenant_edit
 
 QUEUES = [{"name": name, "algorithm": "leaky_bucket", "rate": 1, "queue": 5} for name in ("queue", "other-queue")]

@@ -9,10 +9,10 @@ import redis
 
 from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
-from quotas.policy.book import Touched
-from quotas.policy.compiler import Compiler
-from quotas.policy.image import Delta
-from quotas.policy.spec import Policy
+from quotas.policies.book import Touched
+from quotas.policies.compile import Compiler
+from quotas.policies.image import Delta
+from quotas.policies.spec import Policy
 from quotas.publishing.shards import Shards, SupersededError
 from tests.policy.worlds import NOW_US, SHARDS, TARGET, limit, shard_of, tenant_policy, world
 

@@ -9,9 +9,9 @@ from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
+from quotas.policies.configuration_rows import to_us
 from quotas.selectors import denials
 from quotas.selectors.denials import Wanted, denials_count, denials_read
-from quotas.selectors.rows import to_us
 from quotas.usage.fields import Denied
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant

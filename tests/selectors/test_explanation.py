@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from quotas.selectors.explanation import Explanation, UnknownTenantError, explain
+from quotas.policies.edit import policy_create
+from quotas.policies.explain import Explanation, UnknownTenantError, explain
 from quotas.services.overrides import override_create
-from quotas.services.policies import policy_create
 from quotas.services.tenants import tenant_suspend
 from tests.services.world import FORCED, GET, PAY, SAID, bucket
 

@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.policy.words import limit_short
-from quotas.selectors.matrix import EVERYONE, Cell, MatrixLimit, matrix_read
-from quotas.services.matrix import Edit, limits_set
+from quotas.matrix.edit import Edit, limits_set
+from quotas.matrix.queries import EVERYONE, Cell, MatrixLimit, matrix_read
+from quotas.policies.edit import policy_create
+from quotas.policies.words import limit_short
 from quotas.services.overrides import override_create
-from quotas.services.policies import policy_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from quotas.errors import accepted
 from quotas.models import DrainState, Endpoint, LimitName
 from quotas.models.usage import BEGINNING, GapRecord, UsageDay, UsageMinute
 from quotas.observations.cells import Cells
-from quotas.policy.document import read_document
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.simulation.synthetic import SyntheticTenant, Throttle
 from quotas.usage.load import Load

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import Approval, AuditEvent, Change, Revision
 from quotas.models.change import State
+from quotas.policies.edit import candidate_promote, candidate_set, limit_set, policy_create
 from quotas.services.approvals import change_approve
 from quotas.services.changes import change_drop, change_file, change_promote, change_start, changes_apply_due
 from quotas.services.endpoints import endpoint_create
-from quotas.services.errors import Refused
 from quotas.services.overrides import override_create
 from quotas.services.permits import Waiting
-from quotas.services.policies import candidate_promote, candidate_set, limit_set, policy_create
 from quotas.services.revisions import revision_rollback
 from quotas.services.tenants import tenant_create, tenant_move, tenant_resume, tenant_suspend, tier_create
 from tests.services.world import FORCED, SAID, bucket, limit_of, newest

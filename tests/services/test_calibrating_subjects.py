@@ -8,13 +8,13 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from quotas.errors import accepted
 from quotas.models import DrainState, Endpoint, Recommendation
 from quotas.models.recommendation import Kind, Stage
 from quotas.models.usage import BEGINNING, GapRecord
-from quotas.policy.document import read_document
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.services.calibrating import calibrate
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
 from quotas.services.recommendations import recommendation_simulate
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.simulation.synthetic import SyntheticTenant

@@ -7,9 +7,9 @@ from dataclasses import fields
 import pytest
 
 from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
+from quotas.errors import Refused
 from quotas.models import CalibrationSetting
 from quotas.services.calibration_settings import calibration_parameters, calibration_settings_set, parameter_rows
-from quotas.services.errors import Refused
 from tests.services.world import SAID
 
 pytestmark = pytest.mark.django_db

@@ -7,23 +7,16 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from quotas.errors import accepted
 from quotas.models import Override, Revision
 from quotas.models.revision import revisions_stamp
-from quotas.policy.document import read_document
-from quotas.policy.resolve import PAST_GENERATIONS, Index, resolve
-from quotas.selectors.configuration import configuration_load
-from quotas.selectors.rows import to_us
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
+from quotas.policies.apply import document_apply
+from quotas.policies.configuration import configuration_load
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.document import read_document
+from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
+from quotas.policies.resolve import PAST_GENERATIONS, Index, resolve
 from quotas.services.overrides import override_cancel, override_create
-from quotas.services.policies import (
-    candidate_promote,
-    candidate_set,
-    limit_remove,
-    limit_set,
-    policy_create,
-    policy_delete,
-)
 from quotas.services.revisions import revision_rollback
 from quotas.services.tenants import tenant_move, tier_create
 from tenants.models import Tenant

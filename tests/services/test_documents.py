@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from quotas.errors import Refused, accepted
 from quotas.models import Endpoint, Policy
-from quotas.policy.document import read_document
-from quotas.services.documents import document_apply
-from quotas.services.errors import Refused, accepted
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from tenants.models import Tier
 from tests.services.world import DOCUMENT, FORCED, limit_of, newest, waiting
 

@@ -8,16 +8,16 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from quotas.errors import Refused, accepted
 from quotas.models import Policy, Revision
-from quotas.policy.document import read_document
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
+from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
 from quotas.services import creeping
-from quotas.services.documents import document_apply
 from quotas.services.endpoints import endpoint_update
-from quotas.services.errors import Refused, accepted
 from quotas.services.guard import MOST_NAMES, Impact, revision_impact
 from quotas.services.overrides import override_cancel, override_create
 from quotas.services.permits import Proposal, Waiting
-from quotas.services.policies import limit_remove, limit_set, policy_create, policy_delete, policy_update
 from quotas.services.revisions import revision_revert, revision_rollback
 from quotas.services.tenants import NewTenant, tenant_move, tenant_resume, tenant_suspend, tenants_create, tier_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, newest

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from quotas.errors import Refused
+from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_read, sheet_write
 from quotas.models import Limit, Policy, Revision
-from quotas.services.errors import Refused
-from quotas.services.matrix import Edit, limits_plan, limits_set, sheet_read, sheet_write
-from quotas.services.policies import candidate_set
+from quotas.policies.edit import candidate_set
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import Override
-from quotas.services.errors import Refused
 from quotas.services.overrides import override_cancel, override_create
 from tests.services.world import FORCED, GET, PAY, SAID, newest, waiting
 

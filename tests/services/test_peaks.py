@@ -10,12 +10,12 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.services.errors import Refused
+from quotas.policies.edit import limit_set, policy_create
 from quotas.services.guard import revision_impact
 from quotas.services.overrides import override_create
-from quotas.services.policies import limit_set, policy_create
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.usage.rates import add_rates
 from tenants.models import Tenant

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from quotas.errors import Refused, accepted
 from quotas.models import Limit, Outbox, Policy, Revision
-from quotas.policy.document import Document, read_document
-from quotas.services.documents import document_apply, document_export, document_plan
-from quotas.services.errors import Refused, accepted
-from quotas.services.policies import candidate_set, limit_set, policy_create
+from quotas.policies.apply import document_apply, document_export, document_plan
+from quotas.policies.document import Document, read_document
+from quotas.policies.edit import candidate_set, limit_set, policy_create
 from tests.services.world import DOCUMENT, PAY, SAID, bucket, limit_of, make_world, newest
 
 pytestmark = pytest.mark.django_db

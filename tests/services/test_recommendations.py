@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.models.usage import UsageMinute
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.policies.edit import limit_set
 from quotas.services.calibrating import calibrate
 from quotas.services.changes import change_drop, change_promote, change_propose, change_start
-from quotas.services.errors import Refused
 from quotas.services.evaluating import recommendations_advance
-from quotas.services.policies import limit_set
 from quotas.services.recommendations import (
     recommendation_approve,
     recommendation_dismiss,

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.errors import Refused
 from quotas.models import AuditEvent, Change, Override, Revision
 from quotas.models.change import State
+from quotas.policies.edit import limit_set, policy_create, policy_update
+from quotas.policies.explain import explain
 from quotas.selectors.changes import OVERDUE_AFTER, changes_overdue
-from quotas.selectors.explanation import explain
 from quotas.services.changes import (
     change_drop,
     change_impact,
@@ -20,9 +22,7 @@ from quotas.services.changes import (
     changes_apply_due,
 )
 from quotas.services.endpoints import endpoint_update
-from quotas.services.errors import Refused
 from quotas.services.overrides import override_create
-from quotas.services.policies import limit_set, policy_create, policy_update
 from quotas.services.sparing import MOST_SPARED
 from quotas.services.tenants import NewTenant, tenants_create
 from quotas.tasks import apply_due_changes

@@ -11,16 +11,16 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
+from quotas.errors import Refused
 from quotas.models import Change, Revision
 from quotas.models.change import State
 from quotas.models.usage import Outcome
+from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete, policy_update
+from quotas.policies.explain import explain
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.selectors.explanation import explain
 from quotas.services.changes import change_drop, change_promote, change_propose, change_start
 from quotas.services.endpoints import endpoint_update
-from quotas.services.errors import Refused
-from quotas.services.policies import candidate_set, limit_set, policy_create, policy_delete, policy_update
 from quotas.services.revisions import revision_rollback
 from quotas.services.tenants import NewTenant, tenants_create
 from tests.publishing.worlds import differences

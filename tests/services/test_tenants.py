@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from quotas.errors import Refused
 from quotas.services import targets
-from quotas.services.errors import Refused
 from quotas.services.tenants import (
     NewTenant,
     tenant_create,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from quotas.errors import Refused
 from quotas.models import Revision, Task
-from quotas.services.errors import Refused
 from quotas.services.long_tasks import task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.services.whatif import whatif, whatif_ask, whatif_task

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from quotas.errors import accepted
 from quotas.models import Limit, Outbox, Revision
-from quotas.policy.document import read_document
-from quotas.services.documents import document_apply
-from quotas.services.errors import accepted
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.services.tenants import NewTenant, tenants_create
 
 PAY, GET = "payments:charge", "rides:get"

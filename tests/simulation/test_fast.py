@@ -11,8 +11,8 @@ from headroom_edge.algorithms.base import Algorithm, State
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import CalendarQuota
 from headroom_edge.plan.subject import TENANT, Subject
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Limit
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Limit
 from quotas.simulation import fast
 from quotas.simulation.arrays import whole_numbers
 from quotas.simulation.arrivals import Arrival

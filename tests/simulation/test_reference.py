@@ -8,8 +8,8 @@ import pytest
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Generation, Limit, Policy
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Generation, Limit, Policy
 from quotas.simulation.plan import Applied, Plan, applied_at
 from quotas.simulation.reference import ReferenceLimiter, Request
 

@@ -1,7 +1,7 @@
 """Replay of arrivals through a list of limits."""
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.fields import limit_parse
+from quotas.policies.fields import limit_parse
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.replay import Point, replay, series, totals
 

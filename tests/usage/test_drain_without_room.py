@@ -13,8 +13,8 @@ from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
-from quotas.policy.spec import Limit
-from quotas.selectors.configuration import configuration_load
+from quotas.policies.configuration import configuration_load
+from quotas.policies.spec import Limit
 from quotas.usage.drain import drain
 from quotas.usage.dropped import DROPPED
 from tests.lua.world import TENANT, World

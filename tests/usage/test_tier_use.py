@@ -11,7 +11,7 @@ from quotas.models import Endpoint
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.models.tier_use import TierUse
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.policy.fields import limit_parse
+from quotas.policies.fields import limit_parse
 from quotas.selectors.leaders import LEADERS, leaders_read
 from quotas.selectors.nearness import nearness_read
 from quotas.selectors.tier_use import measured_read

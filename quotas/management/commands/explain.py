@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import EVERYWHERE, Limit, Override
-from quotas.selectors.explanation import ExplainedLimit, Explanation, UnknownTenantError, explain
+from quotas.policies.explain import ExplainedLimit, Explanation, UnknownTenantError, explain
+from quotas.policies.spec import EVERYWHERE, Limit, Override
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.services.errors import Refused
+from quotas.errors import Refused
 from quotas.services.members import member_remove, member_set
 from tenants.models import Membership, Role
 

@@ -13,12 +13,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from headroom_edge.algorithms.base import counted
-from quotas.policy import schema
-from quotas.policy.document import Document, read_document
-from quotas.policy.problems import Problem
+from quotas.errors import Refused
+from quotas.policies import schema
+from quotas.policies.apply import document_apply, document_check, document_export, document_plan
+from quotas.policies.document import Document, read_document
+from quotas.policies.problems import Problem
 from quotas.services.changes import change_file
-from quotas.services.documents import document_apply, document_check, document_export, document_plan
-from quotas.services.errors import Refused
 from quotas.services.permits import Waiting
 
 STDIN = Path("-")

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.errors import Refused
 from quotas.services.changes import change_file
-from quotas.services.errors import Refused
 from quotas.services.permits import Waiting
 from quotas.services.revisions import revision_rollback
 

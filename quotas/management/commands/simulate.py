@@ -13,9 +13,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import ParameterError
-from quotas.policy.document import Document, read_document
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import Limit, Policy
+from quotas.policies.document import Document, read_document
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import Limit, Policy
 from quotas.simulation import replay
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.calendars import on_calendar

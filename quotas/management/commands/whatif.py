@@ -10,8 +10,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
+from quotas.errors import Refused
 from quotas.management.progress import Bar
-from quotas.services.errors import Refused
 from quotas.services.whatif import DAYS, whatif
 from quotas.simulation.report import table
 

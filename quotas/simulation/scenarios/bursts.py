@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.scenarios.model import BASE_US, Ask, Case, Event, Expect, Scenario, every, everywhere, limit
 
 MS = 1_000

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import Carry, Limit
+from quotas.policies.spec import Carry, Limit
 from quotas.simulation.scenarios.model import (
     BASE_US,
     HOUR_US,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from quotas.policy.spec import Policy
+from quotas.policies.spec import Policy
 from quotas.simulation.answer import Answer
 from quotas.simulation.calendars import on_calendar
 from quotas.simulation.plan import Plan, applied_at

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.fields import limit_parse
-from quotas.policy.spec import EVERYWHERE, Carry, Generation, Limit, Policy
+from quotas.policies.fields import limit_parse
+from quotas.policies.spec import EVERYWHERE, Carry, Generation, Limit, Policy
 
 BASE_US = 1_772_409_600 * SECOND_US  # Monday 2026-03-02, 00:00 UTC: the start of every aligned window
 MINUTE_US = 60 * SECOND_US

@@ -3,7 +3,7 @@
 import random
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import Policy
+from quotas.policies.spec import Policy
 from quotas.simulation.scenarios.model import (
     BASE_US,
     MINUTE_US,

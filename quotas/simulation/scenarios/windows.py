@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.policy.spec import Limit
+from quotas.policies.spec import Limit
 from quotas.simulation.scenarios.model import (
     BASE_US,
     HOUR_US,

@@ -1,0 +1,28 @@
+"""Rows by the name that a caller gave, or a refusal that says so."""
+
+from __future__ import annotations
+
+from quotas.errors import refuse
+from quotas.models import Endpoint
+from tenants.models import Tenant, Tier
+
+
+def find_tier(name: str) -> Tier:
+    row = Tier.objects.filter(name=name).first()
+    if row is None:
+        raise refuse("tier", "unknown", f"there is no tier {name}; create it, or correct the name")
+    return row
+
+
+def find_tenant(name: str) -> Tenant:
+    row = Tenant.objects.select_related("tier").filter(name=name).first()
+    if row is None:
+        raise refuse("tenant", "unknown", f"there is no tenant {name}; create it, or correct the name")
+    return row
+
+
+def find_endpoint(name: str) -> Endpoint:
+    row = Endpoint.objects.filter(name=name, retired=False).first()
+    if row is None:
+        raise refuse("endpoint", "unknown", f"there is no endpoint {name}; register it, or correct the name")
+    return row

@@ -1,0 +1,182 @@
+"""Limits of tiers and of everyone, many at once: the cells of the matrix, written as one revision."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
+
+from django.db.models import Prefetch
+
+from quotas.errors import Refused, refuse
+from quotas.matrix.sheet import SheetRow, read_sheet, write_sheet
+from quotas.models import Endpoint, Limit, Policy, Revision
+from quotas.policies import spec
+from quotas.policies.bulk import write_policies
+from quotas.policies.limit_rows import delete_policy
+from quotas.policies.problems import Problem
+from quotas.policies.validate import parse_policy
+from quotas.services.drafts import draft
+from quotas.services.effects import Effect, effect_of
+from quotas.services.guard import Impact
+from quotas.services.permits import Permits, Waiting
+from quotas.services.snapshots import limit_state
+from tenants.models import Tier
+
+LONGEST_NAME = 63
+MOST_EDITS = 20_000
+
+Place = tuple[str | None, str]  # tier (None: everyone), endpoint
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    tier: str | None  # None: everyone
+    endpoint: str  # or `service:*`, or `*`
+    name: str  # of the limit
+    fields: Fields | None  # all of them; None: the limit goes
+    line: int | None = None  # of the table it came from
+
+    @property
+    def place(self) -> Place:
+        return self.tier, self.endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    effect: Effect
+    impact: Impact
+
+    @property
+    def needs_force(self) -> bool:
+        return bool(self.impact.cut_count)
+
+
+def limits_set(
+    *, edits: Sequence[Edit], author: str, reason: str, carry: spec.Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """What the edits do not name stays as it is. A policy is made where there is none, and goes with its last limit."""
+    with draft(action="limits_set", author=author, reason=reason, carry=carry, **permits) as opened:
+        present = _present()
+        _check_names(edits)
+        wanted = list(_wanted(edits, present))
+        for place in {edit.place for edit in edits} - {(policy.tier, policy.endpoint) for policy in wanted}:
+            delete_policy(opened, present[place])
+        write_policies(opened, wanted)
+    return opened.revision
+
+
+def limits_plan(*, edits: Sequence[Edit], author: str, carry: spec.Carry = "keep") -> Plan:
+    """What that would do, found out by doing it and taking it back; refused as it would be."""
+    try:
+        limits_set(edits=edits, author=author, reason="dry run", carry=carry, force=True, propose=True)
+    except Waiting as waiting:
+        return Plan(effect_of(waiting.proposal), waiting.proposal.impact)
+    return Plan(Effect(), Impact())
+
+
+def sheet_read(text: str) -> list[Edit]:
+    """The rows of a table, or a refusal that names each bad one by its line."""
+    rows = read_sheet(text)
+    if wrong := [row for row in rows if isinstance(row, Problem)]:
+        raise Refused(wrong)
+    return [Edit(r.tier, r.endpoint, r.name, r.fields, r.line) for r in rows if isinstance(r, SheetRow)]
+
+
+def sheet_write() -> str:
+    """Every limit of a tier and of everyone; reading it back changes nothing."""
+    places = sorted(_present().items(), key=lambda item: (item[0][0] is None, item[0]))
+    return write_sheet(
+        (tier, endpoint, name, fields)
+        for (tier, endpoint), row in places
+        for name, fields in sorted(_limits(row).items())
+    )
+
+
+def _present() -> dict[Place, Policy]:
+    limits = Prefetch("limits", Limit.objects.select_related("name"))
+    rows = Policy.objects.filter(tenant=None).select_related("tier", "endpoint").prefetch_related(limits)
+    return {(row.tier.name if row.tier else None, row.scope): row for row in rows}
+
+
+def _limits(row: Policy) -> dict[str, dict[str, Any]]:
+    states = ((limit.name.name, limit_state(limit)) for limit in row.limits.all())
+    return {name: {k: v for k, v in state.items() if k != "candidate"} for name, state in states}
+
+
+def _wanted(edits: Sequence[Edit], present: Mapping[Place, Policy]) -> Iterator[spec.Policy]:
+    """Those that have limits afterwards."""
+    groups: dict[Place, list[Edit]] = defaultdict(list)
+    for edit in edits:
+        groups[edit.place].append(edit)
+    names = set(Policy.objects.values_list("name", flat=True))
+    problems: list[Problem] = []
+    for place, group in groups.items():
+        row = present.get(place)
+        limits = _edited(_limits(row) if row else {}, group)
+        if not limits:
+            continue
+        name = row.name if row else _new_name(place, names)
+        found = parse_policy(_policy_fields(name, place, limits))
+        if isinstance(found, spec.Policy):
+            yield found
+        else:
+            problems += [_placed(problem, list(limits), group) for problem in found]
+    if problems:
+        raise Refused(problems)
+
+
+def _edited(limits: dict[str, dict[str, Any]], group: Iterable[Edit]) -> dict[str, dict[str, Any]]:
+    for edit in group:
+        if edit.fields is not None:
+            limits[edit.name] = dict(edit.fields)
+        elif limits.pop(edit.name, None) is None:
+            raise refuse("limit", "unknown", f"{_words(edit.place)} has no limit {edit.name}; correct the name")
+    return limits
+
+
+def _policy_fields(name: str, place: Place, limits: Mapping[str, Fields]) -> dict[str, Any]:
+    listed = [{"name": limit, **fields} for limit, fields in limits.items()]
+    return {"name": name, "tier": place[0], "endpoint": place[1], "limits": listed}
+
+
+def _new_name(place: Place, taken: set[str]) -> str:
+    tier, endpoint = place
+    base = f"{tier or 'everyone'}-{endpoint.replace('*', 'everywhere').replace(':', '-')}"[:LONGEST_NAME]
+    tries = (base if n == 1 else f"{base[: LONGEST_NAME - 5]}-{n}" for n in range(1, MOST_EDITS))
+    name = next(one for one in tries if one not in taken)
+    taken.add(name)
+    return name
+
+
+def _placed(problem: Problem, names: Sequence[str], group: Sequence[Edit]) -> Problem:
+    """A problem of a limit is one of the edit that wrote it."""
+    head, _, field = problem.path.partition(".")
+    if not head.startswith("limits["):
+        return replace(problem, line=group[0].line)
+    name = names[int(head[len("limits[") : -1])]
+    line = next((edit.line for edit in group if edit.name == name), None)
+    return replace(problem, path=field, line=line)
+
+
+def _check_names(edits: Sequence[Edit]) -> None:
+    if len(edits) > MOST_EDITS:
+        raise refuse("edits", "too_many", f"these are {len(edits):,} limits; change at most {MOST_EDITS:,} at once")
+    tiers = set(Tier.objects.values_list("name", flat=True))
+    endpoints = set(Endpoint.objects.filter(retired=False).values_list("name", flat=True))
+    problems = []
+    for edit in edits:
+        if edit.tier is not None and edit.tier not in tiers:
+            message = f"there is no tier {edit.tier!r:.80}; use {', '.join(sorted(tiers)) or 'none: everyone'}"
+            problems.append(Problem("tier", "unknown", message, edit.line))
+        if not edit.endpoint.endswith(spec.EVERYWHERE) and edit.endpoint not in endpoints:
+            message = f"there is no endpoint {edit.endpoint!r:.80}; register it, or correct the name"
+            problems.append(Problem("endpoint", "unknown", message, edit.line))
+    if problems:
+        raise Refused(problems)
+
+
+def _words(place: Place) -> str:
+    return f"{place[0] or 'everyone'} × {place[1]}"

@@ -1,0 +1,145 @@
+"""Every limit of a tier and of everyone, by endpoint: what stands where, and what a place without one inherits.
+
+In a fixed number of queries, however many endpoints, tiers and tenants there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count
+
+from headroom_edge.plan.subject import Subject
+from quotas.models import Endpoint, Limit, Override, Policy
+from quotas.models.history import algorithm_load
+from quotas.policies import spec
+from quotas.selectors.overrides import ACTIVE, overrides_in
+from tenants.models import Tier
+
+EVERYONE = ""  # the column of limits that are counted over all tenants
+
+Place = tuple[str, str]  # tier or EVERYONE, scope
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixLimit:
+    limit: spec.Limit
+    revision: int  # that gave it its present parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    tier: str
+    scope: str
+    policy: str = ""  # empty: none stands here
+    limits: tuple[MatrixLimit, ...] = ()
+    inherited: tuple[MatrixLimit, ...] = ()  # what holds here because it stands on `*`, and counts there
+    own: int = 0  # overrides in force and policies of single tenants of the tier
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    scope: str  # `*`, `service:*` or an endpoint
+    method: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    tier: str
+    number: int  # 0: everyone
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+
+    def cell(self, tier: str, scope: str) -> Cell | None:
+        return next((c for line in self.lines if line.scope == scope for c in line.cells if c.tier == tier), None)
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Policies by place."""
+
+    names: dict[Place, str] = field(default_factory=dict)
+    limits: dict[Place, list[MatrixLimit]] = field(default_factory=lambda: defaultdict(list))
+
+    def inherited(self, place: Place) -> tuple[MatrixLimit, ...]:
+        """What stands on `*` (for everyone: on the service too), but for limits that the place replaces by name."""
+        tier, scope = place
+        own = {one.limit.name for one in self.limits[place]}
+        above = self.limits[tier, spec.EVERYWHERE] if scope != spec.EVERYWHERE else []
+        if tier == EVERYONE and not scope.endswith(spec.EVERYWHERE):
+            # Limits for everyone add up; none replaces another.
+            return (*self.limits[tier, f"{scope.partition(':')[0]}:*"], *above)
+        return tuple(one for one in above if one.limit.name not in own)
+
+
+def matrix_read(now: datetime) -> Matrix:
+    tiers = list(Tier.objects.order_by("number").values_list("number", "name"))
+    endpoints = dict(Endpoint.objects.filter(retired=False).order_by("name").values_list("name", "method"))
+    standing = _standing()
+    services = sorted({scope for _, scope in standing.names if scope.endswith(":*")})
+    scopes = {spec.EVERYWHERE: "", **dict.fromkeys(services, ""), **endpoints}
+    own = _own(now, dict(tiers))
+    columns = (*(Column(name, number) for number, name in tiers), Column(EVERYONE, 0))
+    lines = tuple(Line(scope, method, _cells(scope, columns, standing, own)) for scope, method in scopes.items())
+    return Matrix(columns, lines)
+
+
+def _cells(scope: str, columns: Sequence[Column], standing: _Standing, own: Mapping[Place, int]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(
+            tier=column.tier,
+            scope=scope,
+            policy=standing.names.get((column.tier, scope), ""),
+            limits=tuple(standing.limits[column.tier, scope]),
+            inherited=standing.inherited((column.tier, scope)),
+            own=own.get((column.tier, scope), 0),
+        )
+        for column in columns
+    )
+
+
+def _standing() -> _Standing:
+    found = _Standing()
+    places: dict[int, Place] = {}
+    for row in Policy.objects.filter(tenant=None).select_related("tier", "endpoint"):
+        place = (row.tier.name if row.tier else EVERYONE, row.scope)
+        found.names[place] = row.name
+        places[row.pk] = place
+    rows = Limit.objects.filter(policy__tenant=None).select_related("name").order_by("name__name")
+    for limit in rows:
+        if limit.policy_id in places:
+            found.limits[places[limit.policy_id]].append(MatrixLimit(_limit(limit), limit.changed_revision_id))
+    return found
+
+
+def _limit(row: Limit) -> spec.Limit:
+    """Without its history, which nobody reads here."""
+    return spec.Limit(
+        name=row.name.name,
+        algorithm=algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters}),
+        subject=Subject.parse(row.subject),
+        unit=row.unit,  # type: ignore[arg-type]  # a constraint of the table
+        mode=row.mode,  # type: ignore[arg-type]
+        on_failure=row.on_failure,  # type: ignore[arg-type]
+        candidate=algorithm_load(row.candidate) if row.candidate else None,
+    )
+
+
+def _own(now: datetime, tiers: Mapping[int, str]) -> Counter[Place]:
+    """How many tenants of a tier have something of their own at a scope."""
+    found: Counter[Place] = Counter()
+    fields = ("tenant__tier_id", "endpoint__name")
+    overrides = Override.objects.filter(overrides_in(ACTIVE, now)).order_by()
+    policies = Policy.objects.exclude(tenant=None).order_by()
+    for rows in (overrides, policies):
+        for tier, endpoint, count in rows.values_list(*fields).annotate(Count("id")):
+            found[tiers[tier], endpoint or spec.EVERYWHERE] += count
+    return found

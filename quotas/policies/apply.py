@@ -1,0 +1,183 @@
+"""Policy as code: a document of tiers, endpoints and policies, planned, and applied as one revision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Unpack
+
+from django.db.models import Max
+
+from headroom_edge.algorithms.base import counted
+from quotas.errors import Refused
+from quotas.models import Endpoint, Policy, Revision
+from quotas.policies.bulk import write_policies
+from quotas.policies.configuration import one_moment
+from quotas.policies.diff import ObjectDiff, differences, plan_lines
+from quotas.policies.document import Document
+from quotas.policies.export import document_text, states_of, without_candidates
+from quotas.policies.problems import Problem
+from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.services.drafts import draft
+from quotas.services.effects import TouchedTenants, touched_tenants
+from quotas.services.endpoints import write_endpoint
+from quotas.services.guard import Impact
+from quotas.services.permits import Permits, Waiting
+from quotas.services.snapshots import ENDPOINT, POLICY, TIER, key_of, snapshots
+from quotas.services.targets import Targets
+from quotas.services.tenants import write_tier
+from tenants.models import Tenant, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """That are live."""
+
+    tiers: Collection[str] = ()
+    tenants: Collection[str] = ()
+    endpoints: Collection[str] = ()
+
+
+def unresolved(document: Document, live: Names) -> list[Problem]:
+    """A name that is neither in the document nor live."""
+    return [
+        Problem(path, f"unknown_{kind}", _sentence(kind, name, known), document.line(path))
+        for path, kind, name, known in _references(document, live)
+        if name not in known
+    ]
+
+
+def _references(document: Document, live: Names) -> Iterator[tuple[str, str, str, frozenset[str]]]:
+    tiers = frozenset((*document.tiers, *live.tiers))
+    endpoints = frozenset((*(endpoint.name for endpoint in document.endpoints), *live.endpoints))
+    for index, policy in enumerate(document.policies):
+        path = f"policies[{index}]"
+        if policy.tier is not None:
+            yield f"{path}.tier", "tier", policy.tier, tiers
+        if policy.tenant is not None:
+            yield f"{path}.tenant", "tenant", policy.tenant, frozenset(live.tenants)
+        if not policy.endpoint.endswith(EVERYWHERE):  # a whole service may have no endpoint yet
+            yield f"{path}.endpoint", "endpoint", policy.endpoint, endpoints
+
+
+def _sentence(kind: str, name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"there is no {kind} {name}; did you mean {close[0]}?"
+    declared = "create it first" if kind == "tenant" else f"declare it under {kind}s"
+    return f"there is no {kind} {name}, neither in the document nor live; {declared}, or correct the name"
+
+
+APPLIED = "document_apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    revision: int
+    author: str
+    reason: str
+    applied: int  # the revision in which a document was last applied
+
+    def __str__(self) -> str:
+        return (
+            f"drift: {self.author} changed this in revision {self.revision} ({self.reason}), "
+            f"after the last apply in revision {self.applied}"
+        )
+
+
+def drift_of(keys: Collection[str]) -> dict[str, Drift]:
+    """By object, the last change that no document made; none at all before the first apply."""
+    applied = Revision.objects.filter(action=APPLIED).order_by("-number").values_list("number", flat=True).first()
+    if applied is None or not keys:
+        return {}
+    later = Revision.objects.filter(number__gt=applied, touched__overlap=list(keys)).order_by("number")
+    wanted = frozenset(keys)
+    return {
+        key: Drift(number, author, reason, applied)
+        for number, author, reason, touched in later.values_list("number", "author", "reason", "touched")
+        for key in touched
+        if key in wanted
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    revision: int  # the newest when it was made
+    changes: tuple[ObjectDiff, ...]
+    drift: Mapping[str, Drift]  # of what would change
+    others: tuple[str, ...]  # live, but not in the document: they stay as they are
+    tenants: TouchedTenants
+    impact: Impact
+
+    def lines(self) -> Iterator[str]:
+        yield from plan_lines(self.changes, {key: str(drift) for key, drift in self.drift.items()})
+        if self.changes:
+            touched = counted(self.tenants.count, "tenant is", "tenants are")
+            yield f"{touched} touched; {self.impact.hurt_count:,} of them would lose more than a tenth."
+        for cut in self.impact.cuts:
+            yield f"  # {cut.owner}: {cut}; applying it takes --force"
+        for key in self.others:
+            yield f"  # {key} is live, but not in the document; it stays as it is"
+
+
+def document_check(document: Document) -> None:
+    """Refuses names that are neither in the document nor live; what is wrong by itself was refused when it was read."""
+    tenants = {policy.tenant for policy in document.policies if policy.tenant is not None}
+    live = Names(
+        tiers=Tier.objects.values_list("name", flat=True),
+        tenants=Tenant.objects.filter(name__in=tenants).values_list("name", flat=True),
+        endpoints=Endpoint.objects.filter(retired=False).values_list("name", flat=True),
+    )
+    if problems := unresolved(document, live):
+        raise Refused(problems)
+
+
+def document_apply(
+    *, document: Document, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """Makes everything in the document what it says; what the document does not name stays as it is."""
+    with draft(action="document_apply", author=author, reason=reason, carry=carry, **permits) as opened:
+        wanted = states_of(document)
+        live = snapshots(wanted)
+        changed = {key for key, state in wanted.items() if without_candidates(live[key]) != state}
+        opened.touch(*changed)
+        for name in document.tiers:
+            if key_of(TIER, name) in changed:
+                write_tier(opened, name)
+        for endpoint in document.endpoints:
+            if key_of(ENDPOINT, endpoint.name) in changed:
+                write_endpoint(opened, endpoint)
+        write_policies(opened, [policy for policy in document.policies if key_of(POLICY, policy.name) in changed])
+    return opened.revision
+
+
+def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> Plan:
+    """What applying it would do, found out by doing it and taking it back; refused as applying it would be."""
+    newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+    others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
+    try:
+        document_apply(document=document, author=author, reason="plan", carry=carry, force=True, propose=True)
+    except Waiting as waiting:
+        proposal = waiting.proposal
+        changes = differences(proposal.before, proposal.after)
+        targets = Targets.of(proposal.touched, proposal.before, proposal.after)
+        return Plan(newest, changes, drift_of(proposal.touched), others, touched_tenants(targets), proposal.impact)
+    return Plan(newest, (), {}, others, TouchedTenants(0), Impact())
+
+
+def document_export() -> str:
+    """Everything that a document can say, as it is now; applying it changes nothing."""
+    with one_moment():
+        newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+        states = {key: without_candidates(state) or {} for key, state in snapshots(_live_keys()).items()}
+        notes = {key: str(drift) for key, drift in drift_of(states).items()}
+    return document_text(states, f"The configuration of Headroom at revision {newest}.", notes)
+
+
+def _live_keys() -> Iterator[str]:
+    yield from (key_of(TIER, name) for name in Tier.objects.values_list("name", flat=True))
+    yield from (
+        key_of(ENDPOINT, name) for name in Endpoint.objects.filter(retired=False).values_list("name", flat=True)
+    )
+    yield from (key_of(POLICY, name) for name in Policy.objects.values_list("name", flat=True))

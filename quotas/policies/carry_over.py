@@ -1,0 +1,116 @@
+"""What a tenant has used stays used when a limit is made again or gets another source."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Set
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from django.db.models import Model, Q
+
+from quotas.models import Limit, Policy
+from quotas.models.history import handovers_dump
+from quotas.policies.configuration import configuration_part
+from quotas.policies.resolve import PAST_GENERATIONS, Index, Layers, history
+from quotas.policies.spec import Generation, Handover
+from quotas.services.drafts import Draft
+from tenants.models import Tenant, Tier
+
+
+class Place(NamedTuple):
+    """To whom and to what a policy is attached."""
+
+    tier: int | None
+    tenant: int | None
+    endpoint: int | None
+    service: str
+
+    @classmethod
+    def of(cls, policy: Policy) -> Place:
+        return cls(policy.tier_id, policy.tenant_id, policy.endpoint_id, policy.service)
+
+
+Former = dict[str, Any]  # columns of a limit
+Formers = dict[tuple[Place, int], Former]  # by place and number of the limit's name
+
+
+def former_limits(places: Collection[Place], names: Collection[int]) -> Formers:
+    """The last state of every limit of these names that was ever at one of these places."""
+    if not places or not names:
+        return {}
+    at = _policies(places)
+    events = _events(Limit).filter(policy_id__in=at, name_id__in=names).order_by("policy_id", "name_id", "-pgh_id")
+    found: dict[tuple[Place, int], Any] = {}
+    for event in events.distinct("policy_id", "name_id"):
+        key = (at[event.policy_id], event.name_id)
+        if key not in found or found[key].pgh_id < event.pgh_id:
+            found[key] = event
+    return {key: _columns(event) for key, event in found.items()}
+
+
+def _policies(places: Collection[Place]) -> dict[int, Place]:
+    """Of every policy that is or was there, by its id."""
+    tiers, tenants = {place.tier for place in places}, {place.tenant for place in places}
+    attached = Q(tier_id__in=tiers) | Q(tier_id=None), Q(tenant_id__in=tenants) | Q(tenant_id=None)
+    rows = _events(Policy).filter(*attached).order_by("pgh_obj_id", "-pgh_id").distinct("pgh_obj_id")
+    columns = ("pgh_obj_id", "tier_id", "tenant_id", "endpoint_id", "service")
+    known = ((number, Place(*place)) for number, *place in rows.values_list(*columns))
+    return {number: place for number, place in known if place in places}
+
+
+def _events(model: type[Model]) -> Any:
+    event_model: Any = model.events.rel.related_model  # type: ignore[attr-defined] # made by tracked()
+    return event_model.objects
+
+
+def _columns(event: Any) -> Former:
+    columns = ("algorithm", "parameters", "changed_revision_id", "carry", "past")
+    return {column: getattr(event, column) for column in columns}
+
+
+def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, Index]:
+    """Of the tenant as the database has it now; times are revision numbers."""
+    part = configuration_part(tenants=[tenant.name], tiers=list(tiers), in_revisions=True)
+    index = Index.of_configuration(part)
+    return index.of_tenant(part.tenants[tenant.name]), index
+
+
+def hand_over_tier(opened: Draft, tenant: Tenant, target: Tier) -> None:
+    before, index = layers_of(tenant, tiers=[target.name])
+    after = replace(before, tier=index.tiers.get(target.name, {}), handovers=())
+    kept = (_handover(opened, before, after, scope, name) for scope, name in _supplied_by_tier(after))
+    tenant.tier = target
+    tenant.handovers = handovers_dump(handover for handover in kept if handover)
+    tenant.save(update_fields=["tier", "handovers"])
+
+
+def hand_over_limits(
+    opened: Draft, tenant: Tenant, before: Layers, scope: str, *, added: Set[str], removed: Set[str]
+) -> None:
+    """After limits of a policy of its own came and went; `before` is what held until then."""
+    kept = [h for h in before.handovers if h.scope != scope or h.limit not in added]
+    after = replace(before, tenant={}, handovers=())
+    found = (_handover(opened, before, after, scope, name) for name in sorted(removed))
+    tenant.handovers = handovers_dump([*kept, *(handover for handover in found if handover)])
+    tenant.save(update_fields=["handovers"])
+
+
+def _supplied_by_tier(layers: Layers) -> list[tuple[str, str]]:
+    supplied = [(scope, limit.name) for scope, policy in layers.tier.items() for limit in policy.limits]
+    own = {(scope, limit.name) for scope, policy in layers.tenant.items() for limit in policy.limits}
+    return sorted(set(supplied) - own)
+
+
+def _handover(opened: Draft, before: Layers, after: Layers, scope: str, name: str) -> Handover | None:
+    """None: there is nothing to carry over, for want of a limit before or after, or because they are the same."""
+    old, new = generations(before, scope, name), generations(after, scope, name)
+    if not old or not new or (len(old) == 1 and old[0].algorithm == new[0].algorithm):
+        return None
+    return Handover(scope, name, opened.number, opened.carry, old[:PAST_GENERATIONS])
+
+
+def generations(layers: Layers, scope: str, name: str) -> tuple[Generation, ...]:
+    """Newest first; looks at the scope alone, whether or not another limit takes its place there."""
+    own, tier = layers.tenant.get(scope), layers.tier.get(scope)
+    alone = replace(layers, tenant={scope: own} if own else {}, tier={scope: tier} if tier else {})
+    return history(alone, scope, name)

@@ -1,0 +1,227 @@
+"""What a tenant loses from one plan to another: less rate, less at once, less waiting, a limit that is new.
+
+Compared is what an endpoint's requests meet, by the name of the limit: a request of a limit that counts
+cost weighs the endpoint's default cost, so a raised cost is a cut like any other. A limit under a new name
+is none if something as tight held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.periods import LONGEST_DAYS
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import DAY_US, SECOND_US, ceil_div
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.plan.subject import Subject
+from quotas.policies.resolve import Effective, Layers, Resolved, globals_at, limit_at
+from quotas.policies.spec import EVERYWHERE, Endpoint, Limit, Policy, Unit
+
+TOLERATED = Fraction(1, 10)
+NOT_ENFORCED = "not enforced"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    endpoint: str  # `*`: wherever no limit of the endpoint's own takes its place
+    limit: str
+    before: str  # in words
+    after: str
+    percent: float  # of what there was; a limit that is new takes 100
+
+    def __str__(self) -> str:
+        return f"limit {self.limit} on {self.endpoint}: {self.before} → {self.after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What holds at one time, for one tenant or for all plain tenants of a tier, or (the global limits) for all."""
+
+    at: Callable[[str], tuple[Effective, ...]]
+    named: frozenset[str]  # the endpoints that something names
+    endpoints: Mapping[str, Endpoint]
+
+    @classmethod
+    def of_layers(cls, layers: Layers, at_us: int, endpoints: Mapping[str, Endpoint]) -> Plan:
+        """What `resolve` gives, but for the history, which is most of its work."""
+        scopes = {scope: tuple(_holding(layers, scope, at_us)) for scope in layers.endpoints()}
+        resolved = Resolved(scopes.pop(EVERYWHERE), {scope: limits for scope, limits in scopes.items() if limits})
+        return cls(resolved.at, frozenset(resolved.own), endpoints)
+
+    @classmethod
+    def of_globals(cls, policies: Mapping[str, Policy], endpoints: Mapping[str, Endpoint]) -> Plan:
+        services = {name for name, endpoint in endpoints.items() if f"{endpoint.service}:*" in policies}
+        return cls(lambda endpoint: globals_at(policies, endpoint), frozenset({*policies, *services}), endpoints)
+
+    def enforced(self, endpoint: str) -> dict[str, Effective]:
+        """By scope and name for global limits, which replace nothing; else by name."""
+        found = (effective for effective in self.at(endpoint) if effective.limit.mode == "enforce")
+        return {f"{e.scope} {e.limit.name}" if e.is_global else e.limit.name: e for e in found}
+
+    def cost(self, endpoint: str) -> int:
+        return self.endpoints[endpoint].default_cost if endpoint in self.endpoints else 1
+
+
+def _holding(layers: Layers, scope: str, at_us: int) -> Iterator[Effective]:
+    for name in layers.names(scope):
+        limit, source, overrides = limit_at(layers, scope, name, at_us)
+        if limit is not None:
+            yield Effective(limit, scope, source, overrides)
+
+
+def cuts(before: Plan, after: Plan, above: Fraction = TOLERATED) -> list[Cut]:
+    """Those above what is tolerated, worst first; what `*` loses is not repeated for each endpoint."""
+    found: dict[tuple[str, str, str, str], Cut] = {}
+    for endpoint in compared(before, after):
+        for scope, cut in _cuts_at(endpoint, before, after, above):
+            found.setdefault((scope, cut.limit, cut.before, cut.after), cut)
+    return sorted(found.values(), key=lambda cut: (-cut.percent, cut.endpoint, cut.limit))
+
+
+def same_enforced(before: Plan, after: Plan) -> bool:
+    """Whether nobody can tell the one from the other by what is denied."""
+    return all(_enforced_values(before, name) == _enforced_values(after, name) for name in compared(before, after))
+
+
+def compared(before: Plan, after: Plan) -> Iterator[str]:
+    """`*`, every endpoint that something names, and of the others one for each pair of costs."""
+    yield EVERYWHERE
+    both = before.endpoints.keys() & after.endpoints.keys()
+    named = (before.named | after.named) & both
+    yield from sorted(named)
+    alike = {(before.cost(name), after.cost(name)): name for name in sorted(both - named, reverse=True)}
+    alike.pop((1, 1), None)
+    yield from sorted(alike.values())
+
+
+def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Iterator[tuple[str, Cut]]:
+    """Each with the scope that its limit counts over."""
+    were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
+    for key, now in after.enforced(endpoint).items():
+        same = were.get(key)
+        if same and same.limit == now.limit and costs[0] == costs[1]:
+            continue
+        if same and _is_comparable(same.limit, now.limit):
+            loss = _loss(same.limit, now.limit, costs)
+        else:
+            loss = Fraction(0 if _is_implied(now, were.values(), costs) else 1)
+        if loss > above:
+            words = _words(same.limit, costs[0], costs) if same else NOT_ENFORCED
+            after_words, percent = _words(now.limit, costs[1], costs), round(float(100 * loss), 1)
+            yield now.scope, Cut(endpoint, now.limit.name, words, after_words, percent)
+
+
+def _is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:
+    """Whether something held before that counted at least as much and was about as tight."""
+    broader = (w for w in were if w.scope in (now.scope, EVERYWHERE) and w.is_global == now.is_global)
+    return any(_is_comparable(w.limit, now.limit) and _loss(w.limit, now.limit, costs) <= TOLERATED for w in broader)
+
+
+def _is_comparable(was: Limit, now: Limit) -> bool:
+    """Whether what the old limit let pass says something about the new one."""
+    return (_rate(was.algorithm) is None) == (_rate(now.algorithm) is None) and _is_finer(now.subject, was.subject)
+
+
+def _is_finer(subject: Subject, than: Subject) -> bool:
+    """Each of its counters sees no more than one of the other's."""
+    if subject == than or not than.alternatives:
+        return True
+    (mine, *others), (theirs, *more) = subject.alternatives or ((),), than.alternatives
+    return not others and not more and set(theirs) <= set(mine)
+
+
+def _loss(was: Limit, now: Limit, costs: tuple[int, int]) -> Fraction:
+    """The largest share that any of its measures loses."""
+    pairs = zip(_measures(was, costs[0]), _measures(now, costs[1]), strict=True)
+    return max(1 - after / before if before else Fraction(0) for before, after in pairs)
+
+
+def _measures(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
+    """Requests per second, requests at once, and how long one may wait."""
+    algorithm = limit.algorithm
+    weight = cost if limit.unit == "cost" else 1
+    wait_us = algorithm.max_wait_us if isinstance(algorithm, TokenBucket) else 0
+    return (_rate(algorithm) or Fraction(0)) / weight, Fraction(algorithm.capacity, weight), Fraction(wait_us)
+
+
+def _rate(algorithm: Algorithm) -> Fraction | None:
+    """Units per second in the long run; None: it counts what is in flight, not what comes."""
+    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
+        return Fraction(algorithm.rate * SECOND_US, algorithm.per_us)
+    if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):
+        return Fraction(algorithm.limit * SECOND_US, algorithm.window_us)
+    if isinstance(algorithm, CalendarQuota):
+        return Fraction(algorithm.limit * SECOND_US, LONGEST_DAYS[algorithm.period] * DAY_US)
+    return None
+
+
+def _words(limit: Limit, cost: int, costs: tuple[int, int]) -> str:
+    words = limit.algorithm.words()
+    if limit.subject.alternatives:
+        words += f" for each {limit.subject}"
+    if limit.unit == "cost" and max(costs) > 1:
+        words += f", where a request costs {cost:,}"
+    return words
+
+
+def _enforced_values(plan: Plan, endpoint: str) -> tuple[dict[str, object], int]:
+    limits: dict[str, object] = {
+        key: (e.scope, e.limit.algorithm, e.limit.subject, e.limit.unit, e.limit.on_failure)
+        for key, e in plan.enforced(endpoint).items()
+    }
+    return limits, plan.cost(endpoint)
+
+
+WINDOWS_S = (1, 10, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Tightened:
+    scope: str  # what it counts over: `*` or an endpoint
+    limit: str
+    unit: Unit
+    before: str  # in words
+    after: str
+    percent: float  # of what could pass in the window that loses most
+    most: Mapping[int, float]  # window in seconds → what can pass now; only windows in which that is less
+
+
+def tightened(before: Plan, after: Plan) -> list[Tightened]:
+    found: dict[tuple[str, str], Tightened] = {}
+    for endpoint in compared(before, after):
+        were, factor = before.enforced(endpoint), after.cost(endpoint) / before.cost(endpoint)
+        for key, now in after.enforced(endpoint).items():
+            for one in _tightened(were.get(key), now, factor):
+                found.setdefault((one.scope, one.limit), one)
+    return list(found.values())
+
+
+def _tightened(was: Effective | None, now: Effective, factor: float) -> Iterator[Tightened]:
+    if now.is_global or now.limit.subject.alternatives:
+        return
+    # What was measured in units of cost was measured at the old cost.
+    weight = factor if now.limit.unit == "cost" else 1.0
+    most = {window: most_within(now.limit.algorithm, window) / weight for window in WINDOWS_S}
+    could = {window: most_within(was.limit.algorithm, window) if was else inf for window in WINDOWS_S}
+    less = {window: allowed for window, allowed in most.items() if allowed < could[window]}
+    if less:
+        percent = max(100.0 if could[window] == inf else 100 * (1 - less[window] / could[window]) for window in less)
+        words = was.limit.algorithm.words() if was else NOT_ENFORCED
+        after = now.limit.algorithm.words()
+        yield Tightened(now.scope, now.limit.name, now.limit.unit, words, after, round(percent, 1), less)
+
+
+def most_within(algorithm: Algorithm, window_s: int) -> float:
+    """The most that can pass in a window of that length; of aligned windows, in one that is aligned too."""
+    if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
+        return algorithm.capacity + algorithm.rate * window_s * SECOND_US / algorithm.per_us
+    if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):
+        return algorithm.limit * ceil_div(window_s * SECOND_US, algorithm.window_us)
+    if isinstance(algorithm, CalendarQuota):
+        return algorithm.limit
+    return inf

@@ -1,0 +1,130 @@
+"""Policies, their limits and the candidates beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from quotas.errors import accepted, refuse
+from quotas.models import Limit, Policy, Revision
+from quotas.policies import spec
+from quotas.policies.limit_rows import change_parameters, delete_policy, set_candidate, write_policy
+from quotas.policies.spec import Carry
+from quotas.policies.validate import parse_policy
+from quotas.services.drafts import Draft, draft
+from quotas.services.permits import Permits
+from quotas.services.snapshots import POLICY, key_of, limit_state
+
+Fields = Mapping[str, Any]
+
+
+def policy_create(
+    *,
+    name: str,
+    limits: Sequence[Fields],
+    author: str,
+    reason: str,
+    endpoint: str = spec.EVERYWHERE,
+    tier: str | None = None,
+    tenant: str | None = None,
+    carry: Carry = "keep",
+    **permits: Unpack[Permits],
+) -> Policy:
+    """For a tier, a tenant, or everyone if neither is given; limits as in a policy document, each with its name."""
+    fields = {"name": name, "endpoint": endpoint, "tier": tier, "tenant": tenant, "limits": list(limits)}
+    with draft(action="policy_create", author=author, reason=reason, carry=carry, **permits) as opened:
+        if Policy.objects.filter(name=name).exists():
+            raise refuse("name", "taken", f"there is a policy {name} already; update it, or choose another name")
+        return write_policy(opened, accepted(parse_policy(fields)))
+
+
+def policy_update(
+    *, name: str, limits: Sequence[Fields], author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """Replaces all of its limits; one that keeps its name keeps its live state, as `carry` says."""
+    with draft(action="policy_update", author=author, reason=reason, carry=carry, **permits) as opened:
+        row = _policy(name)
+        _write_limits(opened, row, limits)
+    return opened.revision
+
+
+def policy_delete(
+    *, name: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    with draft(action="policy_delete", author=author, reason=reason, carry=carry, **permits) as opened:
+        delete_policy(opened, _policy(name))
+    return opened.revision
+
+
+def limit_set(
+    *, policy: str, limit: Fields, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """Adds one limit to a policy, or replaces the one of that name."""
+    with draft(action="limit_set", author=author, reason=reason, carry=carry, **permits) as opened:
+        row = _policy(policy)
+        others = [fields for fields in _limits(row) if fields["name"] != limit.get("name")]
+        _write_limits(opened, row, [*others, limit])
+    return opened.revision
+
+
+def limit_remove(
+    *, policy: str, limit: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """A policy's last limit cannot be removed: delete the policy."""
+    with draft(action="limit_remove", author=author, reason=reason, carry=carry, **permits) as opened:
+        row = _policy(policy)
+        _limit(row, limit)
+        _write_limits(opened, row, [fields for fields in _limits(row) if fields["name"] != limit])
+    return opened.revision
+
+
+def candidate_set(
+    *, policy: str, limit: str, candidate: Fields | None, author: str, reason: str, **permits: Unpack[Permits]
+) -> Revision | None:
+    """Other parameters beside a limit, counted and judged but never enforced; None takes them away."""
+    with draft(action="candidate_set", author=author, reason=reason, **permits) as opened:
+        row = _limit(_policy(policy), limit)
+        opened.touch(key_of(POLICY, policy))
+        set_candidate(row, candidate)
+    return opened.revision
+
+
+def candidate_promote(
+    *, policy: str, limit: str, author: str, reason: str, **permits: Unpack[Permits]
+) -> Revision | None:
+    """The candidate becomes the limit, with the live state it has gathered."""
+    with draft(action="candidate_promote", author=author, reason=reason, **permits) as opened:
+        row = _limit(_policy(policy), limit)
+        if row.candidate is None:
+            raise refuse("limit", "no_candidate", f"limit {limit} of policy {policy} has no candidate; set one first")
+        opened.touch(key_of(POLICY, policy))
+        change_parameters(opened, row, row.candidate)
+        row.candidate, row.adopts_candidate = None, True
+        row.save()
+    return opened.revision
+
+
+def _policy(name: str) -> Policy:
+    row = Policy.objects.select_related("tier", "tenant", "endpoint").filter(name=name).first()
+    if row is None:
+        raise refuse("policy", "unknown", f"there is no policy {name}; create it, or correct the name")
+    return row
+
+
+def _limit(policy: Policy, name: str) -> Limit:
+    row = policy.limits.filter(name__name=name).first()
+    if row is None:
+        raise refuse("limit", "unknown", f"policy {policy.name} has no limit {name}; correct the name")
+    return row
+
+
+def _limits(row: Policy) -> list[dict[str, Any]]:
+    """As a document has them."""
+    states = {limit.name.name: limit_state(limit) for limit in row.limits.select_related("name")}
+    return [{"name": name, **{k: v for k, v in state.items() if k != "candidate"}} for name, state in states.items()]
+
+
+def _write_limits(opened: Draft, row: Policy, limits: Sequence[Fields]) -> None:
+    tier, tenant = row.tier and row.tier.name, row.tenant and row.tenant.name
+    fields = {"name": row.name, "tier": tier, "tenant": tenant, "endpoint": row.scope, "limits": list(limits)}
+    write_policy(opened, accepted(parse_policy(fields)))

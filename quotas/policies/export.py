@@ -1,0 +1,105 @@
+"""A policy document as the states of its objects, and states as YAML that `read_document` reads back unchanged."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from quotas.policies.document import Document
+from quotas.policies.endpoint import DeclaredEndpoint
+from quotas.policies.fields import DEFAULTS, limit_fields
+from quotas.policies.spec import Policy
+
+States = Mapping[str, Mapping[str, Any]]
+
+
+def states_of(document: Document) -> dict[str, dict[str, Any]]:
+    tiers = {f"tier:{name}": dict[str, Any]() for name in document.tiers}
+    endpoints = {f"endpoint:{endpoint.name}": _endpoint(endpoint) for endpoint in document.endpoints}
+    return tiers | endpoints | {f"policy:{policy.name}": _policy(policy) for policy in document.policies}
+
+
+def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A document says nothing of what is on trial beside a limit."""
+    if state is None or "limits" not in state:
+        return state
+    limits = {name: {k: v for k, v in fields.items() if k != "candidate"} for name, fields in state["limits"].items()}
+    return {**state, "limits": limits}
+
+
+def _endpoint(endpoint: DeclaredEndpoint) -> dict[str, Any]:
+    hints = {name: value for name, value in asdict(endpoint.hints).items() if value is not None}
+    return {
+        "method": endpoint.method,
+        "path": endpoint.path,
+        "default_cost": endpoint.default_cost,
+        "hints": hints,
+    }
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    limits = {limit.name: limit_fields(limit) for limit in policy.limits}
+    return {"tier": policy.tier, "tenant": policy.tenant, "endpoint": policy.endpoint, "limits": limits}
+
+
+_ENDPOINT_DEFAULTS = {"method": "*", "path": "", "default_cost": 1, "hints": {}}
+_LIMIT_DEFAULTS = {**DEFAULTS, "subject": "tenant"}
+_SECTIONS = (("tier", "tiers"), ("endpoint", "endpoints"), ("policy", "policies"))
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Quotes what YAML 1.1 would take for something else than text, and what our own reader would."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def document_text(states: States, heading: str, notes: Mapping[str, str]) -> str:
+    """`notes` stand as comments above the objects they are about."""
+    return "\n".join(_lines(states, heading, notes)) + "\n"
+
+
+def _lines(states: States, heading: str, notes: Mapping[str, str]) -> Iterator[str]:
+    yield f"# {heading}"
+    for kind, section in _SECTIONS:
+        names = sorted(key for key in states if key.startswith(f"{kind}:"))
+        yield f"{section}:" if names else f"{section}: []"
+        for key in names:
+            if key in notes:
+                yield f"  # {_one_line(notes[key])}"
+            yield from _item(_WRITERS[kind](key.partition(":")[2], states[key]))
+
+
+def _one_line(text: str) -> str:
+    """A comment ends with its line, and a reason may have several."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _item(fields: Mapping[str, Any]) -> Iterator[str]:
+    text = yaml.dump([fields], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return (f"  {line}" for line in text.splitlines())
+
+
+def _tier(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name}
+
+
+def _endpoint_yaml(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, **_unless_default(state, _ENDPOINT_DEFAULTS)}
+
+
+def _policy_yaml(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    owner = {field: state[field] for field in ("tier", "tenant") if state[field] is not None}
+    limits = [{"name": limit, **_unless_default(fields, _LIMIT_DEFAULTS)} for limit, fields in state["limits"].items()]
+    return {"name": name, **owner, "endpoint": state["endpoint"], "limits": limits}
+
+
+def _unless_default(fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in defaults or defaults[name] != value}
+
+
+_WRITERS = {"tier": _tier, "endpoint": _endpoint_yaml, "policy": _policy_yaml}

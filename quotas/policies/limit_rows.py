@@ -1,0 +1,155 @@
+"""Writes the rows of policies and limits, inside an open draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db.models import Max
+
+from quotas.errors import Refused, read, refuse
+from quotas.lookups import find_endpoint, find_tenant, find_tier
+from quotas.models import Endpoint, Limit, LimitName, Policy
+from quotas.models.history import algorithm_dump, generations_dump
+from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
+from quotas.policies import spec
+from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
+from quotas.policies.fields import limit_parse
+from quotas.policies.resolve import PAST_GENERATIONS, Layers
+from quotas.services.drafts import Draft
+from quotas.services.snapshots import POLICY, key_of
+from tenants.models import Tenant, Tier
+
+
+def write_policy(opened: Draft, wanted: spec.Policy) -> Policy:
+    """Makes the policy what is wanted, whether it is there or not; its place cannot change."""
+    opened.touch(key_of(POLICY, wanted.name))
+    place = place_of(wanted)
+    row = Policy.objects.filter(name=wanted.name).first()
+    if row is None:
+        _check_free(wanted, place)
+        row = Policy.objects.create(name=wanted.name, **place)
+    else:
+        check_place(row, wanted, place)
+    _write_limits(opened, row, wanted.endpoint, {limit.name: limit for limit in wanted.limits})
+    return row
+
+
+def delete_policy(opened: Draft, row: Policy) -> None:
+    opened.touch(key_of(POLICY, row.name))
+    _write_limits(opened, row, row.scope, {})
+    row.delete()
+
+
+def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> None:
+    """The present parameters join the past; the caller saves."""
+    old = {"algorithm": row.algorithm, "parameters": row.parameters}
+    if old == stored:
+        return
+    row.past = [{**old, "revision": row.changed_revision_id, "carry": row.carry}, *row.past][:PAST_GENERATIONS]
+    row.algorithm, row.parameters = stored["algorithm"], stored["parameters"]
+    row.changed_revision_id, row.carry, row.adopts_candidate = opened.number, opened.carry, False
+
+
+def set_candidate(row: Limit, fields: Mapping[str, Any] | None) -> None:
+    """`fields` are an algorithm and its parameters; the rest is as the limit has it."""
+    row.candidate = None
+    if fields is not None:
+        name = row.name.name
+        limit = read(partial(limit_parse, name), {"unit": row.unit, **fields})
+        row.candidate = algorithm_dump(limit.algorithm)
+        limit_name(name + CANDIDATE_SUFFIX)
+    row.save(update_fields=["candidate"])
+
+
+def limit_name(name: str) -> LimitName:
+    """Its number is given once and for ever, under the lock that orders revisions."""
+    row = LimitName.objects.filter(name=name).first()
+    if row is None:
+        number = next_number(LimitName.objects.aggregate(newest=Max("number"))["newest"], LIMIT_NUMBERS, "limit name")
+        row = LimitName.objects.create(number=number, name=name)
+    return row
+
+
+def next_number(newest: int | None, end: int, what: str) -> int:
+    number = (newest or 0) + 1
+    if number >= end:
+        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the most there can be; reuse one")
+    return number
+
+
+class Finders(NamedTuple):
+    """How rows are found by name; whoever writes many has them at hand."""
+
+    tier: Callable[[str], Tier] = find_tier
+    tenant: Callable[[str], Tenant] = find_tenant
+    endpoint: Callable[[str], Endpoint] = find_endpoint
+
+
+_ONE_BY_ONE = Finders()
+
+
+def place_of(wanted: spec.Policy, find: Finders = _ONE_BY_ONE) -> dict[str, Any]:
+    """The columns that say to whom and to what the policy is attached."""
+    is_service = wanted.endpoint.endswith(":*")
+    is_endpoint = not is_service and wanted.endpoint != spec.EVERYWHERE
+    return {
+        "tier": find.tier(wanted.tier) if wanted.tier else None,
+        "tenant": find.tenant(wanted.tenant) if wanted.tenant else None,
+        "endpoint": find.endpoint(wanted.endpoint) if is_endpoint else None,
+        "service": wanted.endpoint.removesuffix(":*") if is_service else "",
+    }
+
+
+def check_place(row: Policy, wanted: spec.Policy, place: Mapping[str, Any]) -> None:
+    if any(getattr(row, field) != value for field, value in place.items()):
+        message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
+        raise refuse("endpoint", "moved", message)
+
+
+def place_taken(wanted: spec.Policy, by: str) -> Refused:
+    return refuse("endpoint", "taken", f"{wanted.source} has the policy {by} already; put all limits into one")
+
+
+def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:
+    other = Policy.objects.filter(**place).first()
+    if other is not None:
+        raise place_taken(wanted, other.name)
+
+
+def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit]) -> None:
+    present = {row.name.name: row for row in policy.limits.select_related("name")}
+    added, removed = wanted.keys() - present.keys(), present.keys() - wanted.keys()
+    layers = layers_of(policy.tenant)[0] if policy.tenant and (added or removed) else None
+    names = {name: limit_name(name) for name in sorted(added)}
+    formers = former_limits({Place.of(policy)}, [row.number for row in names.values()])
+    for name in sorted(removed):
+        present[name].delete()
+    for name, limit in wanted.items():
+        row = present.get(name) or new_limit(opened, policy, names[name], formers, _taken_over(layers, scope, name))
+        fill_limit(opened, row, limit)
+        row.save()
+    if policy.tenant and layers:
+        hand_over_limits(opened, policy.tenant, layers, scope, added=added, removed=removed)
+
+
+def _taken_over(layers: Layers | None, scope: str, name: str) -> list[dict[str, Any]]:
+    """A limit of a tenant's own takes over what its tier's limit of that name has counted."""
+    return generations_dump(generations(layers, scope, name)) if layers else []
+
+
+def new_limit(opened: Draft, policy: Policy, name: LimitName, formers: Formers, past: list[dict[str, Any]]) -> Limit:
+    """Without another `past`, a limit that was at this place before goes on with its own."""
+    former = formers.get((Place.of(policy), name.number)) if not past else None
+    return Limit(policy=policy, name=name, **(former or {"changed_revision_id": opened.number, "past": past}))
+
+
+def fill_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
+    """The caller saves."""
+    stored = algorithm_dump(limit.algorithm)
+    if not row.algorithm:
+        row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], opened.carry
+    else:
+        change_parameters(opened, row, stored)
+    row.subject, row.unit, row.mode, row.on_failure = str(limit.subject), limit.unit, limit.mode, limit.on_failure

@@ -1,0 +1,270 @@
+"""From effective limits to the texts that Lua reads: plans, sets of plans, calendars.
+
+Every text is named by its content, so whatever a reader has cached under a name stays true.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, NamedTuple, cast
+
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.periods import LONGEST_DAYS, calendar_text
+from headroom_edge.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
+from headroom_edge.keys import base36
+from quotas.policies.image import canonical
+from quotas.policies.resolve import Effective, Resolved, globals_at
+from quotas.policies.spec import EVERYWHERE, TURNS, Endpoint, Generation, Limit, Policy, turns
+
+LIMITS_MAX = 32  # in one plan: a check computes all of them
+LIMIT_NUMBER_MAX = 2**16 - 1  # two bytes in a record's header
+ENDPOINT_NUMBER_MAX = 36**3 - 1
+CALENDAR_DAYS = 31 + 2 * 366  # 24 months from the last day of the month it is compiled in
+CANDIDATE = "~candidate"  # a candidate's number is that of its limit's name with this behind it
+
+_MODES = {"enforce": "e", "shadow": "s"}
+
+
+class CompileError(ValueError):
+    """A configuration that cannot be enforced: one sentence that names the field and the way out."""
+
+
+def content_name(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def month_start_us(now_us: int) -> int:
+    """What is compiled depends on the time only by this, so every publisher compiles the same all month."""
+    now = datetime.fromtimestamp(now_us // SECOND_US, UTC)
+    return int(datetime(now.year, now.month, 1, tzinfo=UTC).timestamp()) * SECOND_US
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all plans of a configuration have in common."""
+
+    endpoints: Mapping[str, Endpoint]
+    limit_numbers: Mapping[str, int]
+    globals: Mapping[str, Policy]
+    month_us: int
+
+
+class Member(NamedTuple):
+    """A limit in a group; one that the endpoint replaces is only carried along in the record."""
+
+    effective: Effective
+    is_replaced: bool
+
+
+@dataclass(slots=True)
+class PlanWriter:
+    """Collects the fields that a tier, or one tenant, needs in its shard."""
+
+    terms: Terms
+    zone: str  # the tenant's time zone
+    fields: dict[str, str] = field(default_factory=dict)
+    _made: dict[tuple[int, bool], tuple[Member, list[dict[str, Any]]]] = field(default_factory=dict)
+
+    def write_set(self, resolved: Resolved) -> str:
+        """The set's name. `*` is for endpoints without limits of their own."""
+        plans = {EVERYWHERE: self._write_plan(resolved, EVERYWHERE)}
+        for endpoint in sorted(self._endpoints(resolved)):
+            plan = self._write_plan(resolved, endpoint)
+            if plan != plans[EVERYWHERE]:
+                plans[endpoint] = plan
+        return self._write("s", canonical(plans))
+
+    def _endpoints(self, resolved: Resolved) -> set[str]:
+        scopes = set(self.terms.globals)
+        of_services = {e.name for e in self.terms.endpoints.values() if f"{e.service}:*" in scopes}
+        named = {scope for scope in scopes if not scope.endswith(EVERYWHERE)}
+        return of_services | named | set(resolved.own)
+
+    def _write_plan(self, resolved: Resolved, endpoint: str) -> str:
+        applied = _switched_on((*resolved.at(endpoint), *globals_at(self.terms.globals, endpoint)))
+        _check_plan(applied, endpoint)
+        own = {effective.limit.name for effective in resolved.own.get(endpoint, ())}
+        replaced = [e for e in _switched_on(resolved.everywhere) if e.limit.name in own]
+        groups = [self._group(members) for members in _grouped(applied, replaced)]
+        return self._write("p", canonical({"f": _failure_profile(applied), "g": groups}))
+
+    def _group(self, members: list[Member]) -> dict[str, Any]:
+        first = members[0].effective
+        rows = [dict(row) for member in members for row in self._rows(member)]
+        rows.sort(key=lambda row: int(row["i"]))
+        places = {row["i"]: place for place, row in enumerate(rows, start=1)}
+        for row in rows:
+            if "r" in row:
+                row["r"] = places[row["r"]]
+        group: dict[str, Any] = {"c": self._scope_text(first.scope), "t": str(first.limit.subject), "l": rows}
+        if first.is_global:
+            group["a"] = 1
+        if first.limit.subject.alternatives:
+            group["d"] = first.limit.subject.alternatives
+        group["ttl"] = max(algorithm.ttl_ms() for m in members for algorithm in _in_use(m.effective.limit))
+        return group
+
+    def _rows(self, member: Member) -> list[dict[str, Any]]:
+        """Most plans of a set have most rows in common. The member is kept too, so that its id stays its own."""
+        key = (id(member.effective), member.is_replaced)
+        if key not in self._made:
+            self._made[key] = (member, list(self._make_rows(member)))
+        return self._made[key][1]
+
+    def _make_rows(self, member: Member) -> Iterator[dict[str, Any]]:
+        """The limit's own row, and its candidate's."""
+        limit = member.effective.limit
+        number = self._number(limit.name)
+        turn, *past_turns = turns((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
+        row = self._row(limit, limit.algorithm, number, turn)
+        row |= {"m": _MODES[limit.mode], "name": limit.name, "T": limit.since_us, "cm": limit.carry}
+        if limit.past:
+            row["past"] = [self._past(*told) for told in zip(limit.past, past_turns, strict=True)]
+        if member.is_replaced:
+            row["x"] = 1
+        if limit.adopts_candidate:
+            row["ad"] = self._number(limit.name + CANDIDATE)
+        yield row
+        if limit.candidate is None:
+            return
+        candidate = self._row(limit, limit.candidate, self._number(limit.name + CANDIDATE))
+        candidate |= {"m": "c", "name": limit.name, "T": 0, "cm": "reset", "r": number}
+        if member.is_replaced:
+            candidate["x"] = 1
+        yield candidate
+
+    def _row(self, limit: Limit, algorithm: Algorithm, number: int, turn: int = 0) -> dict[str, Any]:
+        window, rule = algorithm.window, self._rule(algorithm)
+        row = {"i": number, "k": algorithm.kind, "h": rule.fingerprint + turn, **rule.parameters}
+        row |= {"hq": window.quota, "hw": window.seconds or 0}
+        return row | {"u": 1} if limit.unit == "requests" else row
+
+    def _past(self, generation: Generation, turn: int) -> list[Any]:
+        algorithm = generation.algorithm
+        rule = self._rule(algorithm)
+        parameters = {"k": algorithm.kind, **rule.parameters}
+        return [rule.fingerprint + turn, parameters, generation.since_us, generation.carry]
+
+    def _rule(self, algorithm: Algorithm) -> "Rule":
+        # Frozen dataclasses all of them, which the protocol cannot say.
+        rule = _rule(cast("Hashable", algorithm), self.zone, self.terms.month_us)
+        if rule.calendar:
+            self.fields[f"k:{rule.parameters['K']}"] = rule.calendar
+        return rule
+
+    def _number(self, name: str) -> int:
+        number = self.terms.limit_numbers.get(name)
+        if number is None or not 0 < number <= LIMIT_NUMBER_MAX:
+            raise CompileError(f"limit {name!r} has no number from 1 to {LIMIT_NUMBER_MAX:,}; reuse an existing name")
+        return number
+
+    def _scope_text(self, scope: str) -> str:
+        if scope == EVERYWHERE:
+            return "0"
+        if scope.endswith(":*"):
+            return f"@{scope.removesuffix(':*')}"
+        endpoint = self.terms.endpoints.get(scope)
+        if endpoint is None:
+            raise CompileError(f"endpoint {scope!r} is not registered; register it, or attach the policy to *")
+        return base36(endpoint.number, 3)
+
+    def _write(self, kind: str, text: str) -> str:
+        name = content_name(text)
+        self.fields[f"{kind}:{name}"] = text
+        return name
+
+
+def uses_tenant_zone(policies: Iterable[Policy]) -> bool:
+    limits = (limit for policy in policies for limit in policy.limits)
+    algorithms = (a for limit in limits for a in (*_in_use(limit), *(past.algorithm for past in limit.past)))
+    return any(isinstance(a, CalendarQuota) and a.timezone == TENANT_ZONE for a in algorithms)
+
+
+def _in_use(limit: Limit) -> tuple[Algorithm, ...]:
+    return (limit.algorithm, limit.candidate) if limit.candidate else (limit.algorithm,)
+
+
+class Rule(NamedTuple):
+    """An algorithm as Lua reads it."""
+
+    fingerprint: int
+    parameters: Mapping[str, Any]
+    calendar: str  # the text of its calendar, if it has one
+
+
+@lru_cache(maxsize=65_536)
+def _rule(algorithm: Algorithm, zone: str, month_us: int) -> Rule:
+    """The fingerprint is of the parameters alone: state stays valid when a limit only gets another source.
+
+    A calendar counts by its rule, not by the boundaries that happen to be compiled.
+    """
+    if not isinstance(algorithm, CalendarQuota):
+        parameters = algorithm.compiled()
+        return Rule(_fingerprint([algorithm.kind, parameters]), parameters, "")
+    starts = _starts(algorithm, _zone(algorithm, zone), month_us)
+    return Rule(calendar_fingerprint(algorithm, zone), algorithm.on(starts).compiled(), calendar_text(starts))
+
+
+def calendar_fingerprint(algorithm: CalendarQuota, tenant_zone: str) -> int:
+    """By which its counters are known, as long as its parameters never come back after a reset."""
+    zone = _zone(algorithm, tenant_zone)
+    return _fingerprint([algorithm.kind, algorithm.limit, algorithm.period, algorithm.anchor, zone])
+
+
+def _zone(algorithm: CalendarQuota, tenant_zone: str) -> str:
+    return tenant_zone if algorithm.timezone == TENANT_ZONE else algorithm.timezone
+
+
+def _fingerprint(identity: list[Any]) -> int:
+    """With room for the turn."""
+    whole = int.from_bytes(sha256(canonical(identity).encode()).digest()[:4], "big")
+    return whole - whole % TURNS
+
+
+def _starts(algorithm: CalendarQuota, zone: str, month_us: int) -> tuple[int, ...]:
+    """From the period before the month's first to 24 months ahead, so it changes once a month at most."""
+    month_s = month_us // SECOND_US
+    day_s = DAY_US // SECOND_US
+    first_s = month_s - LONGEST_DAYS[algorithm.period] * day_s
+    return algorithm.boundaries(zone, first_s, month_s + CALENDAR_DAYS * day_s)
+
+
+def _switched_on(limits: Iterable[Effective]) -> list[Effective]:
+    return [effective for effective in limits if effective.limit.mode != "off"]
+
+
+def _grouped(applied: list[Effective], replaced: list[Effective]) -> list[list[Member]]:
+    """One group per (global?, scope, subject), globals last; none where nothing applies."""
+    groups: dict[tuple[bool, str, str], list[Member]] = defaultdict(list)
+    for effective in applied:
+        groups[_group_key(effective)].append(Member(effective, is_replaced=False))
+    for effective in replaced:
+        if _group_key(effective) in groups:
+            groups[_group_key(effective)].append(Member(effective, is_replaced=True))
+    return [groups[key] for key in sorted(groups)]
+
+
+def _group_key(effective: Effective) -> tuple[bool, str, str]:
+    return effective.is_global, effective.scope, str(effective.limit.subject)
+
+
+def _check_plan(applied: list[Effective], endpoint: str) -> None:
+    count = len(applied) + sum(effective.limit.candidate is not None for effective in applied)
+    if count > LIMITS_MAX:
+        raise CompileError(f"{count} limits apply to endpoint {endpoint!r}; remove some, {LIMITS_MAX} is the most")
+    enforced = [effective for effective in applied if effective.limit.mode == "enforce"]
+    shapers = [f"{e.limit.name} ({e.source})" for e in enforced if e.limit.algorithm.kind == "l"]
+    if len(shapers) > 1:
+        raise CompileError(
+            f"endpoint {endpoint!r} has more than one enforced leaky_bucket: {', '.join(sorted(shapers))}; "
+            "two cannot both keep their spacing, so set the mode of all but one to shadow or off"
+        )
+
+
+def _failure_profile(applied: list[Effective]) -> str:
+    declared = {effective.limit.on_failure for effective in applied if effective.limit.mode == "enforce"}
+    return next((mode for mode in ("closed", "local") if mode in declared), "open")

@@ -1,0 +1,99 @@
+"""What is wrong with a configuration somebody wrote, and what can be kept and shown at all."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import isfinite
+from typing import Any, TypeVar
+
+from headroom_edge.algorithms.base import ParameterError, shown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    path: str  # policies[0].limits[1].window
+    code: str
+    message: str
+    line: int | None = None  # of the document, where there is one
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return f"line {self.line}: {place}{self.message}" if self.line else f"{place}{self.message}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects what is wrong below one path, so that an author sees all of it at once."""
+
+    path: str = ""
+    found: list[Problem] = field(default_factory=list)
+
+    def at(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path and name else self.path or name
+
+    def add(self, error: ParameterError) -> None:
+        self.found.append(Problem(self.at(error.field), error.code, error.message))
+
+    def attempt(self, check: Callable[[], T]) -> T | None:
+        try:
+            return check()
+        except ParameterError as error:
+            self.add(error)
+            return None
+
+
+def mapping(raw: object, owner: str, field: str = "") -> dict[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise ParameterError(field, f"{owner} must be a mapping of fields, not {shown(raw)}", "type")
+    return {str(key): value for key, value in raw.items()}
+
+
+def items(raw: object, field: str) -> list[Any]:
+    if not isinstance(raw, list | tuple):
+        raise ParameterError(field, f"{field} must be a list, not {shown(raw)}", "type")
+    return list(raw)
+
+
+ENDLESS = "a number is too large to be one; write a smaller one"
+# PostgreSQL keeps no NUL, and half of a surrogate pair is no character in any encoding.
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+
+
+def is_fit(text: str) -> bool:
+    return not _UNFIT.search(text)
+
+
+def is_endless(value: object) -> bool:
+    """Whether a number in it is one that JSON can write and nothing can count: 1e400."""
+    return any(isinstance(one, float) and not isfinite(one) for one in _parts(value))
+
+
+def fault_in(value: object) -> str | None:
+    """Why it cannot be kept; names count as values do."""
+    if any(isinstance(one, str) and not is_fit(one) for one in _parts(value)):
+        return "a text has a NUL or half a character (\\u0000, \\ud800 to \\udfff) in it; leave that out"
+    return ENDLESS if is_endless(value) else None
+
+
+def _parts(value: object) -> Iterator[object]:
+    left = [value]
+    while left:
+        one = left.pop()
+        yield one
+        if isinstance(one, Mapping):
+            left += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple):
+            left += one
+
+
+FIRST_YEAR = 2000
+LAST_YEAR = 2199
+WITHIN = f"write a year from {FIRST_YEAR} to {LAST_YEAR}"
+
+
+def is_within(moment: datetime) -> bool:
+    """By the year as it is written: at the edge of the calendar no zone can be reckoned with."""
+    return FIRST_YEAR <= moment.year <= LAST_YEAR

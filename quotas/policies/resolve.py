@@ -1,0 +1,298 @@
+"""Which limits hold for a tenant, and where each comes from: the one place that knows precedence.
+
+The ladder, most specific first: tenant × endpoint, tenant × *, tier × endpoint, tier × *; merged limit
+by limit on the limit's name. What stands on `*` is one counter over all endpoints (scope `*`), what
+stands on an endpoint is that endpoint's alone. Overrides go on top: those on `*` first, then those on
+the endpoint, each in order of creation. Global limits always apply and replace nothing.
+
+State belongs to (scope, limit name, subject) whoever supplies the limit, so every limit comes with the
+parameters it had before (`since_us`, `past`), across edits, overrides, moves and policies of its own.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from quotas.policies.fields import PatchError, merged, scaled
+from quotas.policies.spec import (
+    EVERYWHERE,
+    Canary,
+    Carry,
+    Configuration,
+    Generation,
+    Handover,
+    Limit,
+    Override,
+    Policy,
+    Tenant,
+)
+
+PAST_GENERATIONS = 8
+FOREVER_US = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A limit that holds, with its whole history."""
+
+    limit: Limit
+    scope: str  # `*`, an endpoint, or (global only) a service: `payments:*`
+    source: str  # the policy's: `tier pro × *`; for a limit that only an override gives, the override's
+    overrides: tuple[int, ...] = ()  # the ids of those that changed it, in the order they were applied
+    is_global: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """All limits of one tenant, or of one tier, at one time; the global ones apart (`globals_at`)."""
+
+    everywhere: tuple[Effective, ...]  # scope `*`
+    own: Mapping[str, tuple[Effective, ...]]  # endpoint → the limits of that scope; never empty
+
+    def at(self, endpoint: str) -> tuple[Effective, ...]:
+        """What applies there: a limit of the endpoint replaces the one of the same name on `*`."""
+        own = self.own.get(endpoint, ())
+        replaced = {effective.limit.name for effective in own}
+        return own + tuple(e for e in self.everywhere if e.limit.name not in replaced)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A limit on the ladder, and the policy that holds it."""
+
+    policy: Policy
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Everything that can give one tenant its limits; with `tier` alone, what a plain tenant of it has."""
+
+    tier: Mapping[str, Policy]  # by endpoint
+    tenant: Mapping[str, Policy] = field(default_factory=dict)
+    handovers: tuple[Handover, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        return not (self.tenant or self.handovers or self.overrides)
+
+    def ladder(self, endpoint: str, name: str) -> tuple[Rung, ...]:
+        """Every policy that gives the endpoint a limit of that name; the first wins."""
+        scopes = (endpoint,) if endpoint == EVERYWHERE else (endpoint, EVERYWHERE)
+        found = (by_scope.get(scope) for by_scope in (self.tenant, self.tier) for scope in scopes)
+        rungs = ((policy, policy.limit(name)) for policy in found if policy)
+        return tuple(Rung(policy, limit) for policy, limit in rungs if limit)
+
+    def endpoints(self) -> frozenset[str]:
+        """Those that something names; `*` is always among them."""
+        return frozenset({EVERYWHERE, *self.tier, *self.tenant, *(o.endpoint for o in self.overrides)})
+
+    def names(self, scope: str) -> list[str]:
+        policies = (by_scope.get(scope) for by_scope in (self.tenant, self.tier))
+        named = [limit.name for policy in policies if policy for limit in policy.limits]
+        named += [name for o in self.overrides if o.endpoint == scope for name in o.limits]
+        return sorted(set(named))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A configuration's policies and overrides by whom they belong to."""
+
+    tiers: Mapping[str, Mapping[str, Policy]]
+    tenants: Mapping[str, Mapping[str, Policy]]
+    globals: Mapping[str, Policy]
+    overrides: Mapping[str, tuple[Override, ...]]
+    canaries: Mapping[str, Canary] = field(default_factory=dict)  # by tier
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy], overrides: Iterable[Override], canaries: Iterable[Canary] = ()) -> "Index":
+        tiers: dict[str, dict[str, Policy]] = defaultdict(dict)
+        tenants: dict[str, dict[str, Policy]] = defaultdict(dict)
+        everyone: dict[str, Policy] = {}
+        for policy in policies:
+            if policy.tier is not None:
+                tiers[policy.tier][policy.endpoint] = policy
+            elif policy.tenant is not None:
+                tenants[policy.tenant][policy.endpoint] = policy
+            else:
+                everyone[policy.endpoint] = policy
+        by_tenant: dict[str, tuple[Override, ...]] = {}
+        for override in sorted(overrides, key=lambda o: o.id):
+            by_tenant[override.tenant] = (*by_tenant.get(override.tenant, ()), override)
+        return cls(dict(tiers), dict(tenants), everyone, by_tenant, {canary.tier: canary for canary in canaries})
+
+    @classmethod
+    def of_configuration(cls, configuration: Configuration) -> "Index":
+        return cls.of(configuration.policies, configuration.overrides, configuration.canaries)
+
+    def of_tier(self, tier: str, *, is_canary: bool = False) -> Layers:
+        policies, canary = self.tiers.get(tier, {}), self.canaries.get(tier)
+        return Layers({**policies, **canary.policies} if is_canary and canary else policies)
+
+    def is_canary(self, tenant: str, tier: str) -> bool:
+        canary = self.canaries.get(tier)
+        return canary is not None and canary.has(tenant)
+
+    def of_tenant(self, tenant: Tenant) -> Layers:
+        return Layers(
+            self.of_tier(tenant.tier, is_canary=self.is_canary(tenant.name, tenant.tier)).tier,
+            self.tenants.get(tenant.name, {}),
+            tenant.handovers,
+            self.overrides.get(tenant.name, ()),
+        )
+
+
+class Moment(NamedTuple):
+    """From `from_us` on, until the next moment, what `resolve(layers, at_us)` gives holds."""
+
+    from_us: int
+    at_us: int
+
+
+def moments(layers: Layers) -> tuple[Moment, ...]:
+    """The times at which an override starts or ends; the first moment starts at 0.
+
+    Edits take effect when they are published, so whatever has been edited lies before the end of
+    every moment that Lua's clock can still reach: `at_us` is a moment's last microsecond.
+    """
+    starts = sorted({0, *(us for override in layers.overrides for us in _edges(override))})
+    ends = [*starts[1:], FOREVER_US]
+    return tuple(Moment(start, end - 1) for start, end in zip(starts, ends, strict=True))
+
+
+def resolve(layers: Layers, at_us: int) -> Resolved:
+    own = {scope: _scope(layers, scope, at_us) for scope in sorted(layers.endpoints())}
+    everywhere = own.pop(EVERYWHERE)
+    return Resolved(everywhere, {scope: limits for scope, limits in own.items() if limits})
+
+
+def globals_at(policies: Mapping[str, Policy], endpoint: str) -> tuple[Effective, ...]:
+    """The global limits of an endpoint: its own, its service's and everyone's. `*`: everyone's only."""
+    service = endpoint.partition(":")[0] + ":*"
+    scopes = dict.fromkeys((endpoint, service, EVERYWHERE) if endpoint != EVERYWHERE else (EVERYWHERE,))
+    found = (policies[scope] for scope in scopes if scope in policies)
+    return tuple(
+        Effective(limit, policy.endpoint, policy.source, is_global=True) for policy in found for limit in policy.limits
+    )
+
+
+def history(layers: Layers, scope: str, name: str, at_us: int = FOREVER_US) -> tuple[Generation, ...]:
+    """The parameters that a limit has had without overrides, newest first; empty: there is no such limit."""
+    ladder = layers.ladder(scope, name)
+    if not ladder or ladder[0].policy.endpoint != scope:
+        return ()
+    limit, policy = ladder[0].limit, ladder[0].policy
+    generations = (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past)
+    handover = next((h for h in layers.handovers if (h.scope, h.limit) == (scope, name)), None)
+    if handover and policy.tenant is None:
+        generations = _handed_over(generations, handover)
+    return tuple(g for g in generations if g.since_us <= at_us) or generations[-1:]
+
+
+def _handed_over(generations: tuple[Generation, ...], handover: Handover) -> tuple[Generation, ...]:
+    later = tuple(g for g in generations if g.since_us > handover.since_us)
+    if len(later) == len(generations):  # the limit is younger than the handover: nothing was handed over
+        return generations
+    first = replace(generations[len(later)], since_us=handover.since_us, carry=handover.carry)
+    return (*later, first, *handover.past)
+
+
+class _Step(NamedTuple):
+    since_us: int
+    carry: Carry
+    limit: Limit | None
+    source: str
+    overrides: tuple[int, ...]
+
+
+def _scope(layers: Layers, scope: str, at_us: int) -> tuple[Effective, ...]:
+    found = (_effective(list(_steps(layers, scope, name, at_us)), scope) for name in layers.names(scope))
+    return tuple(effective for effective in found if effective)
+
+
+def _effective(steps: list[_Step], scope: str) -> Effective | None:
+    """The last step, with the generations that lead to it without a gap."""
+    limit = steps[-1].limit
+    if limit is None:
+        return None
+    generations: list[Generation] = []
+    for step in steps:
+        if step.limit is None:
+            generations.clear()
+        elif not generations or generations[-1].algorithm != step.limit.algorithm:
+            generations.append(Generation(step.limit.algorithm, step.since_us, step.carry))
+    now, *past = reversed(generations)
+    whole = replace(limit, since_us=now.since_us, carry=now.carry, past=tuple(past[:PAST_GENERATIONS]))
+    return Effective(whole, scope, steps[-1].source, steps[-1].overrides)
+
+
+def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_Step]:
+    """What the limit was at each time that something about it changed, oldest first."""
+    carries: dict[int, Carry] = {}
+    for generation in _base_history(layers, scope, name, at_us):
+        carries[generation.since_us] = generation.carry
+    for override in layers.overrides:
+        if override.endpoint in (scope, EVERYWHERE):
+            carries.update({us: override.carry for us in _edges(override) if us <= at_us})
+    for since_us in sorted(carries or {0: "keep"}):
+        limit, source, overrides = limit_at(layers, scope, name, since_us)
+        yield _Step(since_us, carries.get(since_us, "keep"), limit, source, overrides)
+
+
+def _base_history(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Generation, ...]:
+    """Of the limit itself, or of the one on `*` that an override of this endpoint starts from."""
+    ladder = layers.ladder(scope, name)
+    return history(layers, ladder[0].policy.endpoint, name, at_us) if ladder else ()
+
+
+def limit_at(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Limit | None, str, tuple[int, ...]]:
+    """The limit with its overrides at that time, without history."""
+    ladder = layers.ladder(scope, name)
+    base: Limit | None = None
+    source = ""
+    if ladder:
+        source = ladder[0].policy.source
+        algorithm = history(layers, ladder[0].policy.endpoint, name, at_us)[0].algorithm
+        base = replace(ladder[0].limit, algorithm=algorithm)
+    is_here = base is not None and ladder[0].policy.endpoint == scope
+    used: list[int] = []
+    for override in _active(layers, scope, at_us):
+        touched = _overridden(base, override, scope, name, is_here)
+        if touched is not None:
+            base, is_here = touched, is_here or override.endpoint == scope
+            used.append(override.id)
+    return (base if is_here else None), source or f"override {used[0] if used else ''}", tuple(used)
+
+
+def _active(layers: Layers, scope: str, at_us: int) -> list[Override]:
+    """Those that can change a limit of the scope, in the order in which they are applied."""
+    active = [o for o in layers.overrides if o.endpoint in (scope, EVERYWHERE) and _is_active(o, at_us)]
+    return sorted(active, key=lambda o: (o.endpoint != EVERYWHERE, o.id))
+
+
+def _overridden(base: Limit | None, override: Override, scope: str, name: str, is_here: bool) -> Limit | None:
+    """None: the override does not touch this limit.
+
+    `is_here` is false while `base` is still the limit of `*` that the endpoint falls back to: then
+    overrides of `*` apply to it as they do on `*`, and one of the endpoint must name it to take it over.
+    """
+    on_star = scope != EVERYWHERE and override.endpoint == EVERYWHERE
+    try:
+        if name in override.limits and not (on_star and is_here):
+            return merged(name, base, override.limits[name])
+        if override.multiplier and base and (is_here or on_star):
+            return scaled(base, *override.multiplier)
+    except PatchError:
+        # Refused when it was written (`override_problem`); a period that is over may no longer fit.
+        return None
+    return None
+
+
+def _is_active(override: Override, at_us: int) -> bool:
+    return override.start_us <= at_us and (override.end_us is None or at_us < override.end_us)
+
+
+def _edges(override: Override) -> tuple[int, ...]:
+    return (override.start_us,) if override.end_us is None else (override.start_us, override.end_us)

@@ -1,0 +1,196 @@
+"""What an admin configures, as plain immutable values. The compiler's input; knows no database."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan.subject import Subject
+
+Mode = Literal["enforce", "shadow", "off"]
+OnFailure = Literal["open", "closed", "local"]
+Unit = Literal["requests", "cost"]
+Carry = Literal["keep", "proportional", "reset"]
+
+EVERYWHERE = "*"
+SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept
+CANARY_PARTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One set of parameters a limit has had, and since when (Redis time; 0: since ever)."""
+
+    algorithm: Algorithm
+    since_us: int = 0
+    carry: Carry = "keep"  # how state moved to this generation from the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    name: str
+    algorithm: Algorithm
+    subject: Subject
+    unit: Unit = "requests"
+    mode: Mode = "enforce"
+    on_failure: OnFailure = "open"
+    since_us: int = 0  # when these parameters came into force
+    carry: Carry = "keep"
+    past: tuple[Generation, ...] = ()  # newest first; the parameters it had before
+    candidate: Algorithm | None = None  # a recommendation in shadow, judged beside this limit
+    adopts_candidate: bool = False  # these parameters were promoted from its candidate, whose state they take over
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits attached to tier × endpoint, tier × *, tenant × endpoint, tenant × * or everyone (global).
+
+    Exactly one of `tier`, `tenant` is set, or neither for a global policy. A global policy may name
+    a whole service: `payments:*`.
+    """
+
+    name: str
+    endpoint: str
+    limits: tuple[Limit, ...]
+    tier: str | None = None
+    tenant: str | None = None
+    problem: str = ""  # why what is stored cannot be read; then `limits` is empty and nothing that needs it compiles
+    canary: int | None = None  # the change that tries it out on a share of the tier's tenants
+
+    @property
+    def source(self) -> str:
+        """Where a limit comes from, in words: `tier pro × payments:create`."""
+        owner = f"tier {self.tier}" if self.tier else f"tenant {self.tenant}"
+        if not self.tier and not self.tenant:
+            owner = "global"
+        trial = f" (canary of change {self.canary})" if self.canary is not None else ""
+        return f"{owner} × {self.endpoint}{trial}"
+
+    def limit(self, name: str) -> Limit | None:
+        return next((limit for limit in self.limits if limit.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A change for one tenant between two moments; `end_us` None: until removed.
+
+    `limits` gives parameters per limit name (the fields of a policy's limit, merged over what holds
+    without the override); `multiplier` scales every capacity and rate it applies to instead.
+    """
+
+    id: int
+    tenant: str
+    endpoint: str
+    start_us: int
+    end_us: int | None
+    limits: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    multiplier: tuple[int, int] | None = None  # numerator, denominator: 3/2 is exact, 1.5 may not be
+    carry: Carry = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """Other policies for a share of a tier's tenants: those whose names hash below it, so always the same ones.
+
+    A larger share has everybody whom a smaller one had. `policies`, by endpoint, stand in place of the
+    tier's own there; one without limits takes the tier's away.
+    """
+
+    change: int  # stirs the hash: the next canary has other tenants
+    tier: str
+    share: int  # of CANARY_PARTS
+    policies: Mapping[str, Policy]
+
+    def has(self, tenant: str) -> bool:
+        digest = blake2b(f"{self.change}:{tenant}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % CANARY_PARTS < self.share
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    number: int  # 1 and up; 0 is every endpoint that is not registered
+    name: str
+    default_cost: int = 1
+
+    @property
+    def service(self) -> str:
+        return self.name.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    number: int
+    name: str
+    tier: str
+    suspended: bool = False
+    timezone: str = "UTC"
+    handovers: tuple["Handover", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """One tenant's limit got another source: it moved to another tier, or lost a policy of its own.
+
+    State belongs to (scope, limit name, subject) whoever supplies the limit, so the tenant keeps what
+    held before; at most one per scope and limit. `resolve` turns it into the limit's past.
+    """
+
+    scope: str
+    limit: str
+    since_us: int
+    carry: Carry
+    past: tuple[Generation, ...]  # newest first: what held until `since_us`
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Everything that is enforced, at one revision."""
+
+    revision: int
+    tiers: Mapping[str, Tier]
+    endpoints: Mapping[str, Endpoint]
+    tenants: Mapping[str, Tenant]
+    policies: tuple[Policy, ...]
+    overrides: tuple[Override, ...]
+    limit_numbers: Mapping[str, int]  # limit name → number, stable for ever
+    subject_cap: int = 10_000  # new subjects per tenant and hour
+    sample_per_1024: int = SAMPLE_PER_1024
+    usage_room: int = 20_000  # counters in one hash of a shard while nobody drains
+    unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny
+    canaries: tuple[Canary, ...] = ()  # at most one for each tier
+
+
+TURNS = 8  # the low bits of a fingerprint; the same parameters come at most five times in nine generations
+
+
+class _Told(NamedTuple):
+    algorithm: Algorithm
+    turn: int
+
+
+def turns(generations: Sequence[Generation]) -> tuple[int, ...]:
+    """Of generations newest first; 0 for parameters that no earlier generation had."""
+    told: list[_Told] = []
+    oldest_first = tuple(reversed(generations))
+    for index, generation in enumerate(oldest_first):
+        same = [i for i in range(index) if told[i].algorithm == generation.algorithm]
+        if not same:
+            turn = 0
+        elif any(later.carry == "reset" for later in oldest_first[same[-1] + 1 : index + 1]):
+            turn = _free(generation.since_us, {told[i].turn for i in same})
+        else:
+            turn = told[same[-1]].turn
+        told.append(_Told(generation.algorithm, turn))
+    return tuple(one.turn for one in reversed(told))
+
+
+def _free(since_us: int, taken: set[int]) -> int:
+    """By its time, so that it stays the same when earlier generations are forgotten."""
+    return next(turn for turn in ((since_us + step) % TURNS for step in range(TURNS)) if turn not in taken)

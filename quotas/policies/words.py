@@ -1,0 +1,66 @@
+"""Limits and overrides in the words that people read, long and short."""
+
+from dataclasses import dataclass
+
+from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
+from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.units import format_duration, per_text
+from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from quotas.policies.spec import Limit, Override
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A limit in a cell: what it gives, and what comes with it."""
+
+    main: str
+    rest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.main} {self.rest}".rstrip()
+
+
+def limit_words(limit: Limit) -> str:
+    return f"{limit.algorithm.words()}, per {limit.subject}, {limit.mode}"
+
+
+def override_words(override: Override) -> str:
+    if override.multiplier:
+        return "every limit × {}/{}".format(*override.multiplier)
+    return "other values for " + ", ".join(sorted(override.limits))
+
+
+def limit_short(algorithm: Algorithm) -> Short:
+    match algorithm:
+        case TokenBucket() | Gcra() | LeakyBucket():
+            rate = f"{compact(algorithm.rate)}/{_per(algorithm.per_us)}"
+            return Short(rate, f"{algorithm.size_field} {compact(algorithm.size)}")
+        case FixedWindow() | SlidingCounter() | SlidingLog():
+            return Short(f"{compact(algorithm.limit)}/{_per(algorithm.window_us)}")
+        case CalendarQuota():
+            return Short(f"{compact(algorithm.limit)}/{algorithm.period}")
+        case Concurrency():
+            return Short(f"{compact(algorithm.limit)} at once", f"hold {format_duration(algorithm.hold_us)}")
+    return Short(algorithm.name)
+
+
+def _per(us: int) -> str:
+    """A minute is written out: m could be a month."""
+    text = per_text(us)
+    return f"{text}in" if text.endswith("m") else text
+
+
+def algorithm_words(name: str) -> str:
+    """`sliding_log` is a sliding log; only the meter's name is an abbreviation."""
+    return "GCRA" if name == Gcra.name else name.replace("_", " ")
+
+
+def compact(value: int) -> str:
+    """2,500,000 is 2.5M; a number that would lose a digit stays as it is."""
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if value >= 10 * size or (value >= size and letter != "k"):
+            text = f"{value / size:.3g}{letter}"
+            return text if float(text[:-1]) * size == value else f"{value:,}"
+    return f"{value:,}"
