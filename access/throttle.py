@@ -1,4 +1,4 @@
-"""Headroom's own API and login, limited by Headroom: one check as the tenant `headroom` (quotas.services.own_limits).
+"""Headroom's own API and login, limited by Headroom: one check as the tenant `headroom` (quotas.own_limits).
 
 Only a limit refuses here. Without that tenant, with it suspended, or before the first publish, the API is open:
 whoever administers limits must not lock themselves out of the place where they are changed. A try to sign in is
@@ -26,7 +26,7 @@ from headroom_edge.headers import seconds_up
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
 from headroom_edge.problems import problem_of
-from quotas.services.own_limits import API, LOGIN, login_floor
+from quotas.own_limits import API, LOGIN, login_floor
 from tenants.scope import Principal
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})

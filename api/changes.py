@@ -19,12 +19,11 @@ from rest_framework.response import Response
 from access.authentication import author_of
 from api import idempotency, preconditions
 from api.inputs import Fields, Flag, Query, Reasoned, query
+from quotas.changes.draft import LONGEST_REASON, Proposal, Waiting, take_turn
+from quotas.changes.effect import Effect, effect_of
+from quotas.changes.guard import Impact, revision_impact
+from quotas.changes.rollout import change_file
 from quotas.models import Revision
-from quotas.services.changes import change_file
-from quotas.services.drafts import LONGEST_REASON, take_turn
-from quotas.services.effects import Effect, effect_of
-from quotas.services.guard import Impact, revision_impact
-from quotas.services.permits import Proposal, Waiting
 
 T = TypeVar("T")
 Shown = Mapping[str, Any]

@@ -9,9 +9,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
+from quotas.changes.draft import LONGEST_REASON
 from quotas.policies.fields import unknown_field
 from quotas.policies.problems import WITHIN, is_fit, is_within
-from quotas.services.drafts import LONGEST_REASON
 
 Fields = dict[str, Any]
 

@@ -55,7 +55,7 @@ def asker() -> Callable[[], None]:
     """A request through the whole of Django, from the middle of the list."""
     from django.test import Client
 
-    from quotas.services.tokens import token_issue
+    from quotas.tokens import token_issue
 
     issued = token_issue(label="bench", role="viewer", scopes=["read"], **SAID)
     client = Client(SERVER_NAME="localhost", headers={"authorization": f"Bearer {issued.text}"})

@@ -64,7 +64,7 @@ def make_world() -> None:
     from quotas.errors import accepted
     from quotas.policies.apply import document_apply
     from quotas.policies.document import read_document
-    from quotas.services.tenants import NewTenant, tenants_create
+    from quotas.tenants import NewTenant, tenants_create
 
     names = [f"service:e{number}" for number in range(ENDPOINTS)]
     endpoints = "\n".join(f"  - {{name: '{name}', method: GET, path: /e{n}}}" for n, name in enumerate(names))

@@ -43,9 +43,9 @@ def measure() -> list[Row]:
 
 
 def make_world() -> None:
+    from quotas.endpoints import endpoint_create
     from quotas.policies.edit import policy_create
-    from quotas.services.endpoints import endpoint_create
-    from quotas.services.tenants import tier_create
+    from quotas.tenants import tier_create
     from tenants.models import Tenant, Tier
 
     said = {"author": "bench", "reason": "bench"}

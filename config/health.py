@@ -17,10 +17,10 @@ from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from quotas.changes.queries import changes_overdue
 from quotas.models import Change
 from quotas.models.health import Heartbeat
 from quotas.models.jobs import Delivery
-from quotas.selectors.changes import changes_overdue
 
 TIMEOUT_SECONDS: Final = 1.0
 MOST_SET_ASIDE: Final = 100

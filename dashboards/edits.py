@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
+from quotas.changes.draft import Waiting, take_turn
+from quotas.changes.effect import Effect, effect_of
+from quotas.changes.guard import Impact, revision_impact
+from quotas.changes.rollout import change_file
 from quotas.models import Revision
-from quotas.services.changes import change_file
-from quotas.services.drafts import take_turn
-from quotas.services.effects import Effect, effect_of
-from quotas.services.guard import Impact, revision_impact
-from quotas.services.permits import Waiting
 
 
 @dataclass(frozen=True, slots=True)

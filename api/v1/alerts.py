@@ -18,6 +18,7 @@ from api.v1.described import changes, creates, reads, removes
 from headroom_edge.algorithms.base import shown
 from quotas.alerts.quiet import clock_of
 from quotas.alerts.rules import RULES
+from quotas.changes.effect import Effect
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from quotas.policies.diff import Action, FieldDiff, ObjectDiff
@@ -31,7 +32,6 @@ from quotas.services.alerts import (
     alert_target_delete,
     alert_target_test,
 )
-from quotas.services.effects import Effect
 
 MOST_SHOWN = 500
 

@@ -15,9 +15,9 @@ from api.inputs import Choice, Reasoned, Text, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads
+from quotas.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke
+from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
-from quotas.services.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke
-from quotas.services.effects import Effect, TouchedTenants
 from tenants.models import TENANT_NAME, ApiKey
 
 

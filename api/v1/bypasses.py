@@ -13,10 +13,10 @@ from api.changes import Change, RemovalQuery, changed, created, said
 from api.inputs import Choice, Reasoned, Text, body, query
 from api.v1.described import creates, reads, removes
 from api.v1.standings import moment_of
+from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
+from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.publishing.bypass import Scope, Switch
-from quotas.services.bypasses import bypass_clear, bypass_plan, bypass_set, bypasses_read
-from quotas.services.effects import Effect, TouchedTenants
 from tenants.models import Tenant
 
 SCOPES = ("all", "tenant", "endpoint", "limit")

@@ -14,11 +14,11 @@ from api.v1.explain import SubjectField
 from api.v1.tenants import tenant_shown
 from headroom_edge.check import ENDPOINT_CHARACTERS
 from headroom_edge.django import limiter
+from quotas.changes.effect import Effect, TouchedTenants
+from quotas.counters import EVERY, counter_reset
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.policies.explain import UNREGISTERED
 from quotas.policies.spec import EVERYWHERE
-from quotas.services.counters import EVERY, counter_reset
-from quotas.services.effects import Effect, TouchedTenants
 
 
 class Reset(Reasoned):

@@ -14,10 +14,10 @@ from api.inputs import Choice, Flag, Strict, Text, Whole, Word, body, query
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads, removes
+from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
 from quotas.models.policy import PART
 from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
-from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
 
 
 class HintsOut(serializers.Serializer[Any]):

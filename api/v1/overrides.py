@@ -21,9 +21,8 @@ from api.v1.described import changes, creates, lists, reads
 from api.v1.shapes import LimitPatchesField
 from quotas.models import Override
 from quotas.models.policy import CARRIES, MULTIPLIER_MAX
+from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in
 from quotas.policies.endpoint import LONGEST_NAME
-from quotas.selectors.overrides import STATES, override_state, overrides_in
-from quotas.services.overrides import override_cancel, override_create
 from tenants.models import TENANT_NAME
 
 

@@ -18,12 +18,12 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads, removes
 from api.v1.shapes import LIMITS, LimitField
+from quotas.changes.snapshot import limit_state
 from quotas.models import Limit, Policy
 from quotas.models.policy import CARRIES
 from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.validate import MOST_LIMITS
-from quotas.services.snapshots import limit_state
 from tenants.models import TENANT_NAME, WORD
 
 CARRY = "What becomes of what was used: it stays used, its share stays, or it is forgotten."

@@ -18,9 +18,9 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import AnythingField, changes, lists, reads
 from headroom_edge.algorithms.base import shown as value_shown
+from quotas.changes.effect import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.services.effects import Effect
 from quotas.services.recommendations import (
     recommendation_approve,
     recommendation_dismiss,

@@ -17,10 +17,10 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import ObjectDiffOut, changes, lists, reads
 from headroom_edge.algorithms.units import SECOND_US
+from quotas.changes.queries import difference_between
+from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.models import Revision
 from quotas.policies.diff import ObjectDiff, differences
-from quotas.selectors.revisions import difference_between
-from quotas.services.revisions import revision_revert, revision_rollback
 
 MOST_TOUCHED = 20
 MOST_CHANGES = 1_000

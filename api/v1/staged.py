@@ -22,21 +22,15 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import ImpactOut, ObjectDiffOut, changes, lists, reads
 from headroom_edge.algorithms.base import shown as value_shown
+from quotas.changes.affected import Targets
+from quotas.changes.approval import change_approve
+from quotas.changes.effect import Effect, touched_tenants
+from quotas.changes.guard import Impact
+from quotas.changes.rollout import MODES, change_drop, change_impact, change_promote, change_start
 from quotas.models import Approval
 from quotas.models import Change as ChangeRow
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.policies.diff import differences
-from quotas.services.approvals import change_approve
-from quotas.services.changes import (
-    MODES,
-    change_drop,
-    change_impact,
-    change_promote,
-    change_start,
-)
-from quotas.services.effects import Effect, touched_tenants
-from quotas.services.guard import Impact
-from quotas.services.targets import Targets
 
 MOST_SPARED = 1_000
 TENANT_OR_ALL = r"\*|[a-z0-9][a-z0-9-]{0,62}"
@@ -51,7 +45,7 @@ class ApprovalOut(serializers.Serializer[Any]):
 
 class ChangeOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    state = serializers.ChoiceField(choices=State.values)
+    state = serializers.ChoiceField(choices=ChangeState.values)
     action = serializers.CharField()
     author = serializers.CharField()
     reason = serializers.CharField()
@@ -109,7 +103,7 @@ class Promotion(Forced):
 
 
 class ChangesQuery(PageQuery):
-    state = serializers.ChoiceField(choices=State.values, required=False)
+    state = serializers.ChoiceField(choices=ChangeState.values, required=False)
     author = serializers.CharField(required=False, max_length=150)
     object = serializers.CharField(required=False, max_length=140, help_text="That it touches: `policy:pro-all`.")
     order = order_field("created", default="-created")

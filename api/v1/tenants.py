@@ -16,8 +16,8 @@ from api.inputs import Choice, Reasoned, Text, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import changes, creates, lists, reads
+from quotas import tenants as services
 from quotas.models.policy import CARRIES
-from quotas.services import tenants as services
 from tenants.models import TENANT_NAME, WORD
 
 

@@ -14,7 +14,7 @@ from api.inputs import Reasoned, Word, body
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.described import creates, lists, reads
-from quotas.services.tenants import tier_create
+from quotas.tenants import tier_create
 from tenants.models import WORD, Tier
 
 

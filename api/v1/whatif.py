@@ -18,11 +18,11 @@ from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
 from api.v1.described import AnythingField, changes, creates, lists, reads
 from api.v1.recommendations import Number
+from quotas.changes.effect import Effect
 from quotas.models import Task
 from quotas.policies.diff import differences
 from quotas.services.calibration_runs import calibration_ask
 from quotas.services.calibration_settings import calibration_settings_set, parameter_rows
-from quotas.services.effects import Effect
 from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
 

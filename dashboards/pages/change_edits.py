@@ -16,12 +16,12 @@ from dashboards.edits import carry_out, rehearse
 from dashboards.forms import ReasonedForm
 from dashboards.pages.change_forms import BypassForm, ForcedForm, StartForm
 from dashboards.viewer import principal_of
+from quotas.bypass import bypass_clear, bypass_set
+from quotas.changes.approval import change_approve
+from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.errors import Refused
 from quotas.models import Change
-from quotas.services.approvals import change_approve
-from quotas.services.bypasses import bypass_clear, bypass_set
-from quotas.services.changes import change_drop, change_promote, change_start
-from quotas.services.revisions import revision_revert, revision_rollback
 
 UNDOING: dict[str, Callable[..., object]] = {"rollback": revision_rollback, "revert": revision_revert}
 

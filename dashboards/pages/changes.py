@@ -18,17 +18,17 @@ from dashboards.asking import number_of
 from dashboards.figure import Column, Figure, Panel, Row, flag, gap
 from dashboards.pages.change_forms import BypassForm, StartForm, forms_of
 from dashboards.revisions import Summary, summary_of
+from quotas.changes.affected import Targets
+from quotas.changes.effect import touched_tenants
+from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
 from quotas.policies.diff import differences
-from quotas.selectors.aftermath import Aftermath, aftermaths_read, scope_of
 from quotas.selectors.periods import period_between
 from quotas.selectors.pulse import Pulse, pulse_read
 from quotas.selectors.throttling import published_at
 from quotas.selectors.traffic import traffic_read
-from quotas.services.effects import touched_tenants
 from quotas.services.enforcement import enforcement_read
-from quotas.services.targets import Targets
 
 PAGE = 25
 AROUND = timedelta(hours=1)

@@ -16,13 +16,13 @@ from django.views.decorators.http import require_http_methods
 from dashboards.forms import PageForm
 from dashboards.viewer import principal_of, viewer_of
 from headroom_edge.keys import shard_of
+from quotas.endpoints import endpoint_create
 from quotas.errors import Refused
 from quotas.policies.edit import policy_create
 from quotas.policies.endpoint import METHODS
 from quotas.selectors.first_steps import FirstSteps, first_steps_read
-from quotas.services.endpoints import endpoint_create
 from quotas.services.enforcement import enforcement_read
-from quotas.services.tenants import tenant_create, tier_create
+from quotas.tenants import tenant_create, tier_create
 from tenants.models import Tier
 
 REASON = "the first steps"

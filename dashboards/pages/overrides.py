@@ -23,8 +23,8 @@ from dashboards.limits import Line, chosen_of
 from dashboards.tenant_facts import facts_of
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.allowance import parameters_of
-from quotas.services.overrides import override_cancel, override_create
 from tenants.models import Tenant
 from tenants.scope import tenant_get
 

@@ -18,8 +18,8 @@ from dashboards.asking import PeriodError, bad_request, period_of
 from dashboards.figure import Column, Figure, Mark, Panel, Row, flag, gap
 from dashboards.pages.todo import todo_of
 from dashboards.revisions import Summary, summary_of
+from quotas.changes.queries import Aftermath, aftermaths_read
 from quotas.models import Revision
-from quotas.selectors.aftermath import Aftermath, aftermaths_read
 from quotas.selectors.decisions import decisions_read
 from quotas.selectors.nearness import nearness_read
 from quotas.selectors.periods import SPANS, Period

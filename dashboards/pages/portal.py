@@ -24,10 +24,10 @@ from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
 from quotas.policies.allowance import parameters_of
 from quotas.policies.words import compact
+from quotas.quota_requests import quota_request_create
 from quotas.selectors.periods import SPANS
 from quotas.selectors.throttling import throttled_read
 from quotas.selectors.traffic import traffic_read
-from quotas.services.quota_requests import quota_request_create
 from tenants.models import Tenant
 from tenants.scope import tenant_get
 

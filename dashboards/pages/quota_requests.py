@@ -16,7 +16,7 @@ from dashboards.forms import ReasonedForm
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
-from quotas.services.quota_requests import quota_request_decline, quota_request_grant
+from quotas.quota_requests import quota_request_decline, quota_request_grant
 
 
 class AnswerForm(ReasonedForm):

@@ -23,9 +23,9 @@ from dashboards.tenant_facts import Facts, counted_endpoints, facts_of
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.models.quota_request import Answer, QuotaRequest
+from quotas.overrides import override_state
 from quotas.selectors import denials
 from quotas.selectors.burn_down import BurnDown, burn_down_read
-from quotas.selectors.overrides import override_state
 from quotas.selectors.periods import SPANS
 from quotas.selectors.tenant_list import overrides_of
 from quotas.selectors.throttling import throttled_read

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_POST
 from dashboards.edits import carry_out
 from dashboards.forms import ReasonedForm
 from dashboards.viewer import principal_of
+from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.errors import Refused
-from quotas.services.api_keys import api_key_issue, api_key_revoke
-from quotas.services.tenants import tenant_resume, tenant_suspend
+from quotas.tenants import tenant_resume, tenant_suspend
 from tenants.scope import tenant_get
 
 

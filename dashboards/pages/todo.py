@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from dashboards.pages.palette import address
 from quotas.models import Change, Override
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.selectors.decisions import Decisions
@@ -23,11 +23,11 @@ WORTH_A_LOOK: Final = 0.01
 MOST_THROTTLED: Final = 2
 
 _CHANGES: Final = {
-    State.PENDING: ("waits to be approved or started", "history", "brand"),
-    State.BLOCKED: ("could not be written when it was due", "alert", "denied"),
-    State.SHADOW: ("is tried out in shadow", "eye", "shadow"),
-    State.CANARY: ("is tried out as a canary", "eye", "shadow"),
-    State.SCHEDULED: ("is scheduled", "clock", "info"),
+    ChangeState.PENDING: ("waits to be approved or started", "history", "brand"),
+    ChangeState.BLOCKED: ("could not be written when it was due", "alert", "denied"),
+    ChangeState.SHADOW: ("is tried out in shadow", "eye", "shadow"),
+    ChangeState.CANARY: ("is tried out as a canary", "eye", "shadow"),
+    ChangeState.SCHEDULED: ("is scheduled", "clock", "info"),
 }
 
 
@@ -77,7 +77,7 @@ def _asked(row: QuotaRequest) -> Task:
 
 
 def _change(row: Change) -> Task:
-    words, icon, meaning = _CHANGES[State(row.state)]
+    words, icon, meaning = _CHANGES[ChangeState(row.state)]
     href = f"{reverse('dashboards:changes')}?change={row.pk}"
     return Task(icon, meaning, f"Change {row.pk} {words}", "", row.problem or row.reason, href, row.at or row.created)
 

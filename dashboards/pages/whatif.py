@@ -16,14 +16,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboards.asking import number_of
 from dashboards.forms import PageForm, ReasonedForm
 from dashboards.viewer import principal_of
+from quotas.changes.rollout import change_propose
+from quotas.changes.snapshot import POLICY, key_of, snapshots
 from quotas.errors import Refused, accepted
 from quotas.models import Change, Policy, Task
 from quotas.models.change import ENDED
 from quotas.policies.apply import document_apply
 from quotas.policies.document import MOST_BYTES, read_document
 from quotas.policies.export import document_text, without_candidates
-from quotas.services.changes import change_propose
-from quotas.services.snapshots import POLICY, key_of, snapshots
 from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
 

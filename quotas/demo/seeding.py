@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from django.db.models import Max
 
+from quotas.changes.draft import take_turn
 from quotas.demo.copying import Recorder, of_seconds
 from quotas.demo.counters import write_counters
 from quotas.demo.denials import denials
@@ -19,12 +20,11 @@ from quotas.demo.past import as_of_then, moment
 from quotas.demo.rates import write_rates
 from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
+from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
 from quotas.models.health import Heartbeat
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
-from quotas.services.drafts import take_turn
-from quotas.services.long_tasks import PATIENCE, task_file
 from quotas.usage.drain import connect
 from quotas.usage.history import add_history
 from quotas.usage.rollups import add_denials

@@ -11,18 +11,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from quotas.api_keys import api_key_issue
+from quotas.changes.revisions import revision_revert
+from quotas.changes.rollout import change_propose, change_start
+from quotas.changes.snapshot import POLICY, key_of
 from quotas.demo import tenants
 from quotas.errors import accepted
 from quotas.models import Revision
+from quotas.overrides import override_create
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import Fields, limit_set, policy_create
-from quotas.services.api_keys import api_key_issue
-from quotas.services.changes import change_propose, change_start
-from quotas.services.overrides import override_create
-from quotas.services.revisions import revision_revert
-from quotas.services.snapshots import POLICY, key_of
-from quotas.services.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
+from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
 
 WORLD: Final = Path(__file__).with_name("world.yaml")
 SPAN: Final = timedelta(days=14)

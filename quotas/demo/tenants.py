@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotas.services.tenants import NewTenant
+from quotas.tenants import NewTenant
 
 FREE: Final = (
     NewTenant("amber-cabs", "free", "Amber Cabs", "Europe/Lisbon"),

@@ -9,6 +9,10 @@ from typing import Any, Unpack
 
 from django.db.models import Prefetch
 
+from quotas.changes.draft import Permits, Waiting, draft
+from quotas.changes.effect import Effect, effect_of
+from quotas.changes.guard import Impact
+from quotas.changes.snapshot import limit_state
 from quotas.errors import Refused, refuse
 from quotas.matrix.sheet import SheetRow, read_sheet, write_sheet
 from quotas.models import Endpoint, Limit, Policy, Revision
@@ -17,11 +21,6 @@ from quotas.policies.bulk import write_policies
 from quotas.policies.limit_rows import delete_policy
 from quotas.policies.problems import Problem
 from quotas.policies.validate import parse_policy
-from quotas.services.drafts import draft
-from quotas.services.effects import Effect, effect_of
-from quotas.services.guard import Impact
-from quotas.services.permits import Permits, Waiting
-from quotas.services.snapshots import limit_state
 from tenants.models import Tier
 
 LONGEST_NAME = 63

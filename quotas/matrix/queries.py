@@ -15,8 +15,8 @@ from django.db.models import Count
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, Limit, Override, Policy
 from quotas.models.history import algorithm_load
+from quotas.overrides import ACTIVE, overrides_in
 from quotas.policies import spec
-from quotas.selectors.overrides import ACTIVE, overrides_in
 from tenants.models import Tier
 
 EVERYONE = ""  # the column of limits that are counted over all tenants

@@ -17,7 +17,7 @@ from tenants.constraints import json_is, one_of
 from tenants.history import tracked
 
 
-class State(models.TextChoices):
+class ChangeState(models.TextChoices):
     PENDING = "pending"
     SHADOW = "shadow"  # its limits are judged beside the live ones, and deny nobody
     SCHEDULED = "scheduled"
@@ -27,7 +27,7 @@ class State(models.TextChoices):
     DROPPED = "dropped"
 
 
-ENDED = (State.PROMOTED, State.DROPPED)
+ENDED = (ChangeState.PROMOTED, ChangeState.DROPPED)
 
 
 @tracked()
@@ -42,7 +42,7 @@ class Change(models.Model):
     before = models.JSONField(help_text="touched object → its state when this was filed")
     after = models.JSONField()
     impact = models.JSONField(default=dict, blank=True, help_text="whom it hurts, as last judged")
-    state = models.CharField(max_length=10, choices=State.choices, default=State.PENDING)
+    state = models.CharField(max_length=10, choices=ChangeState.choices, default=ChangeState.PENDING)
     at = models.DateTimeField(null=True, blank=True, help_text="when it is due")
     share = models.IntegerField(null=True, blank=True, help_text="of the tenants that have it, in thousandths")
     force = models.BooleanField(default=False, help_text="the cuts in `impact` were accepted")
@@ -67,7 +67,7 @@ class Change(models.Model):
             models.Index(fields=["id"], condition=Q(state="canary"), name="change_canary"),
         ]
         constraints = [
-            one_of("state", tuple(State.values), "change_state"),
+            one_of("state", tuple(ChangeState.values), "change_state"),
             one_of("carry", CARRIES, "change_carry"),
             models.CheckConstraint(condition=~Q(author="") & ~Q(reason=""), name="change_author_and_reason"),
             models.CheckConstraint(condition=Q(touched__len__gt=0), name="change_touches_something"),
@@ -130,6 +130,6 @@ class Approval(models.Model):
 
 def holding() -> Q:
     """Those whose policies nobody else may edit meanwhile, because something of them stands there already."""
-    return Q(state__in=[State.SHADOW, State.CANARY]) | Q(
-        state__in=[State.SCHEDULED, State.BLOCKED], staged__isnull=False
+    return Q(state__in=[ChangeState.SHADOW, ChangeState.CANARY]) | Q(
+        state__in=[ChangeState.SCHEDULED, ChangeState.BLOCKED], staged__isnull=False
     )

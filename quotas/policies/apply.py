@@ -10,6 +10,12 @@ from typing import Unpack
 from django.db.models import Max
 
 from headroom_edge.algorithms.base import counted
+from quotas.changes.affected import Targets
+from quotas.changes.draft import Permits, Waiting, draft
+from quotas.changes.effect import TouchedTenants, touched_tenants
+from quotas.changes.guard import Impact
+from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, key_of, snapshots
+from quotas.endpoints import write_endpoint
 from quotas.errors import Refused
 from quotas.models import Endpoint, Policy, Revision
 from quotas.policies.bulk import write_policies
@@ -19,14 +25,7 @@ from quotas.policies.document import Document
 from quotas.policies.export import document_text, states_of, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
-from quotas.services.drafts import draft
-from quotas.services.effects import TouchedTenants, touched_tenants
-from quotas.services.endpoints import write_endpoint
-from quotas.services.guard import Impact
-from quotas.services.permits import Permits, Waiting
-from quotas.services.snapshots import ENDPOINT, POLICY, TIER, key_of, snapshots
-from quotas.services.targets import Targets
-from quotas.services.tenants import write_tier
+from quotas.tenants import write_tier
 from tenants.models import Tenant, Tier
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from django.db.models import Prefetch
 
+from quotas.changes.draft import Draft
+from quotas.changes.snapshot import POLICY, key_of
 from quotas.lookups import find_endpoint, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import LIMIT_NUMBERS
@@ -25,8 +27,6 @@ from quotas.policies.limit_rows import (
     place_taken,
     write_policy,
 )
-from quotas.services.drafts import Draft
-from quotas.services.snapshots import POLICY, key_of
 from tenants.models import Tier
 
 _FILLED = ["algorithm", "parameters", "subject", "unit", "mode", "on_failure"]

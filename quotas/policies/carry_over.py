@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from django.db.models import Model, Q
 
+from quotas.changes.draft import Draft
 from quotas.models import Limit, Policy
 from quotas.models.history import handovers_dump
 from quotas.policies.configuration import configuration_part
 from quotas.policies.resolve import PAST_GENERATIONS, Index, Layers, history
 from quotas.policies.spec import Generation, Handover
-from quotas.services.drafts import Draft
 from tenants.models import Tenant, Tier
 
 

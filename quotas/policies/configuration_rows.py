@@ -15,7 +15,7 @@ from django.db.models import Max, QuerySet
 
 from headroom_edge.plan.subject import Subject
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.models.history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
 from quotas.policies import spec
 from quotas.policies.canary import Trial, canaries_of
@@ -101,7 +101,7 @@ class Rows:
             policies=[PolicyRow(*row) for row in _policy_rows(policies)],
             limits=[LimitRow(*row) for row in _limit_rows(Limit.objects.filter(policy__in=policies))],
             overrides=[OverrideRow(*row) for row in _override_rows(overrides)],
-            canaries=list(Change.objects.filter(state=State.CANARY).order_by("id")),
+            canaries=list(Change.objects.filter(state=ChangeState.CANARY).order_by("id")),
         )
 
     def revisions(self) -> set[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Action = Literal["create", "update", "delete"]
-State = Mapping[str, Any] | None  # None: it is not there
+ObjectState = Mapping[str, Any] | None  # None: it is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class ObjectDiff:
     fields: tuple[FieldDiff, ...]
 
 
-def differences(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[ObjectDiff, ...]:
+def differences(before: Mapping[str, ObjectState], after: Mapping[str, ObjectState]) -> tuple[ObjectDiff, ...]:
     """Of the objects in `after`, by name; those that are the same are left out."""
     found = (_of_object(name, before.get(name), after[name]) for name in sorted(after))
     return tuple(one for one in found if one)
 
 
-def _of_object(name: str, before: State, after: State) -> ObjectDiff | None:
+def _of_object(name: str, before: ObjectState, after: ObjectState) -> ObjectDiff | None:
     if before == after:
         return None
     action: Action = "create" if before is None else "delete" if after is None else "update"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from quotas.changes.draft import Draft, Permits, draft
+from quotas.changes.snapshot import POLICY, key_of, limit_state
 from quotas.errors import accepted, refuse
 from quotas.models import Limit, Policy, Revision
 from quotas.policies import spec
 from quotas.policies.limit_rows import change_parameters, delete_policy, set_candidate, write_policy
 from quotas.policies.spec import Carry
 from quotas.policies.validate import parse_policy
-from quotas.services.drafts import Draft, draft
-from quotas.services.permits import Permits
-from quotas.services.snapshots import POLICY, key_of, limit_state
 
 Fields = Mapping[str, Any]
 

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from django.db.models import Max
 
+from quotas.changes.draft import Draft
+from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused, read, refuse
 from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy
@@ -17,8 +19,6 @@ from quotas.policies import spec
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
 from quotas.policies.fields import limit_parse
 from quotas.policies.resolve import PAST_GENERATIONS, Layers
-from quotas.services.drafts import Draft
-from quotas.services.snapshots import POLICY, key_of
 from tenants.models import Tenant, Tier
 
 

@@ -8,14 +8,20 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from quotas.models import Change, Override
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.models.recommendation import Recommendation, Stage, Trust
-from quotas.selectors.overrides import ACTIVE, overrides_in
+from quotas.overrides import ACTIVE, overrides_in
 
 SOON: Final = timedelta(hours=24)
 MOST: Final = 5
-WAITING: Final = (State.PENDING, State.BLOCKED, State.SHADOW, State.CANARY, State.SCHEDULED)
+WAITING: Final = (
+    ChangeState.PENDING,
+    ChangeState.BLOCKED,
+    ChangeState.SHADOW,
+    ChangeState.CANARY,
+    ChangeState.SCHEDULED,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from quotas.models import Override
 from quotas.models.usage import LET_THROUGH, REFUSED
-from quotas.selectors.overrides import ACTIVE, overrides_in
+from quotas.overrides import ACTIVE, overrides_in
 from quotas.selectors.periods import Period
 from quotas.selectors.traffic import binned, refused_of, total
 from tenants.models import Tenant

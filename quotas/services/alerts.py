@@ -17,10 +17,10 @@ from quotas.alerts.addresses import UnreachableError, place_of
 from quotas.alerts.events import Event, body_of
 from quotas.alerts.quiet import minute_of
 from quotas.alerts.rules import RULES, Rule
+from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.models import AlertDelivery, AlertSetting, AlertTarget
 from quotas.models.alert import TargetKind
-from quotas.services.drafts import said
 from tenants.history import acting
 from tenants.secrets import seal
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from quotas.errors import Refused
+from quotas.long_tasks import task_file, task_run
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
 from quotas.services.calibrating import AUTHOR, Calibrated, calibrate
-from quotas.services.long_tasks import task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.services.recommendations import recommendation_simulate
 

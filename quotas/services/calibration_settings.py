@@ -9,9 +9,9 @@ from django.db import transaction
 
 from headroom_edge.algorithms.base import shown
 from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
+from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.models import CalibrationSetting
-from quotas.services.drafts import said
 from tenants.history import acting
 
 _KINDS = {field.name: type(getattr(DEFAULTS, field.name)) for field in fields(Parameters)}

@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from quotas.calibration.parameters import Parameters
+from quotas.changes.draft import take_turn
 from quotas.errors import Refused
 from quotas.models import LimitName, Recommendation
 from quotas.models.policy import CANDIDATE_SUFFIX
@@ -19,7 +20,6 @@ from quotas.models.recommendation import Stage
 from quotas.models.usage import LET_THROUGH, Outcome, UsageMinute
 from quotas.selectors.calibrated import Target, target_of
 from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.drafts import take_turn
 from quotas.services.filing import AUTHOR
 from quotas.services.recommendations import start_trial, undo
 from tenants.history import acting

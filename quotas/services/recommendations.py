@@ -18,21 +18,21 @@ from headroom_edge.algorithms.base import Algorithm, ParameterError
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized
+from quotas.changes.approval import change_agree, check_two
+from quotas.changes.draft import said, take_turn
+from quotas.changes.rollout import change_drop, change_promote, change_start
+from quotas.changes.snapshot import limit_state
 from quotas.errors import Refused, refuse
 from quotas.models import Limit, Override, Recommendation
 from quotas.models.history import algorithm_dump, algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_set
 from quotas.selectors.calibrated import target_of
-from quotas.services.agreements import change_agree, check_two
 from quotas.services.calibrating import AUTHOR
 from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.changes import change_drop, change_promote, change_start
-from quotas.services.drafts import said, take_turn
 from quotas.services.measuring import Progress
-from quotas.services.overrides import override_cancel, override_create
 from quotas.services.simulating import forecast_of
-from quotas.services.snapshots import limit_state
 from tenants.history import acting
 
 LONGEST = 500

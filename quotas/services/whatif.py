@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from quotas.errors import accepted, refuse
+from quotas.long_tasks import EVERY_S, task_file, task_run
 from quotas.models import Arrival, Task
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
@@ -22,7 +23,6 @@ from quotas.policies.spec import Configuration
 from quotas.selectors.arrivals import SAMPLED
 from quotas.selectors.askers import askers_read
 from quotas.selectors.demand import loads_of, measured_until
-from quotas.services.long_tasks import EVERY_S, task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.test import Client
 
-from quotas.services.tokens import token_issue
+from quotas.tokens import token_issue
 from tenants.models import Membership, Role, Tenant
 from tenants.scope import SCOPES
 

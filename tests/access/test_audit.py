@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, models, transaction
 from pghistory.models import Event
 
+from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent, Limit
 from quotas.policies.edit import policy_update
-from quotas.services.api_keys import api_key_issue
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tenants.history import acting
 from tenants.models import ApiKey, Tenant
 from tests.access.people import machine, person, signed_in, token

@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 
 from access import roles
+from quotas.api_keys import api_key_issue
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.services.api_keys import api_key_issue
-from quotas.services.overrides import override_create
 from tenants.models import Role
 from tests.access.people import machine, signed_in, token
 from tests.access.routes import Route, routes

@@ -14,13 +14,13 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, connections, models, transaction
 
 from config.places import APPLICATION
+from quotas.api_keys import api_key_issue
 from quotas.models import Limit, Override, Policy, Revision
 from quotas.models.rates import PARTITIONED
 from quotas.models.usage import UsageMinute
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.services.api_keys import api_key_issue
-from quotas.services.overrides import override_create
 from quotas.usage.partitions import slice_of
 from quotas.usage.rollups import add_cells
 from tenants.isolation import astream, narrowed, stream, unrestricted

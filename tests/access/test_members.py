@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from quotas.errors import Refused
+from quotas.members import member_remove, member_set
 from quotas.models import AuditEvent
-from quotas.services.members import member_remove, member_set
 from tenants.scope import principal_of_user
 from tests.access.people import person
 from tests.services.world import SAID, make_world

@@ -15,7 +15,7 @@ from headroom_edge import keys
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Outbox
 from quotas.publishing import store
-from quotas.services.tokens import IssuedToken, token_issue, token_revoke
+from quotas.tokens import IssuedToken, token_issue, token_revoke
 from tenants.models import ApiToken
 from tenants.scope import principal_of_text
 from tests.access.people import machine

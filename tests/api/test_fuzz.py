@@ -25,12 +25,12 @@ from schemathesis.schemas import APIOperation
 
 from api.v1 import enforcing
 from api.v1.schema import document
+from quotas.api_keys import api_key_issue
+from quotas.changes.rollout import change_propose
+from quotas.overrides import override_create
 from quotas.policies.edit import limit_set
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.services.api_keys import api_key_issue
-from quotas.services.changes import change_propose
-from quotas.services.overrides import override_create
 from tests.access.people import token
 from tests.services.world import DOCUMENT, GET, PAY, SAID, bucket
 

@@ -10,13 +10,13 @@ from django.conf import settings
 from rest_framework.test import APIClient
 
 from headroom_edge.django import limiter
+from quotas.counters import counter_reset
 from quotas.errors import Refused
 from quotas.models import AuditEvent
 from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.services.counters import counter_reset
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tests.services.world import GET, PAY, SAID, bucket, newest
 
 pytestmark = pytest.mark.usefixtures("world", "valkey")

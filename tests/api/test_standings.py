@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.services.overrides import override_create
 from tests.services.world import PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")

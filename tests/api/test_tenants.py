@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import Outbox, Revision
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 from tenants.models import Tenant
 from tests.services.world import SAID, newest
 

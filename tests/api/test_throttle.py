@@ -14,13 +14,13 @@ from pytest_django import Settings
 
 from access import throttle
 from headroom_edge.django import limiter
+from quotas.bypass import bypass_set
 from quotas.models import Revision
+from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set, policy_delete
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.services.bypasses import bypass_set
-from quotas.services.own_limits import own_limits_install
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tests.access.people import machine, person, token
 from tests.faults.proxy import Proxy
 from tests.services.world import FORCED, SAID, make_world

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from config import health
 from quotas.models import Change
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.models.health import Heartbeat, beat
 from quotas.models.jobs import Delivery
 from tests.valkeys import SpareValkey
@@ -68,7 +68,7 @@ def test_a_task_that_was_set_aside_is_named_and_leaves_the_rest_well(client: Cli
 def test_a_change_that_nobody_applies_is_503_with_when_it_was_due(client: Client) -> None:
     due = timezone.now() - timedelta(seconds=30)
     about = {"action": "policy_update", "author": "ann", "reason": "because", "touched": ["policy:pro-all"]}
-    change = Change.objects.create(**about, before={}, after={}, state=State.SCHEDULED, at=due)
+    change = Change.objects.create(**about, before={}, after={}, state=ChangeState.SCHEDULED, at=due)
     status, body = ask(client)
     assert status == 503
     assert body["reason"] == f"schedule: {change} was due at {due:%Y-%m-%d %H:%M:%S} UTC"

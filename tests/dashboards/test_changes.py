@@ -10,10 +10,10 @@ import redis
 from django.test import Client
 from django.utils import timezone
 
+from quotas.changes.rollout import change_propose
 from quotas.models import Change, Limit, Revision
+from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
-from quotas.services.changes import change_propose
-from quotas.services.own_limits import own_limits_install
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
 from tests.services.world import FORCED, SAID, bucket

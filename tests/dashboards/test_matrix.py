@@ -11,8 +11,8 @@ from django.test import Client
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
 from quotas.models.health import beat
 from quotas.observations.cells import Cell, Series
+from quotas.own_limits import own_limits_install
 from quotas.policies.edit import candidate_set, policy_create
-from quotas.services.own_limits import own_limits_install
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, make_world, newest

@@ -10,12 +10,12 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from quotas.changes.rollout import change_propose
 from quotas.models.usage import GapRecord
+from quotas.overrides import override_create
+from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.selectors.periods import SPANS
-from quotas.services.changes import change_propose
-from quotas.services.overrides import override_create
-from quotas.services.own_limits import own_limits_install
 from tests.dashboards.world import counted, drained, make_world, page, published
 from tests.services.world import SAID, bucket
 

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from quotas.overrides import override_create
 from quotas.policies.edit import limit_set
-from quotas.services.overrides import override_create
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, published
 from tests.services.world import SAID, bucket

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dashboards.pages import live
 from quotas.models import Heartbeat, Limit, Revision
-from quotas.services.own_limits import own_limits_install
+from quotas.own_limits import own_limits_install
 from tenants.models import Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of

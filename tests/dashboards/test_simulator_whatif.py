@@ -7,8 +7,8 @@ import re
 import pytest
 from django.test import Client
 
+from quotas.long_tasks import task_file
 from quotas.models import Change, Revision, Task
-from quotas.services.long_tasks import task_file
 from quotas.services.whatif import whatif_task
 from tests.access.people import signed_in
 from tests.services.recorded import make_recorded, working

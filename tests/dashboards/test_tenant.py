@@ -9,12 +9,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from quotas.api_keys import api_key_issue
 from quotas.models import Endpoint, LimitName, Override, Revision
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.services.api_keys import api_key_issue
-from quotas.services.overrides import override_create
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from quotas.usage.history import add_history
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.test import Client
 
 from dashboards.store import limiter
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.services.overrides import override_create
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tests.services.world import FORCED, PAY, SAID, bucket, make_world
 
 

@@ -20,9 +20,9 @@ from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.directory import Directory
 from headroom_edge.gateway.server import Gateway, mounted
 from headroom_edge.guard import Rules
+from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.publishing.store import connect
-from quotas.services.api_keys import api_key_issue, api_key_revoke
-from quotas.services.tokens import token_issue
+from quotas.tokens import token_issue
 from tests.gateway.apps import fastapi_app
 from tests.gateway.conftest import AMPLE_MS
 from tests.gateway.test_nginx import wait_for

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from quotas.models import Change, Task
 from quotas.models.revision import revisions_stamp
+from quotas.overrides import override_create
 from quotas.policies.edit import limit_set, policy_create
-from quotas.services.overrides import override_create
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tests.management.conftest import Run
 from tests.services.world import DOCUMENT, FORCED, PAY, SAID, bucket, limit_of, newest
 

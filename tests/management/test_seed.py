@@ -17,7 +17,7 @@ from quotas.demo.tenants import TENANTS
 from quotas.models import CalendarCounter, Change, Denial, Limit, Override, Revision, Task
 from quotas.models.usage import ROLLUPS, DrainState, GapRecord, Outcome, UsageHour, UsageStep
 from quotas.policies.explain import explain
-from quotas.services.tenants import tier_create
+from quotas.tenants import tier_create
 from tenants.models import ApiKey, Tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)

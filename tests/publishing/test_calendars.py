@@ -11,6 +11,7 @@ from django.conf import settings
 from redis.exceptions import ResponseError
 
 from headroom_edge import keys
+from quotas.endpoints import endpoint_create
 from quotas.models import AuditEvent, CalendarCounter, GapRecord
 from quotas.models.losses import EMPTIED
 from quotas.models.revision import revisions_stamp
@@ -20,8 +21,7 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.publishing.shards import Shards
-from quotas.services.endpoints import endpoint_create
-from quotas.services.tenants import tenant_create, tier_create
+from quotas.tenants import tenant_create, tier_create
 from quotas.usage.drain import drain
 from tests.publishing.worlds import ENDPOINT, FORCED, SAID, publisher_for
 from tests.valkeys import SpareValkey

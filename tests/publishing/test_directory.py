@@ -10,11 +10,11 @@ from django.conf import settings
 
 from headroom_edge import keys
 from headroom_edge.directory import secret_hash
+from quotas.api_keys import IssuedKey, api_key_issue, api_key_revoke
+from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import AuditEvent, Endpoint
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
-from quotas.services.api_keys import IssuedKey, api_key_issue, api_key_revoke
-from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from tenants.secrets import pepper
 from tests.publishing.worlds import SAID, publisher_for
 

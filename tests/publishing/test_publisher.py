@@ -8,12 +8,12 @@ from django.conf import settings
 
 from headroom_edge import keys
 from headroom_edge.algorithms.units import DAY_US
+from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.models import AuditEvent, Outbox, Revision
 from quotas.policies.edit import policy_update
 from quotas.publishing import store
 from quotas.publishing.shards import SupersededError
-from quotas.services.api_keys import api_key_issue, api_key_revoke
-from quotas.services.tenants import NewTenant, tenant_create, tenant_suspend, tenants_create
+from quotas.tenants import NewTenant, tenant_create, tenant_suspend, tenants_create
 from tenants.models import Tenant
 from tests.publishing.worlds import (
     ENDPOINT,

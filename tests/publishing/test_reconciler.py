@@ -11,11 +11,11 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
+from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent
 from quotas.publishing import store
 from quotas.publishing.bypass import Switch, switch_off, switch_on
 from quotas.publishing.reconciler import Reconciler
-from quotas.services.api_keys import api_key_issue
 from tests.publishing.conftest import Run
 from tests.publishing.worlds import (
     ENDPOINT,

@@ -11,10 +11,10 @@ import pytest
 import redis
 from django.db import connection, transaction
 
+from quotas.changes.draft import take_turn
 from quotas.models import Outbox, Revision
 from quotas.policies.edit import policy_update
-from quotas.services.drafts import take_turn
-from quotas.services.tenants import tenant_create
+from quotas.tenants import tenant_create
 from tests.publishing.conftest import Run
 from tests.publishing.worlds import FORCED, SAID, burst, differences, quota, revisions, wait_until
 

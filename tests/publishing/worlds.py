@@ -11,14 +11,14 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
+from quotas.endpoints import endpoint_create
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.configuration import configuration_load
 from quotas.policies.edit import policy_create, policy_update
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import digest_of, revision_of
-from quotas.services.endpoints import endpoint_create
-from quotas.services.tenants import tenant_create, tier_create
+from quotas.tenants import tenant_create, tier_create
 
 
 class Said(TypedDict):

@@ -8,11 +8,11 @@ from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
 from quotas.models.revision import revisions_stamp
+from quotas.overrides import override_create
 from quotas.policies import spec
 from quotas.policies.configuration import configuration_load, configuration_part, tenants_with_own_limits
 from quotas.policies.edit import candidate_set, policy_create
-from quotas.services.overrides import override_create
-from quotas.services.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create, tier_create
+from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create, tier_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, make_world, newest
 
 pytestmark = pytest.mark.django_db

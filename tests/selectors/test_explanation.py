@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.policies.explain import Explanation, UnknownTenantError, explain
-from quotas.services.overrides import override_create
-from quotas.services.tenants import tenant_suspend
+from quotas.tenants import tenant_suspend
 from tests.services.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")

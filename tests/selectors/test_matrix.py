@@ -8,9 +8,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.matrix.edit import Edit, limits_set
 from quotas.matrix.queries import EVERYONE, Cell, MatrixLimit, matrix_read
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.policies.words import limit_short
-from quotas.services.overrides import override_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -6,8 +6,7 @@ import pytest
 from django.utils import timezone
 
 from quotas.models import Override
-from quotas.selectors.overrides import STATES, override_state, overrides_in
-from quotas.services.overrides import override_cancel, override_create
+from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in
 from tests.services.world import FORCED
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -13,8 +13,8 @@ from quotas.models.usage import BEGINNING, GapRecord, UsageDay, UsageMinute
 from quotas.observations.cells import Cells
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
-from quotas.services.tenants import NewTenant, tenants_create
 from quotas.simulation.synthetic import SyntheticTenant, Throttle
+from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.load import Load
 from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells

@@ -22,11 +22,11 @@ from quotas.models import (
     Outbox,
 )
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.services.alert_sending import MOST_TRIES, alerts_send
 from quotas.services.alerting import CLEAR, REMIND, alerts_watch
 from quotas.services.alerts import alert_rules, alert_setting_set, alert_target_create
-from quotas.services.overrides import override_create
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
 from tests.services.world import SAID, make_world

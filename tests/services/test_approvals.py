@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.changes.approval import change_approve
+from quotas.changes.draft import Waiting
+from quotas.changes.revisions import revision_rollback
+from quotas.changes.rollout import change_drop, change_file, change_promote, change_start, changes_apply_due
+from quotas.endpoints import endpoint_create
 from quotas.errors import Refused
 from quotas.models import Approval, AuditEvent, Change, Revision
-from quotas.models.change import State
+from quotas.models.change import ChangeState
+from quotas.overrides import override_create
 from quotas.policies.edit import candidate_promote, candidate_set, limit_set, policy_create
-from quotas.services.approvals import change_approve
-from quotas.services.changes import change_drop, change_file, change_promote, change_start, changes_apply_due
-from quotas.services.endpoints import endpoint_create
-from quotas.services.overrides import override_create
-from quotas.services.permits import Waiting
-from quotas.services.revisions import revision_rollback
-from quotas.services.tenants import tenant_create, tenant_move, tenant_resume, tenant_suspend, tier_create
+from quotas.tenants import tenant_create, tenant_move, tenant_resume, tenant_suspend, tier_create
 from tests.services.world import FORCED, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world", "four_eyes")
@@ -110,14 +110,14 @@ def test_without_an_approver_it_is_neither_promoted_nor_started() -> None:
 def test_in_shadow_it_may_be_and_dropped_too() -> None:
     number = cut()
     change_start(change=number, mode="shadow", **SAID)
-    assert change_drop(change=number, **SAID).state == State.DROPPED
+    assert change_drop(change=number, **SAID).state == ChangeState.DROPPED
 
 
 def test_approved_it_is_promoted_with_what_was_forced() -> None:
     number = cut()
     approval = change_approve(change=number, approver="bob", reason="I agree")
     assert (approval.approver, approval.reason) == ("bob", "I agree")
-    assert change_promote(change=number, **SAID).state == State.PROMOTED
+    assert change_promote(change=number, **SAID).state == ChangeState.PROMOTED
     assert limit_of("pro-all").parameters["rate"] == 50
 
 
@@ -161,7 +161,7 @@ class TestAnEmergency:
         number, soon = cut(), timezone.now() + timedelta(hours=1)
         change_start(change=number, mode="scheduled", at=soon, emergency=True, **FORCED)
         changes_apply_due(soon)
-        assert Change.objects.get(pk=number).state == State.PROMOTED
+        assert Change.objects.get(pk=number).state == ChangeState.PROMOTED
         assert [note["action"] for note in self.noted()] == ["change_schedule"]
 
     def test_where_two_eyes_are_enough_there_is_nothing_to_note(self, settings: Any) -> None:

@@ -16,8 +16,8 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.services.calibrating import calibrate
 from quotas.services.recommendations import recommendation_simulate
-from quotas.services.tenants import NewTenant, tenants_create
 from quotas.simulation.synthetic import SyntheticTenant
+from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.fields import Arrival
 from quotas.usage.rollups import add_arrivals
 from tenants.models import Tenant

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from quotas.changes.revisions import revision_rollback
 from quotas.errors import accepted
 from quotas.models import Override, Revision
 from quotas.models.revision import revisions_stamp
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
 from quotas.policies.resolve import PAST_GENERATIONS, Index, resolve
-from quotas.services.overrides import override_cancel, override_create
-from quotas.services.revisions import revision_rollback
-from quotas.services.tenants import tenant_move, tier_create
+from quotas.tenants import tenant_move, tier_create
 from tenants.models import Tenant
 from tests.services.world import DOCUMENT, FORCED, GET, SAID, bucket, limit_of, newest, rates
 

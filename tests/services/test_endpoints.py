@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Endpoint
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.configuration import configuration_load
 from quotas.policies.edit import policy_create, policy_delete
-from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
-from quotas.services.overrides import override_cancel, override_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")

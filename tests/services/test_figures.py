@@ -17,7 +17,7 @@ from quotas.models import AlertState, Delivery, DrainState, FoldState, Heartbeat
 from quotas.models.tier_use import TierUse
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.services.figures import Figures
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.tally import add_tally
 from tenants.models import Tier
 from tests.services.world import SAID, make_world

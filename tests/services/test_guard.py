@@ -8,18 +8,18 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from quotas.changes import guard
+from quotas.changes.draft import Proposal, Waiting
+from quotas.changes.guard import MOST_NAMES, Impact, revision_impact
+from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.endpoints import endpoint_update
 from quotas.errors import Refused, accepted
 from quotas.models import Policy, Revision
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
-from quotas.services import creeping
-from quotas.services.endpoints import endpoint_update
-from quotas.services.guard import MOST_NAMES, Impact, revision_impact
-from quotas.services.overrides import override_cancel, override_create
-from quotas.services.permits import Proposal, Waiting
-from quotas.services.revisions import revision_revert, revision_rollback
-from quotas.services.tenants import NewTenant, tenant_move, tenant_resume, tenant_suspend, tenants_create, tier_create
+from quotas.tenants import NewTenant, tenant_move, tenant_resume, tenant_suspend, tenants_create, tier_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, newest
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -148,7 +148,7 @@ class TestSmallSteps:
 
     def test_are_forgotten_after_a_day(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert limit_set(policy="pro-all", limit=bucket(92), **SAID)
-        monkeypatch.setattr(creeping, "LOOKED_BACK", timedelta(0))
+        monkeypatch.setattr(guard, "LOOKED_BACK", timedelta(0))
         assert limit_set(policy="pro-all", limit=bucket(85), **SAID)
 
 

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 from django.db import connection, connections, transaction
 
+from quotas.api_keys import api_key_issue
+from quotas.changes.draft import take_turn
 from quotas.errors import Refused
 from quotas.models import Limit, LimitName, Outbox, Revision
 from quotas.policies.edit import limit_set, policy_create
-from quotas.services.api_keys import api_key_issue
-from quotas.services.drafts import take_turn
 from tests.services.world import FORCED, SAID, bucket, make_world, newest
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from quotas.errors import Refused
 from quotas.models import Override
-from quotas.services.overrides import override_cancel, override_create
+from quotas.overrides import override_cancel, override_create
 from tests.services.world import FORCED, GET, PAY, SAID, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -10,13 +10,13 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from quotas.changes.guard import revision_impact
 from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.overrides import override_create
 from quotas.policies.edit import limit_set, policy_create
-from quotas.services.guard import revision_impact
-from quotas.services.overrides import override_create
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.rates import add_rates
 from tenants.models import Tenant
 from tests.services.world import FORCED, GET, SAID, bucket, newest

@@ -7,8 +7,8 @@ import pytest
 
 from quotas.errors import Refused
 from quotas.models import Limit, LimitName, Outbox, Policy, Revision
+from quotas.overrides import override_create
 from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
-from quotas.services.overrides import override_create
 from tests.services.world import FORCED, PAY, bucket, limit_of, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
 from quotas.errors import Refused
 from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
@@ -15,7 +16,6 @@ from quotas.models.usage import UsageMinute
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.policies.edit import limit_set
 from quotas.services.calibrating import calibrate
-from quotas.services.changes import change_drop, change_promote, change_propose, change_start
 from quotas.services.evaluating import recommendations_advance
 from quotas.services.recommendations import (
     recommendation_approve,

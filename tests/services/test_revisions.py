@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from quotas.api_keys import api_key_issue
+from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Override, Policy
+from quotas.overrides import override_cancel, override_create
 from quotas.policies import spec
 from quotas.policies.configuration import configuration_load
 from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete
-from quotas.services.api_keys import api_key_issue
-from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
-from quotas.services.overrides import override_cancel, override_create
-from quotas.services.revisions import revision_revert, revision_rollback
-from quotas.services.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create
+from quotas.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create
 from tenants.models import ApiKey, Tenant, Tier
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest, rates
 

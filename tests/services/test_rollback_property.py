@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Override, Revision
 from quotas.models.revision import revisions_stamp
+from quotas.overrides import override_cancel, override_create
 from quotas.policies.configuration import configuration_load, configuration_part
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
 from quotas.policies.spec import Configuration, Limit
-from quotas.services.endpoints import endpoint_create, endpoint_delete, endpoint_update
-from quotas.services.overrides import override_cancel, override_create
-from quotas.services.revisions import revision_revert, revision_rollback
-from quotas.services.tenants import tenant_move, tenant_suspend, tenant_update
+from quotas.tenants import tenant_move, tenant_suspend, tenant_update
 from tests.services.world import FORCED, GET, PAY, SAID, make_world, newest
 
 ENDPOINTS = ["*", PAY, GET, "fares:quote"]

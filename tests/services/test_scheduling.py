@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from quotas.errors import Refused
-from quotas.models import AuditEvent, Change, Override, Revision
-from quotas.models.change import State
-from quotas.policies.edit import limit_set, policy_create, policy_update
-from quotas.policies.explain import explain
-from quotas.selectors.changes import OVERDUE_AFTER, changes_overdue
-from quotas.services.changes import (
+from quotas.changes.grandfathering import MOST_SPARED
+from quotas.changes.queries import OVERDUE_AFTER, changes_overdue
+from quotas.changes.rollout import (
     change_drop,
     change_impact,
     change_promote,
@@ -21,11 +17,15 @@ from quotas.services.changes import (
     change_start,
     changes_apply_due,
 )
-from quotas.services.endpoints import endpoint_update
-from quotas.services.overrides import override_create
-from quotas.services.sparing import MOST_SPARED
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.endpoints import endpoint_update
+from quotas.errors import Refused
+from quotas.models import AuditEvent, Change, Override, Revision
+from quotas.models.change import ChangeState
+from quotas.overrides import override_create
+from quotas.policies.edit import limit_set, policy_create, policy_update
+from quotas.policies.explain import explain
 from quotas.tasks import apply_due_changes
+from quotas.tenants import NewTenant, tenants_create
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -70,14 +70,18 @@ class TestAScheduledChange:
         assert changes_apply_due(at_due()) == 1
         assert limit_of("pro-all").parameters["rate"] == 50
         change = Change.objects.get(pk=number)
-        assert (change.state, change.end_author, change.end_revision_id) == (State.PROMOTED, "ann", newest().number)
+        assert (change.state, change.end_author, change.end_revision_id) == (
+            ChangeState.PROMOTED,
+            "ann",
+            newest().number,
+        )
         assert changes_apply_due(at_due()) == 0
 
     def test_the_task_does_it(self) -> None:
         number = scheduled()
         Change.objects.filter(pk=number).update(at=timezone.now())
         apply_due_changes()
-        assert Change.objects.get(pk=number).state == State.PROMOTED
+        assert Change.objects.get(pk=number).state == ChangeState.PROMOTED
 
     def test_a_cut_takes_force_and_lists_whom_it_will_hurt(self) -> None:
         assert "a cut of 50 %" in refusal(lambda: scheduled(force=False))
@@ -91,7 +95,7 @@ class TestAScheduledChange:
         limit_set(policy="pro-all", limit=bucket(100, unit="cost"), **FORCED)
         changes_apply_due(at_due())
         change = Change.objects.get(pk=number)
-        assert change.state == State.BLOCKED
+        assert change.state == ChangeState.BLOCKED
         assert "a cut of 50 %" in change.problem
         event = AuditEvent.objects.get(kind="change_blocked")
         assert event.detail == {"change": number, "problem": change.problem}
@@ -102,15 +106,15 @@ class TestAScheduledChange:
         change_start(change=number, mode="scheduled", at=soon(), **FORCED)
         limit_set(policy="free-all", limit=bucket(10, unit="cost"), **FORCED)
         changes_apply_due(at_due())
-        assert Change.objects.get(pk=number).state == State.PROMOTED
+        assert Change.objects.get(pk=number).state == ChangeState.PROMOTED
 
     def test_blocked_it_can_be_started_again(self) -> None:
         number = scheduled()
         policy_update(name="pro-all", limits=[bucket(100), bucket(100, "minute")], **FORCED)
         changes_apply_due(at_due())
         assert "was changed since" in Change.objects.get(pk=number).problem
-        assert Change.objects.get(pk=number).state == State.BLOCKED
-        assert change_drop(change=number, **SAID).state == State.DROPPED
+        assert Change.objects.get(pk=number).state == ChangeState.BLOCKED
+        assert change_drop(change=number, **SAID).state == ChangeState.DROPPED
 
     def test_one_that_is_blocked_holds_up_no_other(self) -> None:
         blocked = scheduled()
@@ -119,7 +123,7 @@ class TestAScheduledChange:
         change_start(change=other, mode="scheduled", at=soon(), **SAID)
         assert changes_apply_due(at_due()) == 2
         states = dict(Change.objects.values_list("pk", "state"))
-        assert states == {blocked: State.BLOCKED, other: State.PROMOTED}
+        assert states == {blocked: ChangeState.BLOCKED, other: ChangeState.PROMOTED}
 
     def test_it_can_be_moved_dropped_and_promoted_early(self) -> None:
         number = scheduled()
@@ -127,7 +131,7 @@ class TestAScheduledChange:
         assert changes_apply_due(at_due()) == 0
         change_drop(change=number, **SAID)
         assert changes_apply_due(at_due() + SOON) == 0
-        assert change_promote(change=scheduled(), **SAID).state == State.PROMOTED
+        assert change_promote(change=scheduled(), **SAID).state == ChangeState.PROMOTED
 
     def test_in_shadow_meanwhile_it_takes_its_state_along(self) -> None:
         number = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID).pk

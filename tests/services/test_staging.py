@@ -11,18 +11,18 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
+from quotas.changes.revisions import revision_rollback
+from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
+from quotas.endpoints import endpoint_update
 from quotas.errors import Refused
 from quotas.models import Change, Revision
-from quotas.models.change import State
+from quotas.models.change import ChangeState
 from quotas.models.usage import Outcome
 from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete, policy_update
 from quotas.policies.explain import explain
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.services.changes import change_drop, change_promote, change_propose, change_start
-from quotas.services.endpoints import endpoint_update
-from quotas.services.revisions import revision_rollback
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 from tests.publishing.worlds import differences
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest
 from tests.valkeys import SpareValkey
@@ -103,7 +103,7 @@ class TestAProposal:
         before = newest().number
         change = Change.objects.get(pk=proposed(policy="pro-all", limit=bucket(50)))
         assert newest().number == before
-        assert (change.state, change.action, change.touched) == (State.PENDING, "limit_set", ["policy:pro-all"])
+        assert (change.state, change.action, change.touched) == (ChangeState.PENDING, "limit_set", ["policy:pro-all"])
         assert (change.impact["hurt"], change.impact["hurt_count"]) == (["acme"], 1)
 
     def test_of_nothing_it_is_refused(self) -> None:
@@ -112,7 +112,7 @@ class TestAProposal:
     def test_promoted_it_is_one_revision(self) -> None:
         number = proposed(policy="pro-all", limit=bucket(50))
         change = change_promote(change=number, **FORCED)
-        assert (change.state, change.end_revision_id) == (State.PROMOTED, newest().number)
+        assert (change.state, change.end_revision_id) == (ChangeState.PROMOTED, newest().number)
         assert newest().touched == ["policy:pro-all"]
         assert limit_of("pro-all").parameters["rate"] == 50
 
@@ -123,7 +123,7 @@ class TestAProposal:
     def test_dropped_it_leaves_no_revision(self) -> None:
         before = newest().number
         change = change_drop(change=proposed(policy="pro-all", limit=bucket(50)), **SAID)
-        assert (change.state, change.end_revision_id, change.end_author) == (State.DROPPED, None, "ann")
+        assert (change.state, change.end_revision_id, change.end_author) == (ChangeState.DROPPED, None, "ann")
         assert newest().number == before
 
     def test_over_it_is_over(self) -> None:
@@ -226,7 +226,7 @@ class TestInShadow:
         started(number)
         revision_rollback(number=before, **SAID)
         change = Change.objects.get(pk=number)
-        assert (change.state, change.end_reason) == (State.DROPPED, "because")
+        assert (change.state, change.end_reason) == (ChangeState.DROPPED, "because")
         assert limit_of("pro-all").candidate is None
 
     def test_a_rollback_to_where_it_stood_resumes_it(self, shop: Store) -> None:
@@ -235,7 +235,7 @@ class TestInShadow:
         then = newest().number
         change_promote(change=number, **FORCED)
         revision_rollback(number=then, **SAID)
-        assert Change.objects.get(pk=number).state == State.SHADOW
+        assert Change.objects.get(pk=number).state == ChangeState.SHADOW
         assert limit_of("pro-all").candidate is not None
         change_promote(change=number, **FORCED)
         assert limit_of("pro-all").parameters["burst"] == 4
@@ -355,7 +355,7 @@ class TestACanary:
         started(number, "canary", share_percent=50, force=True)
         revision_rollback(number=before, **FORCED)
         assert self.those(shop) == set()
-        assert Change.objects.get(pk=number).state == State.DROPPED
+        assert Change.objects.get(pk=number).state == ChangeState.DROPPED
 
     def test_from_shadow_it_takes_over(self, shop: Store) -> None:
         number = proposed()

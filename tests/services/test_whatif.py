@@ -11,8 +11,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from quotas.errors import Refused
+from quotas.long_tasks import task_file, task_run
 from quotas.models import Revision, Task
-from quotas.services.long_tasks import task_file, task_run
 from quotas.services.measuring import Progress
 from quotas.services.whatif import whatif, whatif_ask, whatif_task
 from tests.services.recorded import make_recorded, working

@@ -8,7 +8,7 @@ from quotas.errors import accepted
 from quotas.models import Limit, Outbox, Revision
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
-from quotas.services.tenants import NewTenant, tenants_create
+from quotas.tenants import NewTenant, tenants_create
 
 PAY, GET = "payments:charge", "rides:get"
 

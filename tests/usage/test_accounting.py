@@ -13,7 +13,7 @@ from headroom_edge import Decision, Limiter
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import LET_THROUGH, Denial, Outcome, UsageMinute
 from quotas.policies.edit import policy_create
-from quotas.services.tenants import NewTenant, tenant_suspend, tenants_create
+from quotas.tenants import NewTenant, tenant_suspend, tenants_create
 from quotas.usage.drain import drain
 from quotas.usage.folding import fold_all
 from quotas.usage.rollups import subject_hash

@@ -4,8 +4,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Any
 
+from quotas.api_keys import SCOPES, api_key_issue, api_key_revoke
 from quotas.management.credentials import CredentialCommand
-from quotas.services.api_keys import SCOPES, api_key_issue, api_key_revoke
 from tenants.models import ApiKey
 
 

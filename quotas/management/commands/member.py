@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.errors import Refused
-from quotas.services.members import member_remove, member_set
+from quotas.members import member_remove, member_set
 from tenants.models import Membership, Role
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from headroom_edge.keys import OWN_TENANT
-from quotas.services.own_limits import own_limits_install
+from quotas.own_limits import own_limits_install
 
 AUTHOR = "headroom"
 

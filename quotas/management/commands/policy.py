@@ -13,13 +13,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from headroom_edge.algorithms.base import counted
+from quotas.changes.draft import Waiting
+from quotas.changes.rollout import change_file
 from quotas.errors import Refused
 from quotas.policies import schema
 from quotas.policies.apply import document_apply, document_check, document_export, document_plan
 from quotas.policies.document import Document, read_document
 from quotas.policies.problems import Problem
-from quotas.services.changes import change_file
-from quotas.services.permits import Waiting
 
 STDIN = Path("-")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from quotas.changes.draft import Waiting
+from quotas.changes.revisions import revision_rollback
+from quotas.changes.rollout import change_file
 from quotas.errors import Refused
-from quotas.services.changes import change_file
-from quotas.services.permits import Waiting
-from quotas.services.revisions import revision_rollback
 
 
 class Command(BaseCommand):

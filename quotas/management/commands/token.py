@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quotas.management.credentials import CredentialCommand
-from quotas.services.tokens import token_issue, token_revoke
+from quotas.tokens import token_issue, token_revoke
 from tenants.models import ApiToken, Role
 from tenants.scope import READ, SCOPES
 

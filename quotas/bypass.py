@@ -1,0 +1,77 @@
+"""Limits to shadow for a while, for emergencies. The switch lives in Redis; the audit has who and why."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import transaction
+
+from headroom_edge.algorithms.units import DAY_US, parse_duration_us
+from quotas.changes.draft import said
+from quotas.errors import refuse
+from quotas.lookups import find_endpoint, find_tenant
+from quotas.models import AuditEvent, LimitName
+from quotas.publishing import store
+from quotas.publishing.bypass import Scope, Switch, switch_off, switch_on, switches_read
+
+LONGEST_US = 7 * DAY_US
+
+
+def bypasses_read() -> list[Switch]:
+    return switches_read(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS)
+
+
+def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> Switch:
+    """The switch that `bypass_set` would set."""
+    _, reason = said(author, reason)
+    span_us = _span_us(duration)
+    _check_there(scope, name)
+    client = store.connect(settings.REDIS_URL)
+    return Switch(scope, name, store.now_us(client) + span_us, reason)
+
+
+def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> Switch:
+    switch = bypass_plan(scope=scope, name=name, duration=duration, author=author, reason=reason)
+    with transaction.atomic():
+        _record("bypass_set", switch, author, reason)
+        client = store.connect(settings.REDIS_URL)
+        store.prepare(client)
+        switch_on(client, settings.HEADROOM_SHARDS, switch)
+    return switch
+
+
+def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> Switch:
+    author, reason = said(author, reason)
+    about = (scope, name)
+    switch = next((switch for switch in bypasses_read() if switch.about == about), None)
+    if switch is None:
+        raise refuse("bypass", "over", f"no bypass of {scope} {name}".rstrip() + " is on; there is nothing to end")
+    with transaction.atomic():
+        _record("bypass_cleared", switch, author, reason)
+        switch_off(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS, about)
+    return switch
+
+
+def _span_us(duration: str) -> int:
+    try:
+        span_us = parse_duration_us(duration)
+    except ValueError as error:
+        raise refuse("duration", "duration", f"duration: {error}") from None
+    if span_us > LONGEST_US:
+        raise refuse("duration", "too_long", "duration is at most 7d; a bypass is for emergencies, so set it again")
+    return span_us
+
+
+def _check_there(scope: Scope, name: str) -> None:
+    if scope == "all" and name:
+        raise refuse("name", "needless", "scope all has no name; leave it out")
+    if scope == "tenant":
+        find_tenant(name)
+    if scope == "endpoint":
+        find_endpoint(name)
+    if scope == "limit" and not LimitName.objects.filter(name=name).exists():
+        raise refuse("name", "unknown", f"there is no limit {name}; correct the name")
+
+
+def _record(kind: str, switch: Switch, author: str, reason: str) -> None:
+    detail = {"scope": switch.scope, "name": switch.name, "until_us": switch.until_us}
+    AuditEvent.objects.create(kind=kind, detail=detail | {"author": author.strip(), "reason": reason.strip()})

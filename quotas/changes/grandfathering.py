@@ -1,0 +1,103 @@
+"""Leaves tenants that a change hurts as they are, by overrides in the same revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from quotas.changes.affected import Concerned, Targets
+from quotas.changes.draft import Draft
+from quotas.changes.judgement import Group, Judgement, Period
+from quotas.changes.snapshot import snapshots
+from quotas.errors import refuse
+from quotas.lookups import find_endpoint, find_tenant
+from quotas.models import Override
+from quotas.overrides import add_override
+from quotas.policies.compare import cuts
+from quotas.policies.configuration_rows import EPOCH, MICROSECOND
+from quotas.policies.fields import limit_fields
+from quotas.policies.spec import EVERYWHERE
+
+ALL_HURT = "*"
+MOST_SPARED = 1_000
+
+Patches = dict[str, dict[str, Any]]  # limit → what it was
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    """What has to be said so that an endpoint stays as it was for a time."""
+
+    endpoint: str
+    start_us: int
+    end_us: int | None
+    patches: Patches
+
+
+def spare(opened: Draft, names: Sequence[str]) -> None:
+    """Those of them, or (`*`) of all, whom what was written so far hurts."""
+    if not names:
+        return
+    after = snapshots(opened.before)
+    touched = [key for key, state in opened.before.items() if after[key] != state]
+    concerned = Concerned.load(Targets.of(touched, opened.before, after), opened.before)
+    judgement = Judgement.of(concerned, {key: opened.before[key] for key in touched})
+    for name, stays in _spared(judgement, names):
+        for stay in stays:
+            _override(opened, name, stay)
+
+
+def _spared(judgement: Judgement, names: Sequence[str]) -> list[tuple[str, list[_Stay]]]:
+    found: list[tuple[str, list[_Stay]]] = []
+    for group in [group for group, _ in judgement.losses() if group != Group()]:
+        stays = _joined(stay for period in judgement.periods(group) for stay in _stays(period))
+        hurt = judgement.names(group, MOST_SPARED + 1, None if ALL_HURT in names else names)
+        found += [(name, stays) for name in hurt] if stays else []
+    if len(found) > MOST_SPARED:
+        message = f"more than {MOST_SPARED:,} tenants would be left as they are; make them a tier of their own instead"
+        raise refuse("grandfather", "too_many", message)
+    return found
+
+
+def _stays(period: Period) -> Iterator[_Stay]:
+    patches: dict[str, Patches] = {}
+    for cut in cuts(period.before, period.after):
+        was = {effective.limit.name: effective.limit for effective in period.before.at(cut.endpoint)}
+        now = {effective.limit.name: effective.limit for effective in period.after.at(cut.endpoint)}
+        fields = limit_fields(was[cut.limit]) if cut.limit in was else {"mode": "off"}
+        # A request that costs more is not the limit's doing.
+        if fields != limit_fields(now[cut.limit]):
+            patches.setdefault(cut.endpoint, {})[cut.limit] = fields
+    for endpoint, of_endpoint in patches.items():
+        yield _Stay(endpoint, period.start_us, period.end_us, of_endpoint)
+
+
+def _joined(stays: Iterator[_Stay]) -> list[_Stay]:
+    """One where the next begins as the last ends, with the same to say."""
+    found: list[_Stay] = []
+    for stay in sorted(stays, key=lambda stay: (stay.endpoint, stay.start_us)):
+        last = found[-1] if found else None
+        if last and (last.endpoint, last.end_us, last.patches) == (stay.endpoint, stay.start_us, stay.patches):
+            found[-1] = _Stay(last.endpoint, last.start_us, stay.end_us, last.patches)
+        else:
+            found.append(stay)
+    return found
+
+
+def _override(opened: Draft, name: str, stay: _Stay) -> None:
+    row = Override(
+        tenant=find_tenant(name),
+        endpoint=None if stay.endpoint == EVERYWHERE else find_endpoint(stay.endpoint),
+        start=_moment(stay.start_us),
+        end=None if stay.end_us is None else _moment(stay.end_us),
+        limits=dict[str, Mapping[str, Any]](stay.patches),
+        reason=opened.reason,
+        author=opened.author,
+    )
+    add_override(opened, row)
+
+
+def _moment(us: int) -> datetime:
+    return EPOCH + us * MICROSECOND

@@ -1,0 +1,56 @@
+"""The way back: `revision_rollback` to how everything was, `revision_revert` of one change.
+
+Each is a change like any other, with a revision of its own. Neither touches keys, memberships (which
+tenant is on which tier) or suspensions, and neither removes a tenant or a tier.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from django.db.models import Max
+
+from quotas.changes.draft import Permits, draft
+from quotas.changes.restore import restore
+from quotas.changes.snapshot import State
+from quotas.errors import refuse
+from quotas.models import Revision
+
+
+def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
+    """Everything that later revisions touched becomes again what it was after revision `number`."""
+    with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
+        _check_there(number)
+        states: dict[str, State] = {}
+        for before in Revision.objects.filter(number__gt=number).order_by("number").values_list("before", flat=True):
+            states = {**before, **states}  # the earliest change knows how it was
+        restore(opened, states)
+    return opened.revision
+
+
+def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision:
+    """What revision `number` touched becomes again what it was before; refused if it was touched since."""
+    with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
+        _check_there(number)
+        revision = Revision.objects.get(number=number)
+        _check_untouched(revision)
+        restore(opened, revision.before)
+    if opened.revision is None:
+        message = f"revision {number} changed only memberships or suspensions; move or resume the tenants instead"
+        raise refuse("number", "nothing", message)
+    return opened.revision
+
+
+def _check_there(number: int) -> None:
+    newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+    if not 0 < number <= newest:
+        raise refuse("number", "unknown", f"there is no revision {number}; choose one from 1 to {newest}")
+
+
+def _check_untouched(revision: Revision) -> None:
+    later = Revision.objects.filter(number__gt=revision.number, touched__overlap=revision.touched).order_by("number")
+    first = later.first()
+    if first is not None:
+        same = ", ".join(sorted(set(first.touched) & set(revision.touched)))
+        message = f"revision {first.number} touched {same} since; revert that one first, or roll back to an earlier one"
+        raise refuse("number", "touched_since", message)

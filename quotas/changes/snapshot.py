@@ -1,0 +1,185 @@
+"""The state of what a revision touches, as JSON: its before and after, and the configuration as it was before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from quotas.models import Change, Endpoint, Limit, Override, Policy
+from quotas.models.change import ChangeState, holding
+from quotas.policies import spec
+from quotas.policies.canary import Trial, canaries_of, policy_of
+from quotas.policies.configuration_rows import to_us
+from tenants.models import Tenant, Tier
+
+State = dict[str, Any] | None  # None: it is not there
+
+TIER, TENANT, ENDPOINT, POLICY, OVERRIDE, CHANGE = "tier", "tenant", "endpoint", "policy", "override", "change"
+
+
+def key_of(kind: str, name: object) -> str:
+    return f"{kind}:{name}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    kind, _, name = key.partition(":")
+    return kind, name
+
+
+def snapshots(keys: Iterable[str]) -> dict[str, State]:
+    by_kind: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        kind, name = split_key(key)
+        by_kind[kind].append(name)
+    found: dict[str, State] = {}
+    for kind, names in by_kind.items():
+        states = _READERS[kind](names)
+        found |= {key_of(kind, name): states.get(name) for name in names}
+    return found
+
+
+def _tiers(names: Collection[str]) -> dict[str, State]:
+    return {name: {} for name in Tier.objects.filter(name__in=names).values_list("name", flat=True)}
+
+
+def _tenants(names: Collection[str]) -> dict[str, State]:
+    fields = ("tier__name", "label", "timezone", "suspended_reason")
+    rows = Tenant.objects.filter(name__in=names).order_by().values_list("name", *fields)
+    return {
+        name: {"tier": tier, "label": label, "timezone": timezone, "suspended": reason}
+        for name, tier, label, timezone, reason in rows
+    }
+
+
+def _endpoints(names: Collection[str]) -> dict[str, State]:
+    rows = Endpoint.objects.filter(name__in=names, retired=False)
+    return {
+        row.name: {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
+        for row in rows
+    }
+
+
+def _policies(names: Collection[str]) -> dict[str, State]:
+    limits: dict[int, dict[str, Any]] = defaultdict(dict)
+    for limit in Limit.objects.filter(policy__name__in=names).select_related("name").order_by("name__name"):
+        limits[limit.policy_id][limit.name.name] = limit_state(limit)
+    rows = Policy.objects.filter(name__in=names).select_related("tier", "tenant", "endpoint")
+    return {
+        row.name: {
+            "tier": row.tier.name if row.tier else None,
+            "tenant": row.tenant.name if row.tenant else None,
+            "endpoint": row.scope,
+            "limits": limits[row.pk],
+        }
+        for row in rows
+    }
+
+
+def limit_state(limit: Limit) -> dict[str, Any]:
+    fields = ("subject", "unit", "mode", "on_failure")
+    state = {"algorithm": limit.algorithm, **limit.parameters, **{field: getattr(limit, field) for field in fields}}
+    return state | {"candidate": limit.candidate} if limit.candidate else state
+
+
+def _overrides(names: Collection[str]) -> dict[str, State]:
+    rows = Override.objects.filter(pk__in=names, cancelled_at=None).select_related("tenant", "endpoint")
+    return {str(row.pk): override_state(row) for row in rows}
+
+
+def override_state(row: Override) -> dict[str, Any]:
+    multiplier = [row.multiplier_numerator, row.multiplier_denominator] if row.multiplier_numerator else None
+    return {
+        "tenant": row.tenant.name,
+        "endpoint": row.scope,
+        "start": row.start.isoformat(),
+        "end": row.end.isoformat() if row.end else None,
+        "limits": row.limits,
+        "multiplier": multiplier,
+        "carry": row.carry,
+        "reason": row.reason,
+        "author": row.author,
+    }
+
+
+def _changes(names: Collection[str]) -> dict[str, State]:
+    """Only what is enforced of them, or judged: one that is over is not there."""
+    return {str(row.pk): change_state(row) for row in Change.objects.filter(holding(), pk__in=names)}
+
+
+def change_state(row: Change) -> dict[str, Any]:
+    if row.state != ChangeState.CANARY:
+        return {"state": row.state}
+    return {"state": row.state, "share": row.share, "tiers": row.tiers, "carry": row.carry, "policies": row.policies}
+
+
+_READERS: dict[str, Callable[[Collection[str]], dict[str, State]]] = {
+    TIER: _tiers,
+    TENANT: _tenants,
+    ENDPOINT: _endpoints,
+    POLICY: _policies,
+    OVERRIDE: _overrides,
+    CHANGE: _changes,
+}
+
+
+States = Mapping[str, State]
+
+
+def rewound(configuration: spec.Configuration, before: States) -> spec.Configuration:
+    """Without history: parameters are since ever what they were."""
+    policies = (
+        *(policy for policy in configuration.policies if key_of(POLICY, policy.name) not in before),
+        *(policy for name, state in _present(before, POLICY) if (policy := policy_of(name, state))),
+    )
+    return replace(
+        configuration,
+        policies=policies,
+        overrides=(
+            *(override for override in configuration.overrides if key_of(OVERRIDE, override.id) not in before),
+            *(override_of(int(name), state) for name, state in _present(before, OVERRIDE)),
+        ),
+        endpoints=_endpoints_before(configuration, before),
+        tenants=_tenants_before(configuration, before),
+        canaries=(
+            *(canary for canary in configuration.canaries if key_of(CHANGE, canary.change) not in before),
+            *_canaries(policies, before),
+        ),
+    )
+
+
+def override_of(number: int, state: Mapping[str, Any]) -> spec.Override:
+    start, end = (to_us(datetime.fromisoformat(state[edge])) if state[edge] else None for edge in ("start", "end"))
+    multiplier = tuple(state["multiplier"]) if state["multiplier"] else None
+    return spec.Override(
+        number, state["tenant"], state["endpoint"], start or 0, end, state["limits"], multiplier, state["carry"]
+    )
+
+
+def _present(before: States, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    named = ((*split_key(key), state) for key, state in before.items())
+    return [(name, state) for found, name, state in named if found == kind and state is not None]
+
+
+def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Canary]:
+    """As they were; their history would not matter."""
+    for name, state in _present(before, CHANGE):
+        if "share" in state:
+            yield from canaries_of(Trial(int(name), state["share"], state["policies"], 0, state["carry"]), live)
+
+
+def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:
+    """One that is gone now had no limits of its own left, so it need not come back."""
+    costs = {name: state["default_cost"] for name, state in _present(before, ENDPOINT)}
+    return {
+        name: replace(endpoint, default_cost=costs.get(name, endpoint.default_cost))
+        for name, endpoint in configuration.endpoints.items()
+        if name in costs or key_of(ENDPOINT, name) not in before
+    }
+
+
+def _tenants_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Tenant]:
+    tiers = {name: state["tier"] for name, state in _present(before, TENANT)}
+    return {name: replace(tenant, tier=tiers.get(name, tenant.tier)) for name, tenant in configuration.tenants.items()}

@@ -1,0 +1,145 @@
+"""Overrides: a change for one tenant that ends by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from math import gcd
+from typing import Any, Literal, Unpack
+
+from django.db.models import Q
+from django.utils import timezone
+
+from headroom_edge.algorithms.base import shown
+from quotas.changes.draft import Draft, Permits, draft
+from quotas.changes.snapshot import OVERRIDE, key_of
+from quotas.errors import check_moment, read, refuse
+from quotas.lookups import find_endpoint, find_tenant
+from quotas.models import Override, Revision
+from quotas.models.policy import MULTIPLIER_MAX
+from quotas.policies.limit_rows import limit_name
+from quotas.policies.problems import fault_in
+from quotas.policies.spec import EVERYWHERE, Carry
+from quotas.policies.validate import read_name
+
+OverrideState = Literal["upcoming", "active", "ended"]
+UPCOMING, ACTIVE, ENDED = STATES = ("upcoming", "active", "ended")
+
+
+def override_state(row: Override, now: datetime) -> OverrideState:
+    if row.cancelled_at or (row.end and row.end <= now):
+        return "ended"
+    return "upcoming" if row.start > now else "active"
+
+
+def overrides_in(state: str, now: datetime) -> Q:
+    """The condition on rows for `override_state` to be so."""
+    ended = Q(cancelled_at__isnull=False) | Q(end__lte=now)
+    if state == ENDED:
+        return ended
+    return ~ended & (Q(start__gt=now) if state == UPCOMING else Q(start__lte=now))
+
+
+Limits = Mapping[str, Mapping[str, Any]]
+LATEST_START = timedelta(days=1)  # for clocks that go wrong, and what was typed a while ago
+
+
+def override_create(
+    *,
+    tenant: str,
+    author: str,
+    reason: str,
+    endpoint: str = EVERYWHERE,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    limits: Limits | None = None,
+    multiplier: tuple[int, int] | None = None,
+    carry: Carry = "keep",
+    **permits: Unpack[Permits],
+) -> Override:
+    """Other values for limits by name, or all of them times numerator ÷ denominator; `start` None: at once.
+
+    On an endpoint, a limit it has from `*` becomes its own; a multiplier changes its own limits only. On
+    `*`, a name changes the limit of `*`, a multiplier every limit of the tenant. A new name adds a limit.
+    """
+    with draft(action="override_create", author=author, reason=reason, carry=carry, **permits) as opened:
+        now = timezone.now()
+        _check_times(start or now, end, now)
+        row = Override(
+            tenant=find_tenant(tenant),
+            endpoint=None if endpoint == EVERYWHERE else find_endpoint(endpoint),
+            start=start or now,
+            end=end,
+            carry=opened.carry,
+            reason=opened.reason,
+            author=opened.author,
+        )
+        _set_change(row, limits or {}, multiplier)
+        return add_override(opened, row)
+
+
+def override_cancel(*, override: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
+    """What holds without it holds again at once."""
+    with draft(action="override_cancel", author=author, reason=reason, **permits) as opened:
+        row = Override.objects.filter(pk=override).first()
+        if row is None:
+            raise refuse("override", "unknown", f"there is no override {override}; correct the number")
+        if row.cancelled_at or (row.end and row.end <= timezone.now()):
+            raise refuse("override", "over", f"override {override} is over already; there is nothing to cancel")
+        cancel_override(opened, row)
+    return opened.revision
+
+
+def add_override(opened: Draft, row: Override) -> Override:
+    for name in row.limits:
+        limit_name(name)
+    row.created_revision_id = opened.number
+    row.save()
+    opened.created(key_of(OVERRIDE, row.pk))
+    return row
+
+
+def cancel_override(opened: Draft, row: Override) -> None:
+    opened.touch(key_of(OVERRIDE, row.pk))
+    row.cancelled_at, row.cancelled_revision_id = timezone.now(), opened.number
+    row.save(update_fields=["cancelled_at", "cancelled_revision"])
+
+
+def _check_times(start: datetime, end: datetime | None, now: datetime) -> None:
+    for field, moment in (("start", start), ("end", end)):
+        if moment is not None:
+            check_moment(field, moment)
+    if start < now - LATEST_START:
+        raise refuse("start", "past", "start is more than a day in the past; leave it out to start now")
+    if end is not None and end <= start:
+        raise refuse("end", "order", "end must be later than start; move one of them")
+    if end is not None and end <= now:
+        raise refuse("end", "past", "end is in the past, so the override would never hold; choose a later one")
+
+
+def _set_change(row: Override, limits: Limits, multiplier: tuple[int, int] | None) -> None:
+    if bool(limits) == (multiplier is not None):
+        raise refuse("limits", "either", "an override changes limits by name or has a multiplier; give one of the two")
+    if multiplier is not None:
+        row.multiplier_numerator, row.multiplier_denominator = _fraction(*multiplier)
+    row.limits = {read(_limit_name, name): _patch(name, fields) for name, fields in limits.items()}
+
+
+def _limit_name(name: str) -> str:
+    return read_name({"name": name}, "limit")
+
+
+def _patch(name: str, fields: object) -> dict[str, Any]:
+    if not isinstance(fields, Mapping) or not fields:
+        raise refuse(f"limits.{name}", "type", f"give the fields of {name} that change, not {shown(fields)}")
+    if fault := fault_in(fields):
+        raise refuse(f"limits.{name}", "value", f"limits.{name}: {fault}")
+    return dict(fields)
+
+
+def _fraction(numerator: int, denominator: int) -> tuple[int, int]:
+    if not all(isinstance(part, int) and 0 < part <= MULTIPLIER_MAX for part in (numerator, denominator)):
+        message = f"multiplier must be two whole numbers from 1 to {MULTIPLIER_MAX:,}, such as 3 and 2 for 1.5"
+        raise refuse("multiplier", "range", message)
+    common = gcd(numerator, denominator)
+    return numerator // common, denominator // common

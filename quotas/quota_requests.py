@@ -1,0 +1,143 @@
+"""Requests for more quota: asked for by a tenant's user, answered by an approver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from quotas.changes.approval import change_agree
+from quotas.changes.draft import Permits, said
+from quotas.changes.rollout import change_promote
+from quotas.errors import refuse
+from quotas.lookups import find_tenant
+from quotas.models import Override
+from quotas.models.quota_request import Answer, QuotaRequest
+from quotas.overrides import override_create
+from quotas.policies.allowance import parameters_of
+from quotas.policies.explain import standing
+from tenants.history import acting
+
+MOST_WAITING = 20  # of one tenant
+MOST_WANTED = 2**52  # as of any parameter
+FURTHEST = timedelta(days=3_650)
+
+
+def quota_request_create(
+    *,
+    tenant: str,
+    scope: str,
+    limit: str,
+    wanted: int,
+    author: str,
+    reason: str,
+    until: datetime | None = None,
+    usage: Mapping[str, Any] | None = None,
+) -> QuotaRequest:
+    author, reason = said(author, reason)
+    held = _held(tenant, scope, limit)
+    if wanted > MOST_WANTED:
+        raise refuse("wanted", "range", f"ask for at most {MOST_WANTED:,}")
+    if wanted <= held:
+        raise refuse("wanted", "less", f"that is not more than what you have, {held:,}; ask for more, or not at all")
+    if until is not None and until <= timezone.now():
+        raise refuse("until", "past", "until is in the past; choose a later time, or leave it empty")
+    if until is not None and until > timezone.now() + FURTHEST:
+        raise refuse("until", "far", "until is more than ten years ahead; choose an earlier time, or leave it empty")
+    with acting(author=author, action="quota_request_create"), transaction.atomic():
+        row = find_tenant(tenant)
+        waiting = row.quota_requests.filter(answer=Answer.WAITING)
+        if waiting.filter(scope=scope, limit=limit).exists():
+            raise refuse("limit", "taken", "a request for this limit waits already; it is answered first")
+        if waiting.count() >= MOST_WAITING:
+            raise refuse("limit", "many", f"{MOST_WAITING} requests wait already; wait for an answer")
+        return QuotaRequest.objects.create(
+            tenant=row,
+            scope=scope,
+            limit=limit,
+            wanted=wanted,
+            until=until,
+            reason=reason,
+            usage=dict(usage or {}),
+            author=author,
+        )
+
+
+def quota_request_grant(
+    *, request: int, author: str, reason: str, wanted: int | None = None, **permits: Unpack[Permits]
+) -> Override:
+    """By an override, with what was asked for or with another value.
+
+    Who asks and who grants are four eyes, as far as the asking went: more than that is the approver's own wish.
+    """
+    author, reason = said(author, reason)
+    with transaction.atomic():
+        row = _to_answer(request)
+        name, size, held = _parameters(row)
+        value = wanted or row.wanted
+        if settings.HEADROOM_FOUR_EYES and value > row.wanted:
+            message = f"{row.author} asked for {row.wanted:,}; under four eyes grant that or less"
+            raise refuse("wanted", "more", message)
+        fields = {name: value}
+        if size is not None:
+            fields[size.name] = max(size.held, size.held * value // held)
+        change = change_agree(
+            override_create,
+            asker=row.author,
+            why=row.reason,
+            approver=author,
+            reason=reason,
+            tenant=row.tenant.name,
+            endpoint=row.scope,
+            limits={row.limit: fields},
+            end=row.until,
+        )
+        revision = change_promote(change=change.pk, author=author, reason=reason, **permits).end_revision_id
+        override = Override.objects.get(created_revision=revision)
+        _answer(row, Answer.GRANTED, author, reason, override)
+        return override
+
+
+def quota_request_decline(*, request: int, author: str, reason: str) -> QuotaRequest:
+    author, reason = said(author, reason)
+    with transaction.atomic():
+        row = _to_answer(request)
+        _answer(row, Answer.DECLINED, author, reason, None)
+        return row
+
+
+def _to_answer(request: int) -> QuotaRequest:
+    row = QuotaRequest.objects.select_for_update(of=("self",)).select_related("tenant").filter(pk=request).first()
+    if row is None:
+        raise refuse("request", "unknown", f"there is no request {request}; correct the number")
+    if not row.is_waiting:
+        raise refuse("request", "over", f"{row} was {row.answer} already; there is nothing to answer")
+    return row
+
+
+def _answer(row: QuotaRequest, answer: Answer, author: str, reason: str, override: Override | None) -> None:
+    with acting(author=author, action=f"quota_request_{answer}"):
+        row.answer, row.answer_author, row.answer_reason = answer, author.strip(), reason.strip()
+        row.answered_at, row.override = timezone.now(), override
+        row.save()
+
+
+def _held(tenant: str, scope: str, limit: str) -> int:
+    return parameters_of(_limit(tenant, scope, limit).algorithm)[0].held
+
+
+def _parameters(row: QuotaRequest) -> tuple[str, Any, int]:
+    main, size = parameters_of(_limit(row.tenant.name, row.scope, row.limit).algorithm)
+    return main.name, size, main.held
+
+
+def _limit(tenant: str, scope: str, limit: str) -> Any:
+    for each in standing(tenant=tenant).limits:
+        effective = each.effective
+        if not effective.is_global and (effective.scope, effective.limit.name) == (scope, limit):
+            return effective.limit
+    raise refuse("limit", "unknown", f"{tenant} has no limit {limit} on {scope}; choose one of its limits")

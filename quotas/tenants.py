@@ -1,0 +1,132 @@
+"""Tiers and tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Unpack
+
+from headroom_edge.algorithms.periods import known_zones
+from quotas.changes.draft import Draft, Permits, draft
+from quotas.changes.snapshot import TENANT, TIER, key_of
+from quotas.errors import read, refuse
+from quotas.lookups import find_tenant, find_tier
+from quotas.models import Revision
+from quotas.policies.carry_over import hand_over_tier
+from quotas.policies.spec import Carry
+from quotas.policies.validate import tenant_name, tier_name
+from tenants.models import Tenant, Tier
+
+LONGEST_LABEL = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NewTenant:
+    name: str
+    tier: str
+    label: str = ""
+    timezone: str = "UTC"
+
+
+def tier_create(*, name: str, author: str, reason: str) -> Tier:
+    with draft(action="tier_create", author=author, reason=reason) as opened:
+        return write_tier(opened, name)
+
+
+def write_tier(opened: Draft, name: str) -> Tier:
+    read(tier_name, name)
+    if Tier.objects.filter(name=name).exists():
+        raise refuse("name", "taken", f"there is a tier {name} already; choose another name")
+    opened.touch(key_of(TIER, name))
+    return Tier.objects.create(name=name)
+
+
+def tenant_create(*, name: str, tier: str, author: str, reason: str, label: str = "", timezone: str = "UTC") -> Tenant:
+    new = NewTenant(name, tier, label, timezone)
+    return tenants_create(tenants=[new], author=author, reason=reason)[0]
+
+
+def tenants_create(*, tenants: Iterable[NewTenant], author: str, reason: str) -> list[Tenant]:
+    """All or none, in one revision."""
+    wanted = list(tenants)
+    with draft(action="tenant_create", author=author, reason=reason) as opened:
+        tiers = {tier.name: tier for tier in Tier.objects.all()}
+        _check_new(wanted, tiers.keys())
+        opened.touch(*(key_of(TENANT, new.name) for new in wanted))
+        rows = [Tenant(name=new.name, tier=tiers[new.tier], label=new.label, timezone=new.timezone) for new in wanted]
+        return Tenant.objects.bulk_create(rows, batch_size=5_000)
+
+
+def tenant_update(
+    *, name: str, author: str, reason: str, label: str | None = None, timezone: str | None = None
+) -> Revision | None:
+    with draft(action="tenant_update", author=author, reason=reason) as opened:
+        tenant = _tenant_to_change(opened, name)
+        tenant.label = tenant.label if label is None else _label(label)
+        tenant.timezone = tenant.timezone if timezone is None else _timezone(timezone)
+        tenant.save(update_fields=["label", "timezone"])
+    return opened.revision
+
+
+def tenant_move(
+    *, name: str, tier: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """To another tier; what was used stays used, as `carry` says."""
+    with draft(action="tenant_move", author=author, reason=reason, carry=carry, **permits) as opened:
+        tenant = _tenant_to_change(opened, name)
+        target = find_tier(tier)
+        if target != tenant.tier:
+            hand_over_tier(opened, tenant, target)
+    return opened.revision
+
+
+def tenant_suspend(*, name: str, author: str, reason: str) -> Revision | None:
+    """Denies every request of the tenant, with the reason `suspended`, until it is resumed."""
+    return _set_suspended("tenant_suspend", name, author, reason, is_suspended=True)
+
+
+def tenant_resume(*, name: str, author: str, reason: str) -> Revision | None:
+    return _set_suspended("tenant_resume", name, author, reason, is_suspended=False)
+
+
+def _tenant_to_change(opened: Draft, name: str) -> Tenant:
+    tenant = find_tenant(name)
+    opened.touch(key_of(TENANT, name))
+    return tenant
+
+
+def _set_suspended(action: str, name: str, author: str, reason: str, *, is_suspended: bool) -> Revision | None:
+    with draft(action=action, author=author, reason=reason) as opened:
+        tenant = _tenant_to_change(opened, name)
+        if tenant.suspended != is_suspended:
+            tenant.suspended = is_suspended
+            tenant.suspended_reason = opened.reason if is_suspended else ""
+            tenant.save(update_fields=["suspended", "suspended_reason"])
+    return opened.revision
+
+
+def _check_new(wanted: list[NewTenant], tiers: Iterable[str]) -> None:
+    names = [new.name for new in wanted]
+    taken = set(Tenant.objects.filter(name__in=names).values_list("name", flat=True))
+    known = set(tiers)
+    for new in wanted:
+        read(tenant_name, new.name)
+        if new.name in taken:
+            raise refuse("name", "taken", f"there is a tenant {new.name} already; choose another name")
+        if new.tier not in known:
+            raise refuse("tier", "unknown", f"there is no tier {new.tier}; create it, or choose another")
+        _label(new.label)
+        _timezone(new.timezone)
+        taken.add(new.name)
+
+
+def _label(text: str) -> str:
+    if len(text) > LONGEST_LABEL:
+        raise refuse("label", "too_long", f"label has {len(text)} characters; {LONGEST_LABEL} are the most")
+    return text
+
+
+def _timezone(name: str) -> str:
+    if name not in known_zones():
+        raise refuse("timezone", "timezone", f"timezone {name!r} is unknown; use an IANA name such as Europe/Berlin")
+    return name
