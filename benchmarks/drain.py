@@ -28,7 +28,7 @@ def run() -> list[Row]:
 def measure() -> list[Row]:
     make_table()
     from quotas.usage.drain import connect, drain
-    from quotas.usage.folding import fold_all
+    from quotas.usage.fold import fold_all
 
     rows = []
     with connect() as server:

@@ -141,8 +141,8 @@ def repeat(now: datetime) -> None:
     from quotas.models.rates import RatesDay, RatesHour
     from quotas.models.totals import TotalDay, TotalHour
     from quotas.models.usage import UsageDay, UsageHour
-    from quotas.usage.closing import close_day
     from quotas.usage.partitions import ensure, slice_of
+    from quotas.usage.upkeep import close_day
 
     first = (now - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
     close_day(first)

@@ -35,7 +35,7 @@ def measure() -> list[Row]:
 
 def measure_queries() -> Iterator[Row]:
     from quotas.models.usage import UsageDay, UsageHour
-    from quotas.selectors.usage_query import Grouping
+    from quotas.usage.queries.breakdown import Grouping
 
     fill(UsageDay, DAYS)
     fill(UsageHour, 24)
@@ -51,7 +51,7 @@ def measure_queries() -> Iterator[Row]:
 
 def took(days: int, group: tuple[Any, ...]) -> float:
     """Seconds, of several rounds the median."""
-    from quotas.selectors.usage_query import Query, usage_query
+    from quotas.usage.queries.breakdown import Query, usage_query
 
     times = []
     for _ in range(ROUNDS):
@@ -84,9 +84,9 @@ def measure_room() -> Iterator[Row]:
     """A whole day of some tenants as it lies in the tables, index and all, for the whole fleet."""
     from quotas.models.rates import PARTITIONED
     from quotas.models.totals import TOTALS
-    from quotas.usage.closing import close_day
     from quotas.usage.history import add_history
-    from quotas.usage.slots import pack_due
+    from quotas.usage.packed_hours import pack_due
+    from quotas.usage.upkeep import close_day
 
     draw = np.random.default_rng(1)
     for hour in range(24):

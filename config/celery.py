@@ -77,7 +77,7 @@ def report_worker(**_: Any) -> None:
 
 def report(name: str) -> None:
     # The models exist only once the apps are loaded, which Celery does after importing this module.
-    from quotas.models.health import beat
+    from quotas.models.jobs import beat
 
     close_old_connections()
     try:

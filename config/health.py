@@ -19,8 +19,7 @@ from redis.retry import Retry
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
-from quotas.models.health import Heartbeat
-from quotas.models.jobs import Delivery
+from quotas.models.jobs import Delivery, Heartbeat
 
 TIMEOUT_SECONDS: Final = 1.0
 MOST_SET_ASIDE: Final = 100

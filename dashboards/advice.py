@@ -12,7 +12,7 @@ from dashboards.charts import number
 from dashboards.figure import Column, Figure, Mark, Panel, Row
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
-from quotas.models.history import algorithm_load
+from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.policies.words import Short, algorithm_words, limit_short
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse
 
-from quotas.selectors.periods import Period, PeriodError, period_read
+from quotas.usage.queries.periods import Period, PeriodError, period_read
 
 __all__ = ["PeriodError", "bad_request", "number_of", "period_of"]
 

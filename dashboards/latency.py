@@ -10,7 +10,7 @@ from dashboards.figure import Column, Figure, Mark, Panel, Row
 from quotas.calibration.capacity import Capacity, capacity_of
 from quotas.calibration.parameters import DEFAULTS
 from quotas.models import Endpoint
-from quotas.selectors.usage_latency import latency_read, latency_samples
+from quotas.usage.queries.latency import latency_read, latency_samples
 
 SPAN: Final = timedelta(days=7)
 P99: Final = 0.99

@@ -10,7 +10,7 @@ from quotas.policies.explain import ExplainedLimit
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.policies.words import Short, algorithm_words, limit_short
-from quotas.selectors.utilisation import Use
+from quotas.usage.queries.utilisation import Use
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from headroom_edge.decision import NEVER, Decision, Row
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.spec import Override
 from quotas.policies.words import limit_short, override_words
-from quotas.selectors.denials import seconds
+from quotas.usage.queries.denials import seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.policies.explain import Standing, standing
 from quotas.policies.spec import EVERYWHERE
-from quotas.selectors.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of
+from quotas.usage.queries.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of
 from tenants.models import Tenant
 
 DAY = timedelta(days=1)

@@ -19,7 +19,7 @@ from quotas.services.evaluating import recommendations_advance
 from quotas.services.whatif import whatif_task
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
-from quotas.usage.folding import fold_due
+from quotas.usage.fold import fold_due
 from quotas.usage.tier_use import tier_use_measure
 
 log = logging.getLogger(__name__)

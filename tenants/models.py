@@ -53,7 +53,7 @@ class Tenant(models.Model):
     timezone = models.CharField(max_length=64, default="UTC")
     suspended = models.BooleanField(default=False)
     suspended_reason = models.CharField(max_length=500, blank=True, default="")
-    # Limits whose source changed for this tenant alone, as quotas.models.history writes them.
+    # Limits whose source changed for this tenant alone, as quotas.models.limit_history writes them.
     handovers = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(db_default=Now(), editable=False)
 

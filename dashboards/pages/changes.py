@@ -24,11 +24,11 @@ from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
 from quotas.policies.diff import differences
-from quotas.selectors.periods import period_between
 from quotas.selectors.pulse import Pulse, pulse_read
-from quotas.selectors.throttling import published_at
-from quotas.selectors.traffic import traffic_read
 from quotas.services.enforcement import enforcement_read
+from quotas.usage.queries.periods import period_between
+from quotas.usage.queries.throttling import published_at
+from quotas.usage.queries.traffic import traffic_read
 
 PAGE = 25
 AROUND = timedelta(hours=1)

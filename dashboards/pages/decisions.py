@@ -14,7 +14,7 @@ from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.policies.problems import is_within
-from quotas.selectors.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read, turned_away_read
+from quotas.usage.queries.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read, turned_away_read
 
 MOST_SUGGESTED = 200
 

@@ -25,9 +25,9 @@ from quotas.models.quota_request import QuotaRequest
 from quotas.policies.allowance import parameters_of
 from quotas.policies.words import compact
 from quotas.quota_requests import quota_request_create
-from quotas.selectors.periods import SPANS
-from quotas.selectors.throttling import throttled_read
-from quotas.selectors.traffic import traffic_read
+from quotas.usage.queries.periods import SPANS
+from quotas.usage.queries.throttling import throttled_read
+from quotas.usage.queries.traffic import traffic_read
 from tenants.models import Tenant
 from tenants.scope import tenant_get
 

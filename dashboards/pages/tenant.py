@@ -24,13 +24,13 @@ from dashboards.viewer import principal_of
 from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.models.quota_request import Answer, QuotaRequest
 from quotas.overrides import override_state
-from quotas.selectors import denials
-from quotas.selectors.burn_down import BurnDown, burn_down_read
-from quotas.selectors.periods import SPANS
-from quotas.selectors.tenant_list import overrides_of
-from quotas.selectors.throttling import throttled_read
-from quotas.selectors.traffic import Traffic, traffic_read
-from quotas.selectors.utilisation import hours_read
+from quotas.usage.queries import denials
+from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
+from quotas.usage.queries.periods import SPANS
+from quotas.usage.queries.tenant_list import overrides_of
+from quotas.usage.queries.throttling import throttled_read
+from quotas.usage.queries.traffic import Traffic, traffic_read
+from quotas.usage.queries.utilisation import hours_read
 from tenants.models import ApiKey, Tenant
 from tenants.scope import tenant_get
 

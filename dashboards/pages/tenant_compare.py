@@ -11,7 +11,7 @@ from quotas.models import Endpoint
 from quotas.policies.explain import standing, standing_of_tier
 from quotas.policies.resolve import Effective
 from quotas.policies.words import limit_short
-from quotas.selectors.utilisation import Use, demands_read, use_of
+from quotas.usage.queries.utilisation import Use, demands_read, use_of
 from tenants.models import Tenant, Tier
 
 Place = tuple[str, str]

@@ -8,8 +8,8 @@ from dashboards.figure import Column, Figure, Mark, Panel, Row, band, gap, limit
 from dashboards.limits import Line
 from quotas.policies.allowance import Allowance
 from quotas.policies.words import compact
-from quotas.selectors.burn_down import BurnDown
-from quotas.selectors.traffic import Moment, Traffic
+from quotas.usage.queries.calendar_quotas import BurnDown
+from quotas.usage.queries.traffic import Moment, Traffic
 
 
 def usage_figure(line: Line, traffic: Traffic, classes: str = "") -> Figure:

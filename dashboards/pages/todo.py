@@ -15,8 +15,8 @@ from quotas.models.change import ChangeState
 from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.selectors.decisions import Decisions
-from quotas.selectors.throttling import Throttled
 from quotas.services.enforcement import Enforcement
+from quotas.usage.queries.throttling import Throttled
 
 # Below this share of a tenant's requests on an endpoint, limits do what they are for.
 WORTH_A_LOOK: Final = 0.01

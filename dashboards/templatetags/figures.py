@@ -7,7 +7,7 @@ from datetime import timedelta
 from django import template
 
 from dashboards import charts
-from quotas.selectors.denials import seconds as words_of_wait
+from quotas.usage.queries.denials import seconds as words_of_wait
 
 register = template.Library()
 

@@ -16,7 +16,7 @@ from quotas.models import Endpoint
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.policies.compare import Tightened, tightened
 from quotas.policies.spec import EVERYWHERE
-from quotas.selectors.measured import days_until
+from quotas.usage.queries.measured import days_until
 from tenants.models import Tenant
 
 LOOKED_BACK: Final = timedelta(days=28)

@@ -16,7 +16,7 @@ from quotas.models.change import ChangeState
 from quotas.models.totals import EVERYONE, of_tier
 from quotas.models.usage import LET_THROUGH, REFUSED, slot_of
 from quotas.policies.diff import ObjectDiff, ObjectState, differences
-from quotas.selectors.throttling import published_at
+from quotas.usage.queries.throttling import published_at
 from tenants.models import Tenant, Tier
 
 # The scheduler looks every second; past this, it is dead or cannot go on.

@@ -13,10 +13,10 @@ from quotas.models.packed import PACKED
 from quotas.models.usage import BEGINNING, ROLLUPS, Rollup
 from quotas.observations.cells import Cells
 from quotas.simulation.arrays import Ints
-from quotas.usage.copying import copy_cells
+from quotas.usage.bulk_copy import copy_cells
+from quotas.usage.packed_hours import pack_cells
 from quotas.usage.partitions import ensure, slice_of
 from quotas.usage.rollups import SECOND, totals_of
-from quotas.usage.slots import pack_cells
 
 ROWS_AT_ONCE: Final = 100_000
 Progress = Callable[[int, int], None]

@@ -16,7 +16,7 @@ from quotas.policies.explain import standing
 from quotas.policies.plans import calendar_fingerprint
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE
-from quotas.selectors.utilisation import period_of
+from quotas.usage.queries.utilisation import period_of
 from tenants.models import Tenant
 
 GENERATIONS = 1 << 24  # as records tell them apart

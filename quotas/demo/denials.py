@@ -10,7 +10,7 @@ import numpy as np
 from headroom_edge.algorithms.units import SECOND_US
 from quotas.demo.history import Series
 from quotas.models.usage import Outcome
-from quotas.usage.fields import Denied
+from quotas.usage.parse import Denied
 
 DAYS_S: Final = 3 * 86_400
 MOST: Final = 400  # of one series

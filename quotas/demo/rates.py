@@ -18,9 +18,8 @@ from quotas.models.rates import EVERY_ENDPOINT, PackedSeconds, Rates, RatesDay, 
 from quotas.models.usage import BEGINNING, LET_THROUGH
 from quotas.observations.packing import groups
 from quotas.observations.seconds import Seconds
-from quotas.usage.load import DENIED, HOUR_S
 from quotas.usage.partitions import ensure, slice_of
-from quotas.usage.rate_rows import RateRow, rows_of
+from quotas.usage.rate_rows import DENIED, HOUR_S, RateRow, rows_of
 
 SECOND: Final = timedelta(seconds=1)
 FAST: Final = 1  # level of squeezing: somebody waits for the demo

@@ -22,7 +22,7 @@ from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
-from quotas.models.health import Heartbeat
+from quotas.models.jobs import Heartbeat
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
 from quotas.usage.drain import connect

@@ -14,7 +14,7 @@ from django.db.models import Count
 
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, Limit, Override, Policy
-from quotas.models.history import algorithm_load
+from quotas.models.limit_history import algorithm_load
 from quotas.overrides import ACTIVE, overrides_in
 from quotas.policies import spec
 from tenants.models import Tier

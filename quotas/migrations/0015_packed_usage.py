@@ -16,7 +16,7 @@ FINE = {'10s': (10, '6 hours'), '1m': (60, '1 day')}
 NEW = tuple(f'quotas_{kind}_{name}' for kind in ('fresh', 'packed') for name in FINE)
 AFTER = (*(table for table in BEFORE if table not in ('quotas_usage_10s', 'quotas_usage_1m')), *NEW)
 
-# What is there is packed as quotas.usage.slots does it, and the table of old goes.
+# What is there is packed as quotas.usage.packed_hours does it, and the table of old goes.
 MOVE = """
 ALTER TABLE quotas_usage_{name} RENAME TO quotas_old_{name};
 DO $$

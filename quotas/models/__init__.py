@@ -5,8 +5,8 @@ from quotas.models.alert import AlertTarget as AlertTarget
 from quotas.models.calendar import CalendarCounter as CalendarCounter
 from quotas.models.change import Approval as Approval
 from quotas.models.change import Change as Change
-from quotas.models.health import Heartbeat as Heartbeat
 from quotas.models.jobs import Delivery as Delivery
+from quotas.models.jobs import Heartbeat as Heartbeat
 from quotas.models.jobs import JobSlot as JobSlot
 from quotas.models.packed import FreshMinute as FreshMinute
 from quotas.models.packed import FreshStep as FreshStep
@@ -30,10 +30,10 @@ from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
-from quotas.models.tally import Tally as Tally
-from quotas.models.tier_use import TierUse as TierUse
+from quotas.models.totals import Tally as Tally
 from quotas.models.totals import TenantDay as TenantDay
 from quotas.models.totals import TenantHour as TenantHour
+from quotas.models.totals import TierUse as TierUse
 from quotas.models.totals import TotalDay as TotalDay
 from quotas.models.totals import TotalHour as TotalHour
 from quotas.models.totals import TotalMinute as TotalMinute

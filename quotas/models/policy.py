@@ -130,7 +130,7 @@ class Limit(models.Model):
         Revision, on_delete=models.PROTECT, related_name="+", help_text="gave it its present parameters"
     )
     carry = models.CharField(max_length=12, default="keep")
-    # Earlier parameters, newest first, as quotas.models.history writes them.
+    # Earlier parameters, newest first, as quotas.models.limit_history writes them.
     past = models.JSONField(default=list, blank=True)
     candidate = models.JSONField(null=True, blank=True, help_text="algorithm and parameters under trial")
     adopts_candidate = models.BooleanField(default=False, help_text="its parameters were its candidate's")

@@ -10,7 +10,7 @@ from django.db.models import Model, Q
 
 from quotas.changes.draft import Draft
 from quotas.models import Limit, Policy
-from quotas.models.history import handovers_dump
+from quotas.models.limit_history import handovers_dump
 from quotas.policies.configuration import configuration_part
 from quotas.policies.resolve import PAST_GENERATIONS, Index, Layers, history
 from quotas.policies.spec import Generation, Handover

@@ -26,7 +26,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from quotas.models import Override, Policy, Revision
-from quotas.models.history import Clock, by_number
+from quotas.models.limit_history import Clock, by_number
 from quotas.policies import spec
 from quotas.policies.configuration_rows import Rows, to_us
 from tenants.models import Tenant

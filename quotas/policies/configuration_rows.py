@@ -16,7 +16,7 @@ from django.db.models import Max, QuerySet
 from headroom_edge.plan.subject import Subject
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
 from quotas.models.change import ChangeState
-from quotas.models.history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
+from quotas.models.limit_history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
 from quotas.policies import spec
 from quotas.policies.canary import Trial, canaries_of
 from tenants.models import Tenant, Tier

@@ -13,7 +13,7 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused, read, refuse
 from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy
-from quotas.models.history import algorithm_dump, generations_dump
+from quotas.models.limit_history import algorithm_dump, generations_dump
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of

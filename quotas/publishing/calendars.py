@@ -16,8 +16,7 @@ from typing import Any
 import redis
 
 from headroom_edge import keys
-from quotas.models.calendar import CalendarCounter
-from quotas.models.losses import note_emptied, was_published
+from quotas.models.calendar import CalendarCounter, note_emptied, was_published
 from quotas.models.revision import AuditEvent
 from tenants.secrets import unseal
 

@@ -13,7 +13,7 @@ import redis
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
 from quotas import metrics
-from quotas.models.health import beat
+from quotas.models.jobs import beat
 from quotas.publishing import store
 from quotas.publishing.publisher import Observer, Publisher
 from quotas.publishing.reconciler import Reconciler

@@ -9,11 +9,11 @@ from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.calibration.sizing import is_sized
 from quotas.models import Endpoint, Limit, Policy
-from quotas.models.history import algorithm_load
+from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind
 from quotas.policies.endpoint import Hints
-from quotas.selectors.demand import Traffic
 from quotas.selectors.sampled import Sampled
+from quotas.usage.queries.demand import Traffic
 from tenants.models import Tenant
 
 

@@ -13,9 +13,9 @@ from django.db.models import Min
 from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, PUBLISH_LAG, QUOTAS
 from quotas.models import DrainState, Outbox
 from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
-from quotas.selectors.quota_use import quotas_used
 from quotas.services.alerts import RuleRow
 from quotas.services.enforcement import enforcement_read
+from quotas.usage.queries.calendar_quotas import quotas_used
 
 SPAN: Final = timedelta(minutes=5)
 FEWEST: Final = 100  # requests; a share of less says nothing

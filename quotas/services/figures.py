@@ -32,7 +32,7 @@ from quotas.models.usage import Outcome
 from quotas.publishing import store
 from quotas.publishing.enforcers import enforcers_read
 from quotas.publishing.timing import call_quantiles
-from quotas.selectors.tier_use import measured_read
+from quotas.usage.queries.nearness import measured_read
 
 MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are
 PATIENCE_MS: Final = 2_000

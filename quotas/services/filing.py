@@ -9,7 +9,7 @@ from django.db import transaction
 
 from quotas.calibration.parameters import Parameters
 from quotas.models import Recommendation
-from quotas.models.history import algorithm_dump
+from quotas.models.limit_history import algorithm_dump
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
 from quotas.selectors.calibrated import Target
 from tenants.history import acting

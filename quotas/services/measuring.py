@@ -18,16 +18,9 @@ from quotas.calibration.sizing import point_of
 from quotas.calibration.spread import Spread
 from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
-from quotas.selectors.arrivals import attempts_read
 from quotas.selectors.calibrated import Target
-from quotas.selectors.demand import (
-    days_ago,
-    first_seen,
-    gaps_between,
-    measured_since,
-    retry_shares,
-    tenant_loads,
-)
+from quotas.usage.queries.arrivals import attempts_read
+from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
 
 SUDDEN = 5.0  # times the usual daily peak, reached within the last days only: nobody's demand, until somebody says so
 SUDDEN_DAYS = 3

@@ -24,7 +24,7 @@ from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.changes.snapshot import limit_state
 from quotas.errors import Refused, refuse
 from quotas.models import Limit, Override, Recommendation
-from quotas.models.history import algorithm_dump, algorithm_load
+from quotas.models.limit_history import algorithm_dump, algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_set

@@ -18,10 +18,10 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Insufficient, recommend, with_margin
 from quotas.calibration.sizing import per_minute, resized, seen_by
 from quotas.models import Recommendation
-from quotas.models.history import algorithm_load
+from quotas.models.limit_history import algorithm_load
 from quotas.selectors.calibrated import Target
-from quotas.selectors.demand import days_ago
 from quotas.services.measuring import Progress, estimate_of, is_sudden, iso, observed
+from quotas.usage.queries.demand import days_ago
 
 WEEK_S = 7 * DAY_S
 WEEKS = 4

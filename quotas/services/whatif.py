@@ -20,11 +20,10 @@ from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import Document, read_document
 from quotas.policies.resolve import Index
 from quotas.policies.spec import Configuration
-from quotas.selectors.arrivals import SAMPLED
-from quotas.selectors.askers import askers_read
-from quotas.selectors.demand import loads_of, measured_until
 from quotas.services.measuring import Progress
 from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
+from quotas.usage.queries.arrivals import SAMPLED
+from quotas.usage.queries.demand import askers_read, loads_of, measured_until
 
 DAYS = 7.0
 MOST_DAYS = 30.0

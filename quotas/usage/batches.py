@@ -18,7 +18,7 @@ import redis
 from headroom_edge import keys, library
 from quotas.models.usage import Outcome
 from quotas.observations.cells import Cells
-from quotas.usage.fields import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials
+from quotas.usage.parse import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials
 
 log = logging.getLogger(__name__)
 

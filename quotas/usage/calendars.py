@@ -18,8 +18,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from headroom_edge import keys
-from quotas.models.calendar import CalendarCounter
-from quotas.models.losses import note_emptied
+from quotas.models.calendar import CalendarCounter, note_emptied
 from tenants.secrets import seal
 
 log = logging.getLogger(__name__)

@@ -17,18 +17,46 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
+from headroom_edge import keys
 from quotas.models.rates import UsageLog
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batches import Batch, Taken, forget, read, take
 from quotas.usage.calendars import drain_calendars
-from quotas.usage.dropped import note_dropped
-from quotas.usage.fields import FUTURE
 from quotas.usage.latency import drain_observed
-from quotas.usage.tally import add_tally
+from quotas.usage.parse import FUTURE
+from quotas.usage.rollups import add_tally
 
 log = logging.getLogger(__name__)
+
+LOST = "lost"
+DROPPED = "PostgreSQL was away for so long that Redis had no room left for its counters."
+
+
+def note_dropped(server: redis.Redis) -> None:
+    """Before the drain notes that it has drained: until then the gap begins where the last one ended."""
+    shards = range(settings.HEADROOM_SHARDS)
+    pipe = server.pipeline(transaction=False)
+    for shard in shards:
+        pipe.hget(keys.usage_ends(shard), LOST)
+    lost = {shard: int(end_us) for shard, end_us in zip(shards, pipe.execute(), strict=True) if end_us}
+    if not lost:
+        return
+    _note(max(lost.values()))
+    for shard in lost:
+        pipe.hdel(keys.usage_ends(shard), LOST)
+    pipe.execute()
+
+
+def _note(end_us: int) -> None:
+    state = DrainState.objects.filter(id=1).first()
+    start, end = state.drained_at if state else BEGINNING, BEGINNING + timedelta(microseconds=end_us)
+    if end > start:
+        # Told again after a drain that died here, it is the same gap.
+        gap, _ = GapRecord.objects.update_or_create(start=start, reason=DROPPED, defaults={"end": end})
+        log.warning("counts are missing from %s", gap)
+
 
 # Fields read and added at once; bounds memory and the length of a transaction after a long absence.
 FIELDS_AT_ONCE = 250_000
@@ -161,7 +189,7 @@ def _plausible(batches: Sequence[Batch], now: datetime) -> Cells:
 
 
 def _add(cells: Cells, at: datetime) -> None:
-    """Rollups are folded from the log (quotas.usage.folding), many drains together."""
+    """Rollups are folded from the log (quotas.usage.fold), many drains together."""
     if len(cells):
         UsageLog.objects.create(at=at, cells=cells.pack())
         add_tally(cells)

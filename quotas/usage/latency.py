@@ -20,7 +20,7 @@ from quotas.models import Endpoint
 from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
 from quotas.observations.latency import Answers, LoadRow, load_rows, pack_histogram, unpack_histogram
-from quotas.usage.fields import FUTURE, Quotes
+from quotas.usage.parse import FUTURE, Quotes
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
 
 log = logging.getLogger(__name__)

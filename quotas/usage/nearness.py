@@ -18,8 +18,8 @@ from quotas.policies.configuration import configuration_part, tenants_with_own_l
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.resolve import Effective, Index, Layers, resolve
 from quotas.policies.spec import EVERYWHERE
-from quotas.selectors.nearness import NEAR, Near
-from quotas.selectors.utilisation import Demand, use_of
+from quotas.usage.queries.nearness import NEAR, Near
+from quotas.usage.queries.utilisation import Demand, use_of
 from tenants.models import Tier
 
 MOST: Final = 10  # of each tier, whom a page names

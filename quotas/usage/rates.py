@@ -18,10 +18,9 @@ from quotas.models.rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.models.usage import BEGINNING, Partitioned
 from quotas.observations.cells import Cells
 from quotas.observations.seconds import Seconds
-from quotas.usage.copying import like, staged
-from quotas.usage.load import Load
+from quotas.usage.bulk_copy import like, staged
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
-from quotas.usage.rate_rows import RateRow, day_rows, hour_rows
+from quotas.usage.rate_rows import Load, RateRow, day_rows, hour_rows
 
 SECOND: Final = timedelta(seconds=1)
 DAY_S: Final = 86_400

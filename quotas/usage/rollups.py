@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from django.db import connection
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
@@ -20,12 +21,31 @@ from quotas.models.rates import EVERY_ENDPOINT
 from quotas.models.totals import EVERYONE, NO_TIER, TOTALS, WHOLE, of_tier
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.observations.cells import Cells
+from quotas.observations.packing import groups
 from quotas.simulation.arrays import Ints
-from quotas.usage import fields
-from quotas.usage.copying import copy_cells, like, staged
+from quotas.usage import parse
+from quotas.usage.bulk_copy import copy_cells, like, staged
+from quotas.usage.packed_hours import fresh_since, pack_cells, share_lock
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
-from quotas.usage.slots import fresh_since, pack_cells, share_lock
 from tenants.models import Tenant
+
+_ADD_TALLY = """
+    INSERT INTO quotas_tally AS t (endpoint_number, outcome, count, cost) VALUES (%s, %s, %s, %s)
+    ON CONFLICT (endpoint_number, outcome) DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
+"""
+
+
+def add_tally(cells: Cells) -> None:
+    order = np.lexsort((cells.outcome, cells.endpoint))
+    cells = cells.where(order)
+    first = groups(cells.endpoint, cells.outcome)
+    if not len(first):
+        return
+    sums = (np.add.reduceat(column, first).tolist() for column in (cells.count, cells.cost))
+    letters = map(chr, cells.outcome[first].tolist())
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD_TALLY, list(zip(cells.endpoint[first].tolist(), letters, *sums, strict=True)))
+
 
 SUBJECT_BYTES = 16
 SECOND = timedelta(seconds=1)
@@ -93,12 +113,12 @@ def _add(model: type[Rollup], cells: Cells) -> None:
         cursor.execute(_ADD.format(table=Identifier(model._meta.db_table)))
 
 
-def add_arrivals(arrivals: Iterable[fields.Arrival], now: datetime) -> int:
+def add_arrivals(arrivals: Iterable[parse.Arrival], now: datetime) -> int:
     rows = [(_moment(a.at_us), a.tenant, a.endpoint, a.subject, a.cost, a.allowed) for a in arrivals]
     return _insert(Arrival, ("at", "tenant_number", "endpoint_number", "subject", "cost", "allowed"), rows, now)
 
 
-def add_denials(denials: Iterable[fields.Denied], now: datetime) -> int:
+def add_denials(denials: Iterable[parse.Denied], now: datetime) -> int:
     rows = [
         (
             *(_moment(d.at_us), _digest(d), d.tenant, d.endpoint, d.limit, d.reason, d.cost),
@@ -112,7 +132,7 @@ def add_denials(denials: Iterable[fields.Denied], now: datetime) -> int:
 
 def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tuple[Any, ...]], now: datetime) -> int:
     """Rows that are there already are passed over; the first column is their moment."""
-    kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + fields.FUTURE]
+    kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + parse.FUTURE]
     if not kept:
         return 0
     ensure(slice_of(model, row[0]) for row in kept)
@@ -136,6 +156,6 @@ def subject_hash(values: bytes) -> bytes:
     return salted_hmac("quotas.usage.subject", values, algorithm="sha256").digest()[:SUBJECT_BYTES]
 
 
-def _digest(denied: fields.Denied) -> int:
+def _digest(denied: parse.Denied) -> int:
     facts = f"{denied.endpoint} {denied.limit} {denied.reason} {denied.cost} {denied.revision} ".encode()
     return int.from_bytes(blake2b(facts + denied.subject, digest_size=8).digest(), signed=True)

@@ -13,12 +13,12 @@ from django.db.models import Max
 
 from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
-from quotas.models.tier_use import TierUse
+from quotas.models.totals import TierUse
 from quotas.models.usage import REFUSED
 from quotas.observations.rates import histograms, merged
-from quotas.selectors.leaders import LEADERS, Leader
-from quotas.selectors.utilisation import Demand
 from quotas.usage.nearness import TierNear, nearness_measure
+from quotas.usage.queries.leaders import LEADERS, Leader
+from quotas.usage.queries.utilisation import Demand
 from tenants.models import Tenant
 
 DAY: Final = timedelta(days=1)

@@ -13,8 +13,7 @@ from django.utils import timezone
 from config import health
 from quotas.models import Change
 from quotas.models.change import ChangeState
-from quotas.models.health import Heartbeat, beat
-from quotas.models.jobs import Delivery
+from quotas.models.jobs import Delivery, Heartbeat, beat
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
-from quotas.models.health import beat
+from quotas.models.jobs import beat
 from quotas.observations.cells import Cell, Series
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import candidate_set, policy_create

@@ -15,7 +15,7 @@ from quotas.models.usage import GapRecord
 from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
-from quotas.selectors.periods import SPANS
+from quotas.usage.queries.periods import SPANS
 from tests.dashboards.world import counted, drained, make_world, page, published
 from tests.services.world import SAID, bucket
 

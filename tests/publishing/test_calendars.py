@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from headroom_edge import keys
 from quotas.endpoints import endpoint_create
 from quotas.models import AuditEvent, CalendarCounter, GapRecord
-from quotas.models.losses import EMPTIED
+from quotas.models.calendar import EMPTIED
 from quotas.models.revision import revisions_stamp
 from quotas.models.usage import BEGINNING
 from quotas.policies.edit import policy_create, policy_delete, policy_update

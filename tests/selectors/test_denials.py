@@ -10,9 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
 from quotas.policies.configuration_rows import to_us
-from quotas.selectors import denials
-from quotas.selectors.denials import Wanted, denials_count, denials_read
-from quotas.usage.fields import Denied
+from quotas.usage.parse import Denied
+from quotas.usage.queries import denials
+from quotas.usage.queries.denials import Wanted, denials_count, denials_read
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.services.world import GET, PAY

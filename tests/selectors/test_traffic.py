@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quotas.models.usage import DrainState
-from quotas.selectors.periods import period_read
-from quotas.selectors.traffic import traffic_read
+from quotas.usage.queries.periods import period_read
+from quotas.usage.queries.traffic import traffic_read
 
 NOW = datetime(2031, 5, 6, 10, 14, tzinfo=UTC)
 BEGUN = datetime(2031, 5, 6, 10, 0, tzinfo=UTC)  # the last point of a day of quarters of an hour

@@ -10,7 +10,7 @@ from django.db import transaction
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.selectors.usage_query import Answer, Query, usage_query
+from quotas.usage.queries.breakdown import Answer, Query, usage_query
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant, Tier
 

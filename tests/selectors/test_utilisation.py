@@ -8,7 +8,7 @@ import pytest
 
 from headroom_edge import keys
 from quotas.models import CalendarCounter, Endpoint
-from quotas.selectors.utilisation import counters_read
+from quotas.usage.queries.utilisation import counters_read
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2031, 3, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.simulation.synthetic import SyntheticTenant, Throttle
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.load import Load
+from quotas.usage.rate_rows import Load
 from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant

@@ -18,7 +18,7 @@ from quotas.services.calibrating import calibrate
 from quotas.services.recommendations import recommendation_simulate
 from quotas.simulation.synthetic import SyntheticTenant
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.fields import Arrival
+from quotas.usage.parse import Arrival
 from quotas.usage.rollups import add_arrivals
 from tenants.models import Tenant
 from tests.services.recorded import NOW

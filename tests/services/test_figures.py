@@ -14,11 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quotas import metrics
 from quotas.models import AlertState, Delivery, DrainState, FoldState, Heartbeat, Outbox, Revision
-from quotas.models.tier_use import TierUse
+from quotas.models.totals import TierUse
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.services.figures import Figures
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.tally import add_tally
+from quotas.usage.rollups import add_tally
 from tenants.models import Tier
 from tests.services.world import SAID, make_world
 

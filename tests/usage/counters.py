@@ -14,8 +14,8 @@ from headroom_edge.keys import base36
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
 from quotas.observations.cells import Series
 from quotas.usage.batches import read_counters
-from quotas.usage.fields import parse_counters
-from quotas.usage.folding import FOLDS, fold_in
+from quotas.usage.fold import FOLDS, fold_in
+from quotas.usage.parse import parse_counters
 
 SHARDS = 64
 

@@ -15,7 +15,7 @@ from quotas.models.usage import LET_THROUGH, Denial, Outcome, UsageMinute
 from quotas.policies.edit import policy_create
 from quotas.tenants import NewTenant, tenant_suspend, tenants_create
 from quotas.usage.drain import drain
-from quotas.usage.folding import fold_all
+from quotas.usage.fold import fold_all
 from quotas.usage.rollups import subject_hash
 from tenants.models import Tenant
 from tests.services.world import FORCED, GET, PAY, SAID, bucket, make_world

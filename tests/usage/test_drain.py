@@ -14,7 +14,7 @@ from django.db.models import Sum
 from headroom_edge import keys
 from quotas.models.usage import ROLLUPS, Arrival, Denial, DrainBatch, DrainState, Rollup, UsageHour, UsageStep
 from quotas.usage.drain import drain
-from quotas.usage.folding import fold_all
+from quotas.usage.fold import fold_all
 from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)

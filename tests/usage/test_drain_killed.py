@@ -17,7 +17,7 @@ from django.db import connection
 from config.places import ROOT
 from quotas.models.usage import ROLLUPS, Arrival
 from quotas.usage.drain import drain
-from quotas.usage.folding import fold_all
+from quotas.usage.fold import fold_all
 from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,8 +15,7 @@ from headroom_edge.plan.subject import Subject
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.policies.configuration import configuration_load
 from quotas.policies.spec import Limit
-from quotas.usage.drain import drain
-from quotas.usage.dropped import DROPPED
+from quotas.usage.drain import DROPPED, drain
 from tests.lua.world import TENANT, World
 from tests.usage.counters import in_postgres
 

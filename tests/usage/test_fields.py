@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headroom_edge.keys import base36, endpoint_number, tenant_number
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.fields import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
+from quotas.usage.parse import Arrival, Denied, Quotes, parse_arrivals, parse_counters, parse_denials
 
 SECOND = 1_790_000_003
 

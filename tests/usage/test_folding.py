@@ -10,9 +10,9 @@ import redis
 
 from quotas.models.rates import FoldState, RatesHour, UsageLog
 from quotas.models.usage import ROLLUPS, DrainState
-from quotas.usage import folding
+from quotas.usage import fold
 from quotas.usage.drain import drain
-from quotas.usage.folding import FOLDS, fold_all, fold_due, fold_in
+from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_in
 from tests.usage.counters import Hit, count, expected, in_postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,7 +67,7 @@ def test_a_fold_that_dies_adds_nothing_twice(valkey: redis.Redis, name: str, ste
 
 def test_a_long_log_is_folded_in_pieces(valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     every = fill(valkey)
-    monkeypatch.setattr(folding, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(fold, "BYTES_AT_ONCE", 1)
     steps: list[str] = []
     assert fold_in(FOLDS["minutes"], on_step=steps.append) == 4
     assert steps.count("folded") == 4
@@ -77,7 +77,7 @@ def test_a_long_log_is_folded_in_pieces(valkey: redis.Redis, monkeypatch: pytest
 def test_the_log_waits_for_the_slowest_fold(valkey: redis.Redis) -> None:
     fill(valkey, 1)
     fold_in(FOLDS["minutes"])
-    assert folding.forget_read() == 0
+    assert fold.forget_read() == 0
     assert UsageLog.objects.count() == 1
 
 

@@ -13,10 +13,10 @@ from headroom_edge.observations import ENDS, bucket_of
 from quotas.models import Endpoint
 from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.observations.latency import Answers
-from quotas.selectors.usage_latency import latency_read, latency_samples
 from quotas.usage.drain import drain
-from quotas.usage.folding import fold_all, forget_read
+from quotas.usage.fold import fold_all, forget_read
 from quotas.usage.latency import add_answers, fold_latency
+from quotas.usage.queries.latency import latency_read, latency_samples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -15,9 +15,9 @@ from quotas.observations.cells import Cell, Cells, Series
 from quotas.observations.histogram import Histogram
 from quotas.observations.rates import WINDOWS, histograms
 from quotas.observations.seconds import Seconds
-from quotas.selectors.usage_seconds import seconds_read
-from quotas.usage.closing import close_day, close_days
+from quotas.usage.queries.seconds import seconds_read
 from quotas.usage.rates import add_rates
+from quotas.usage.upkeep import close_day, close_days
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from quotas.models.packed import FRESH, PACKED
 from quotas.models.rates import FoldName, FoldState
 from quotas.models.usage import Rollup, UsageMinute, UsageStep
 from quotas.observations.cells import Cell, Cells, Series
+from quotas.usage.packed_hours import LATE, fresh_since, pack_due
 from quotas.usage.rollups import add_cells
-from quotas.usage.slots import LATE, fresh_since, pack_due
 
 pytestmark = pytest.mark.django_db
 

@@ -9,15 +9,14 @@ from django.utils import timezone
 
 from quotas.models import Endpoint
 from quotas.models.rates import EVERY_ENDPOINT
-from quotas.models.tier_use import TierUse
+from quotas.models.totals import TierUse
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.overrides import override_create
 from quotas.policies.fields import limit_parse
-from quotas.selectors.leaders import LEADERS, leaders_read
-from quotas.selectors.nearness import nearness_read
-from quotas.selectors.tier_use import measured_read
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.history import add_history
+from quotas.usage.queries.leaders import LEADERS, leaders_read
+from quotas.usage.queries.nearness import measured_read, nearness_read
 from quotas.usage.tier_use import tier_use_measure
 from tenants.models import Tenant, Tier
 from tests.services.world import GET, PAY, SAID, make_world

@@ -16,7 +16,7 @@ from quotas.models.usage import DrainBatch, Partitioned, UsageDay, UsageMinute, 
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.usage import partitions
 from quotas.usage.drain import drain
-from quotas.usage.folding import fold_all
+from quotas.usage.fold import fold_all
 from quotas.usage.partitions import Slice, drop_old, ensure, make_ahead, slice_of
 from quotas.usage.rollups import add_cells
 from quotas.usage.upkeep import forget_batches, keep_up

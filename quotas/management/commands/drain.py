@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.usage.drain import DrainError, drain_once
-from quotas.usage.folding import fold_all
+from quotas.usage.fold import fold_all
 
 
 class Command(BaseCommand):

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from quotas.calibration.counts import Counts
 from quotas.models.rates import EVERY_ENDPOINT, FoldName, PackedSeconds, RatesHour
 from quotas.observations.seconds import Seconds
-from quotas.selectors.measured import folded_until, measured_read
 from quotas.simulation.arrays import Flags
+from quotas.usage.queries.measured import folded_until, measured_read
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)

@@ -32,7 +32,7 @@ from quotas.models.usage import (
     UsageStep,
     slot_of,
 )
-from quotas.selectors.measured import Measured, drained_at, measured_read, rollup_until
+from quotas.usage.queries.measured import Measured, drained_at, measured_read, rollup_until
 from tenants.models import Tenant, Tier
 
 Grouping = Literal["tenant", "tier", "endpoint", "outcome", "limit"]

@@ -19,7 +19,7 @@ from quotas.models.packed import FRESH, PACKED
 from quotas.models.rates import FoldName, FoldState
 from quotas.models.usage import BEGINNING, SLOT, Rollup, UsageMinute, UsageStep, slot_of
 from quotas.observations.cells import Cells
-from quotas.usage.copying import copy_cells, like, staged
+from quotas.usage.bulk_copy import copy_cells, like, staged
 from quotas.usage.partitions import LOCK_TIMEOUT, Slice, ensure, existing, slice_of
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from django.db.models import Count, Q, QuerySet, Sum
 from quotas.models import Override
 from quotas.models.usage import LET_THROUGH, REFUSED
 from quotas.overrides import ACTIVE, overrides_in
-from quotas.selectors.periods import Period
-from quotas.selectors.traffic import binned, refused_of, total
+from quotas.usage.queries.periods import Period
+from quotas.usage.queries.traffic import binned, refused_of, total
 from tenants.models import Tenant
 
 PAGE: Final = 50

@@ -14,8 +14,8 @@ from django.utils import timezone
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
 from quotas.policies.configuration_rows import EPOCH, MICROSECOND
-from quotas.selectors.periods import Period
-from quotas.selectors.traffic import Traffic, binned, refused_of, rows_of
+from quotas.usage.queries.periods import Period
+from quotas.usage.queries.traffic import Traffic, binned, refused_of, rows_of
 from tenants.models import Tenant
 
 MOST: Final = 8

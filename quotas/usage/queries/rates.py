@@ -17,8 +17,8 @@ from django.db.models.functions import Coalesce
 from quotas.models.rates import FoldName, RatesDay, RatesHour
 from quotas.observations.histogram import Histogram
 from quotas.observations.rates import WINDOWS, RateSet, histograms, merged
-from quotas.selectors.measured import days_until, folded_until, measured_read
-from quotas.selectors.usage_seconds import Unit, seconds_read
+from quotas.usage.queries.measured import days_until, folded_until, measured_read
+from quotas.usage.queries.seconds import Unit, seconds_read
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)

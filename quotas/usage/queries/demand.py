@@ -12,7 +12,7 @@ from typing import Literal as OneOf
 
 import numpy as np
 from django.db import connection
-from django.db.models import Avg, Min
+from django.db.models import Avg, Min, Sum
 
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.estimate import Span
@@ -199,3 +199,10 @@ def _counts(starts: Ints, units: Ints, step_s: int) -> Counts:
 
 def days_ago(moment: datetime, days: float) -> datetime:
     return moment - timedelta(seconds=days * DAY_S)
+
+
+def askers_read(begin: datetime, end: datetime) -> list[int]:
+    """Numbers of the tenants, the busiest first; 0, which is nobody, left out."""
+    rows = UsageDay.objects.filter(start__gte=begin - UsageDay.step, start__lt=end, tenant_number__gt=0)
+    sums = rows.order_by().values_list("tenant_number").annotate(asked=Sum("count"))
+    return [number for number, _ in sorted(sums, key=lambda pair: (-pair[1], pair[0]))]

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from headroom_edge.observations import ENDS
-from quotas.models.tier_use import TierUse
+from quotas.models.totals import TierUse
 
 LEADERS: Final = 40
 WINDOW_S: Final = 60

@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce
 from quotas.models.totals import EVERYONE, TOTALS
 from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, GapRecord, Outcome, Rollup
 from quotas.policies.spec import Unit
-from quotas.selectors.measured import drained_and_folded
-from quotas.selectors.periods import Period
+from quotas.usage.queries.measured import drained_and_folded
+from quotas.usage.queries.periods import Period
 
 
 @dataclass(frozen=True, slots=True)

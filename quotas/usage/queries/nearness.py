@@ -1,20 +1,46 @@
-"""How near the tenants of each tier came to the limits of the matrix, as a job has measured it."""
+"""How near tenants came to their limits, as a job has measured it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from headroom_edge.algorithms.windows import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
-from quotas.models.tier_use import TierUse
+from quotas.models.totals import TierUse
 from quotas.policies.allowance import allowance_of
 from quotas.policies.spec import EVERYWHERE, Limit
-from quotas.selectors.utilisation import Demand, rated
+from quotas.usage.queries.utilisation import Demand, rated
 from tenants.models import Tenant
+
+NEAR: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    tenant: str
+    tier: str
+    scope: str
+    limit: str
+    share: float  # of what the limit allows; above 1: more was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    tenants: int  # at 80 % of a limit or above
+    rows: Sequence[Near]  # the nearest first
+    at: datetime | None  # None: nothing was measured yet
+
+
+def nearness_read() -> Nearness:
+    tiers = list(TierUse.objects.filter(endpoint_number=EVERY_ENDPOINT).defer("leaders"))
+    rows = [Near(**near) for tier in tiers for near in tier.nearest]
+    at = max((tier.measured_at for tier in tiers), default=None)
+    return Nearness(sum(tier.near for tier in tiers), sorted(rows, key=lambda row: -row.share), at)
 
 
 @dataclass(frozen=True, slots=True)
