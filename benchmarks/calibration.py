@@ -37,7 +37,7 @@ def run() -> list[Row]:
 def measure() -> list[Row]:
     from django.db import connection
 
-    from quotas.services.calibrating import calibrate
+    from quotas.recommendations.calibrate import calibrate
 
     make_world()
     size = record()

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from quotas.errors import Refused
 from quotas.models import Task
-from quotas.services.measuring import Progress
+from quotas.recommendations.measure import Progress
 
 EVERY_S = 0.5  # of writing how far it is
 LONGEST = 500

@@ -11,12 +11,12 @@ from django.utils import timezone
 from quotas.changes.rollout import changes_apply_due
 from quotas.long_tasks import tasks_waiting
 from quotas.models import Task
+from quotas.recommendations.calibrate import AUTHOR
+from quotas.recommendations.evaluate import recommendations_advance
+from quotas.recommendations.runs import calibration_now, calibration_task
 from quotas.services.alert_sending import alerts_send
 from quotas.services.alerting import alerts_watch
-from quotas.services.calibrating import AUTHOR
-from quotas.services.calibration_runs import calibration_now, calibration_task
-from quotas.services.evaluating import recommendations_advance
-from quotas.services.whatif import whatif_task
+from quotas.simulation.what_if import whatif_task
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_due

@@ -21,7 +21,7 @@ from headroom_edge.algorithms.base import shown as value_shown
 from quotas.changes.effect import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.services.recommendations import (
+from quotas.recommendations.lifecycle import (
     recommendation_approve,
     recommendation_dismiss,
     recommendation_edit,

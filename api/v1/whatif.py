@@ -21,9 +21,9 @@ from api.v1.recommendations import Number
 from quotas.changes.effect import Effect
 from quotas.models import Task
 from quotas.policies.diff import differences
-from quotas.services.calibration_runs import calibration_ask
-from quotas.services.calibration_settings import calibration_settings_set, parameter_rows
-from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
+from quotas.recommendations.runs import calibration_ask
+from quotas.recommendations.settings import calibration_settings_set, parameter_rows
+from quotas.simulation.what_if import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
 
 LONGEST_DOCUMENT = 1_000_000

@@ -17,9 +17,9 @@ from dashboards.forms import PageForm, ReasonedForm
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.models import Recommendation
-from quotas.selectors.recommendations import next_waiting
-from quotas.services import recommendations as services
-from quotas.services.calibration_settings import calibration_parameters
+from quotas.recommendations import lifecycle as services
+from quotas.recommendations.queries import next_waiting
+from quotas.recommendations.settings import calibration_parameters
 
 MOST_TENANTS = 12
 

@@ -15,9 +15,9 @@ from dashboards.advice import Card
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.models.recommendation import Stage
-from quotas.selectors.recommendations import TABS, Inbox, inbox_read
-from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.recommendations import recommendations_approve
+from quotas.recommendations.lifecycle import recommendations_approve
+from quotas.recommendations.queries import TABS, Inbox, inbox_read
+from quotas.recommendations.settings import calibration_parameters
 
 TITLES = {
     "active": "Active",

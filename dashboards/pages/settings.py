@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboards.alert_forms import alerts_shown
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
-from quotas.services.calibration_settings import ParameterRow, calibration_settings_set, parameter_rows
+from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.services.condition import freshness_read, late_of, shards_read
 from quotas.services.enforcement import enforcement_read
 

@@ -14,7 +14,7 @@ from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.policies.words import algorithm_words
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
-from quotas.simulation.calendars import on_calendar
+from quotas.simulation.plan import on_calendar
 from quotas.simulation.presets import painted, presets
 from quotas.simulation.scenarios.model import BASE_US
 from quotas.simulation.side_by_side import Timeline, lasting

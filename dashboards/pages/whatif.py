@@ -24,7 +24,7 @@ from quotas.models.change import ENDED
 from quotas.policies.apply import document_apply
 from quotas.policies.document import MOST_BYTES, read_document
 from quotas.policies.export import document_text, without_candidates
-from quotas.services.whatif import DAYS, MOST_DAYS, whatif_ask
+from quotas.simulation.what_if import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
 
 MOST_RUNS = 8

@@ -11,9 +11,9 @@ from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.arrival_curve import Point, Rate, burst_at, curve, settle
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
-from quotas.calibration.limits import bucket
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.percentiles import age_weights, weighted_quantiles
+from quotas.calibration.sizing import bucket
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Flags
 from quotas.simulation.fast import Batch

@@ -12,8 +12,8 @@ from headroom_edge.plan.subject import TENANT
 from quotas.policies.resolve import Effective, Index, Resolved, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
 from quotas.simulation.arrays import Ints, whole_numbers
-from quotas.simulation.calendars import on_calendar
 from quotas.simulation.fast import ALLOWED, Batch, FastReplay, can_replay
+from quotas.simulation.plan import on_calendar
 
 MICROSECONDS = 1_000_000
 GRAINS = 10  # arrivals that a step's requests are made into, at most

@@ -15,8 +15,7 @@ import numpy as np
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import State
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.simulation.arrays import Floats, Ints, whole_numbers
-from quotas.simulation.attempts import Attempts
+from quotas.simulation.arrays import Attempts, Floats, Ints, whole_numbers
 
 MINUTE_S = 60
 HOUR_S = 3_600

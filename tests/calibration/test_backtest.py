@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.calibration import baselines
+from quotas.backtest import baselines
+from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
+from quotas.backtest.fitting import RECOMMENDER
+from quotas.backtest.run import Options, Report, backtest
+from quotas.backtest.trace import TraceError
 from quotas.calibration.arrival_curve import Point
-from quotas.calibration.backtest import Options, Report, backtest
-from quotas.calibration.baselines import PER_SUBJECT, RULES, SubjectMaxima
 from quotas.calibration.counts import DAY_S, Counts
-from quotas.calibration.fitting import RECOMMENDER
-from quotas.calibration.limits import bucket, minute_allowance, minute_window
-from quotas.calibration.trace import TraceError
+from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 from quotas.simulation import synthetic
 from quotas.simulation.arrays import whole_numbers
 from quotas.simulation.fast import Batch

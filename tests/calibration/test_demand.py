@@ -5,8 +5,7 @@ import numpy as np
 from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.counts import HOUR_S, Counts
 from quotas.calibration.demand import demand_from_counts, demand_of, first_attempts
-from quotas.simulation.arrays import whole_numbers
-from quotas.simulation.attempts import Attempts
+from quotas.simulation.arrays import Attempts, whole_numbers
 
 
 def attempts(*rows: tuple[float, int, float | None]) -> Attempts:

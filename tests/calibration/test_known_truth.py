@@ -16,7 +16,7 @@ from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, 
 from quotas.calibration.parameters import DEFAULTS
 from quotas.calibration.recommend import TierLimit, recommend
 from quotas.simulation import synthetic
-from quotas.simulation.attempts import Attempts
+from quotas.simulation.arrays import Attempts
 from quotas.simulation.synthetic import SyntheticTenant
 
 NOW = 20_002 * DAY_S  # a Monday, if weeks began with the epoch

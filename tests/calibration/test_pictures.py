@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from quotas.calibration.backtest import Report
-from quotas.calibration.pictures import pictures
-from quotas.calibration.scoring import Score
+from quotas.backtest.pictures import pictures
+from quotas.backtest.run import Report
+from quotas.backtest.scoring import Score
 
 RULES = {"recommender": Score(0.02, 0.1, 0.005, 2.4, 9), "max<x>": Score(0.0, 0.3, 0.1, 1.1, 5)}
 

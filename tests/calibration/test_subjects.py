@@ -14,10 +14,10 @@ from quotas.calibration.arrival_curve import Rate, burst_at
 from quotas.calibration.counts import DAY_S
 from quotas.calibration.demand import first_attempts
 from quotas.calibration.estimate import Estimate
-from quotas.calibration.limits import bucket
 from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.calibration.sizing import bucket
 from quotas.calibration.subjects import MOST_SUBJECTS, Place, observed_subjects, subject_estimate
-from quotas.simulation.attempts import Attempts
+from quotas.simulation.arrays import Attempts
 from quotas.simulation.synthetic import SyntheticTenant, cron_burst, retry_storm, steady, throttled
 
 NOW = 20_000 * DAY_S

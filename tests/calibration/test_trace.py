@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quotas.calibration import spool as spooling
-from quotas.calibration import trace as tracing
-from quotas.calibration.spool import Spool
-from quotas.calibration.trace import BadRow, SeriesName, TraceError, TraceReader
+from quotas.backtest import spool as spooling
+from quotas.backtest import trace as tracing
+from quotas.backtest.spool import Spool
+from quotas.backtest.trace import BadRow, SeriesName, TraceError, TraceReader
 
 HEAD = "timestamp,tenant,endpoint,subject,cost\n"
 

@@ -17,8 +17,8 @@ from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.models.rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
+from quotas.recommendations.settings import calibration_parameters
 from quotas.services.alerts import alert_rules
-from quotas.services.calibration_settings import calibration_parameters
 from tests.access.people import signed_in
 from tests.services.world import make_world
 

@@ -13,8 +13,8 @@ from headroom_edge.algorithms.units import SECOND_US
 from quotas.calibration.capacity import Sample
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.services.calibrating import calibrate
-from quotas.services.recommendations import recommendation_dismiss
+from quotas.recommendations.calibrate import calibrate
+from quotas.recommendations.lifecycle import recommendation_dismiss
 from quotas.simulation.arrays import Floats
 from quotas.simulation.synthetic import SyntheticTenant, Throttle
 from tests.services.recorded import NOW, make_recorded, working

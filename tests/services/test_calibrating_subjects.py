@@ -14,8 +14,8 @@ from quotas.models.recommendation import Kind, Stage
 from quotas.models.usage import BEGINNING, GapRecord
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
-from quotas.services.calibrating import calibrate
-from quotas.services.recommendations import recommendation_simulate
+from quotas.recommendations.calibrate import calibrate
+from quotas.recommendations.lifecycle import recommendation_simulate
 from quotas.simulation.synthetic import SyntheticTenant
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.parse import Arrival

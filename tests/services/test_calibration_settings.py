@@ -9,7 +9,7 @@ import pytest
 from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
 from quotas.errors import Refused
 from quotas.models import CalibrationSetting
-from quotas.services.calibration_settings import calibration_parameters, calibration_settings_set, parameter_rows
+from quotas.recommendations.settings import calibration_parameters, calibration_settings_set, parameter_rows
 from tests.services.world import SAID
 
 pytestmark = pytest.mark.django_db

@@ -15,9 +15,9 @@ from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.models.usage import UsageMinute
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.policies.edit import limit_set
-from quotas.services.calibrating import calibrate
-from quotas.services.evaluating import recommendations_advance
-from quotas.services.recommendations import (
+from quotas.recommendations.calibrate import calibrate
+from quotas.recommendations.evaluate import recommendations_advance
+from quotas.recommendations.lifecycle import (
     recommendation_approve,
     recommendation_dismiss,
     recommendation_edit,

@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from quotas.errors import Refused
 from quotas.long_tasks import task_file, task_run
 from quotas.models import Revision, Task
-from quotas.services.measuring import Progress
-from quotas.services.whatif import whatif, whatif_ask, whatif_task
+from quotas.recommendations.measure import Progress
+from quotas.simulation.what_if import whatif, whatif_ask, whatif_task
 from tests.services.recorded import make_recorded, working
 from tests.services.world import GET, limit_of
 

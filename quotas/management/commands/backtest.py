@@ -10,10 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
-from quotas.calibration.backtest import Options, Report, backtest
-from quotas.calibration.pictures import pictures
-from quotas.calibration.scoring import Score
-from quotas.calibration.trace import TraceError
+from quotas.backtest.pictures import pictures
+from quotas.backtest.run import Options, Report, backtest
+from quotas.backtest.scoring import Score
+from quotas.backtest.trace import TraceError
 from quotas.management.progress import Bar
 from quotas.simulation.report import table
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from headroom_edge.algorithms.base import counted
 from quotas.management.progress import Bar
 from quotas.models import Recommendation
-from quotas.services.calibration_runs import calibration_now
+from quotas.recommendations.runs import calibration_now
 
 
 class Command(BaseCommand):

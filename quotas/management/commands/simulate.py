@@ -18,7 +18,7 @@ from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit, Policy
 from quotas.simulation import replay
 from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
-from quotas.simulation.calendars import on_calendar
+from quotas.simulation.plan import on_calendar
 from quotas.simulation.report import (
     ACCURACY,
     accuracy_table,

@@ -11,8 +11,8 @@ from typing import IO, Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
-from quotas.calibration.expand import Thinning, Window, expand, read_windows
-from quotas.calibration.trace import TraceError
+from quotas.backtest.expand import Thinning, Window, expand, read_windows
+from quotas.backtest.trace import TraceError
 from quotas.management.progress import Bar
 
 

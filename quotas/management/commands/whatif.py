@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 from headroom_edge.algorithms.base import counted
 from quotas.errors import Refused
 from quotas.management.progress import Bar
-from quotas.services.whatif import DAYS, whatif
 from quotas.simulation.report import table
+from quotas.simulation.what_if import DAYS, whatif
 
 HEAD = ("tenant", "tier", "asked", "429s now", "429s then")
 MOST_SHOWN = 30

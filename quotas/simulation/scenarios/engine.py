@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from quotas.policies.spec import Policy
 from quotas.simulation.answer import Answer
-from quotas.simulation.calendars import on_calendar
-from quotas.simulation.plan import Plan, applied_at
+from quotas.simulation.plan import Plan, applied_at, on_calendar
 from quotas.simulation.reference import ReferenceLimiter, Request
 from quotas.simulation.scenarios.model import TIER, Ask, Reply
 

@@ -13,8 +13,7 @@ from django.db import connection
 from psycopg.sql import SQL, Literal
 
 from quotas.policies.spec import SAMPLE_PER_1024
-from quotas.simulation.arrays import whole_numbers
-from quotas.simulation.attempts import Attempts
+from quotas.simulation.arrays import Attempts, whole_numbers
 from quotas.usage.queries.demand import Traffic, endpoint_values, mean_wait_us, spooled
 
 SAMPLED = 1_024 / SAMPLE_PER_1024  # subjects for each one that is sampled

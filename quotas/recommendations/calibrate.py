@@ -21,12 +21,12 @@ from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.models import Override, Recommendation
 from quotas.models.limit_history import algorithm_dump
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.selectors.calibrated import Target, targets
-from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
-from quotas.services.filing import AUTHOR as AUTHOR
-from quotas.services.filing import store, withdraw
-from quotas.services.measuring import Measured, Progress, curve_of, measure
+from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
+from quotas.recommendations.filing import AUTHOR as AUTHOR
+from quotas.recommendations.filing import store, withdraw
+from quotas.recommendations.measure import Measured, Progress, curve_of, measure
+from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.targets import Target, targets
 from quotas.usage.queries.demand import days_ago, measured_until
 from quotas.usage.queries.latency import latency_samples
 

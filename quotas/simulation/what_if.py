@@ -20,7 +20,7 @@ from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import Document, read_document
 from quotas.policies.resolve import Index
 from quotas.policies.spec import Configuration
-from quotas.services.measuring import Progress
+from quotas.recommendations.measure import Progress
 from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
 from quotas.usage.queries.arrivals import SAMPLED
 from quotas.usage.queries.demand import askers_read, loads_of, measured_until

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from math import log10
 
-from quotas.calibration.backtest import Report
-from quotas.calibration.fitting import RECOMMENDER
-from quotas.calibration.scoring import Score
+from quotas.backtest.fitting import RECOMMENDER
+from quotas.backtest.run import Report
+from quotas.backtest.scoring import Score
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 150, 28, 40

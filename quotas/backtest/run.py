@@ -14,16 +14,15 @@ from zlib import crc32
 import numpy as np
 
 from headroom_edge.algorithms.units import SECOND_US
-from quotas.calibration.baselines import PER_SUBJECT, RULES, subject_limit
+from quotas.backtest.baselines import PER_SUBJECT, RULES, subject_limit
+from quotas.backtest.fitting import RECOMMENDER, Fitted, fit
+from quotas.backtest.scoring import Assigned, Rejected, Score, median_headroom, replay_series, score
+from quotas.backtest.spool import Spool
+from quotas.backtest.trace import BadRow, TraceError, TraceReader
 from quotas.calibration.counts import DAY_S, MINUTE_S
-from quotas.calibration.fitting import RECOMMENDER, Fitted, fit
-from quotas.calibration.limits import bucket, minute_allowance, minute_window
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.recommend import Insufficient, pool, recommend
-from quotas.calibration.replaying import Assigned, Rejected, replay_series
-from quotas.calibration.scoring import Score, median_headroom, score
-from quotas.calibration.spool import Spool
-from quotas.calibration.trace import BadRow, TraceError, TraceReader
+from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 
 Progress = Callable[[str, int, int], None]  # stage, done, of how many
 Limits = dict[str, dict[int, Assigned]]  # rule → series → what it is given

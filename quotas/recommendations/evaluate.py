@@ -18,10 +18,10 @@ from quotas.models import LimitName, Recommendation
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.recommendation import Stage
 from quotas.models.usage import LET_THROUGH, Outcome, UsageMinute
-from quotas.selectors.calibrated import Target, target_of
-from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.filing import AUTHOR
-from quotas.services.recommendations import start_trial, undo
+from quotas.recommendations.filing import AUTHOR
+from quotas.recommendations.lifecycle import start_trial, undo
+from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.targets import Target, target_of
 from tenants.history import acting
 
 FEWEST = 100  # requests, before anything is concluded

@@ -28,11 +28,11 @@ from quotas.models.limit_history import algorithm_dump, algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_set
-from quotas.selectors.calibrated import target_of
-from quotas.services.calibrating import AUTHOR
-from quotas.services.calibration_settings import calibration_parameters
-from quotas.services.measuring import Progress
-from quotas.services.simulating import forecast_of
+from quotas.recommendations.calibrate import AUTHOR
+from quotas.recommendations.forecast import forecast_of
+from quotas.recommendations.measure import Progress
+from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.targets import target_of
 from tenants.history import acting
 
 LONGEST = 500

@@ -10,9 +10,9 @@ from quotas.errors import Refused
 from quotas.long_tasks import task_file, task_run
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
-from quotas.services.calibrating import AUTHOR, Calibrated, calibrate
-from quotas.services.measuring import Progress
-from quotas.services.recommendations import recommendation_simulate
+from quotas.recommendations.calibrate import AUTHOR, Calibrated, calibrate
+from quotas.recommendations.lifecycle import recommendation_simulate
+from quotas.recommendations.measure import Progress
 
 
 def calibration_run(now: datetime | None = None, progress: Progress = lambda *_: None) -> Calibrated:

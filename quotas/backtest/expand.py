@@ -14,7 +14,7 @@ from math import isfinite
 
 import numpy as np
 
-from quotas.calibration.trace import TraceError
+from quotas.backtest.trace import TraceError
 from quotas.simulation.arrays import Floats
 
 NEEDED = ("t", "rate")

@@ -14,11 +14,11 @@ from quotas.calibration.counts import DAY_S, HOUR_S, Counts
 from quotas.calibration.demand import Demand, demand_from_counts
 from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate
 from quotas.calibration.parameters import Parameters
+from quotas.calibration.percentiles import Spread
 from quotas.calibration.sizing import point_of
-from quotas.calibration.spread import Spread
 from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
-from quotas.selectors.calibrated import Target
+from quotas.recommendations.targets import Target
 from quotas.usage.queries.arrivals import attempts_read
 from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
 

@@ -11,7 +11,7 @@ from quotas.calibration.parameters import Parameters
 from quotas.models import Recommendation
 from quotas.models.limit_history import algorithm_dump
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
-from quotas.selectors.calibrated import Target
+from quotas.recommendations.targets import Target
 from tenants.history import acting
 
 AUTHOR = "calibration"

@@ -12,7 +12,7 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from quotas.calibration.trace import Chunk, TraceError
+from quotas.backtest.trace import Chunk, TraceError
 from quotas.simulation.arrays import Ints
 from quotas.simulation.fast import Batch
 

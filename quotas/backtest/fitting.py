@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from headroom_edge.algorithms.units import SECOND_US
+from quotas.backtest.baselines import RULES, SubjectMaxima
+from quotas.backtest.trace import SeriesName
 from quotas.calibration.arrival_curve import Point
-from quotas.calibration.baselines import RULES, SubjectMaxima
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
 from quotas.calibration.demand import Demand
 from quotas.calibration.estimate import Estimate, Observed, estimate
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.percentiles import load_quantile
 from quotas.calibration.recommend import change
-from quotas.calibration.trace import SeriesName
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.simulation.arrays import Floats
 from quotas.simulation.fast import Batch

@@ -15,7 +15,7 @@ from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Recommended, TenantLimit
 from quotas.models.recommendation import Trust
-from quotas.services.measuring import Measured, iso
+from quotas.recommendations.measure import Measured, iso
 from quotas.usage.queries.arrivals import SAMPLED
 
 MOST_TENANTS = 200

@@ -19,8 +19,8 @@ from quotas.calibration.recommend import Insufficient, recommend, with_margin
 from quotas.calibration.sizing import per_minute, resized, seen_by
 from quotas.models import Recommendation
 from quotas.models.limit_history import algorithm_load
-from quotas.selectors.calibrated import Target
-from quotas.services.measuring import Progress, estimate_of, is_sudden, iso, observed
+from quotas.recommendations.measure import Progress, estimate_of, is_sudden, iso, observed
+from quotas.recommendations.targets import Target
 from quotas.usage.queries.demand import days_ago
 
 WEEK_S = 7 * DAY_S
