@@ -7,11 +7,11 @@ from typing import Any
 from django import forms
 
 from dashboards.forms import ReasonedForm
+from quotas.alerts import settings as services
 from quotas.alerts.rules import RULES
+from quotas.alerts.settings import alerts_firing
 from quotas.models import AlertTarget
 from quotas.models.alert import TargetKind
-from quotas.selectors.alerts import alerts_firing
-from quotas.services import alerts as services
 
 PERCENT = 100
 UNITS = {"share": "%", "seconds": "s", "enforcers": "of them"}

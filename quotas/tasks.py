@@ -8,14 +8,14 @@ from celery import shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
+from quotas.alerts.sending import alerts_send
+from quotas.alerts.watch import alerts_watch
 from quotas.changes.rollout import changes_apply_due
 from quotas.long_tasks import tasks_waiting
 from quotas.models import Task
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.runs import calibration_now, calibration_task
-from quotas.services.alert_sending import alerts_send
-from quotas.services.alerting import alerts_watch
 from quotas.simulation.what_if import whatif_task
 from quotas.usage import upkeep
 from quotas.usage.drain import DrainError, drain_once

@@ -16,14 +16,8 @@ from api.inputs import Choice, Flag, Reasoned, Text, body, query
 from api.preconditions import shown as with_etag
 from api.v1.described import changes, creates, reads, removes
 from headroom_edge.algorithms.base import shown
-from quotas.alerts.quiet import clock_of
 from quotas.alerts.rules import RULES
-from quotas.changes.effect import Effect
-from quotas.models import AlertDelivery, AlertState, AlertTarget
-from quotas.models.alert import TargetKind
-from quotas.policies.diff import Action, FieldDiff, ObjectDiff
-from quotas.selectors.alerts import alerts_firing
-from quotas.services.alerts import (
+from quotas.alerts.settings import (
     IssuedTarget,
     RuleRow,
     alert_rules,
@@ -31,7 +25,13 @@ from quotas.services.alerts import (
     alert_target_create,
     alert_target_delete,
     alert_target_test,
+    alerts_firing,
+    clock_of,
 )
+from quotas.changes.effect import Effect
+from quotas.models import AlertDelivery, AlertState, AlertTarget
+from quotas.models.alert import TargetKind
+from quotas.policies.diff import Action, FieldDiff, ObjectDiff
 
 MOST_SHOWN = 500
 

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_POST
 from dashboards.alert_forms import PERCENT, RuleForm, TargetForm
 from dashboards.pages.settings import settings_page
 from dashboards.viewer import principal_of
+from quotas.alerts import settings as services
 from quotas.alerts.rules import RULES
 from quotas.errors import Refused
-from quotas.services import alerts as services
 
 ACTIONS: dict[str, Callable[..., object]] = {
     "test": services.alert_target_test,

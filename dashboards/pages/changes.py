@@ -24,8 +24,8 @@ from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
 from quotas.policies.diff import differences
-from quotas.selectors.pulse import Pulse, pulse_read
-from quotas.services.enforcement import enforcement_read
+from quotas.status.pulse import Pulse, pulse_read
+from quotas.status.system import enforcement_read
 from quotas.usage.queries.periods import period_between
 from quotas.usage.queries.throttling import published_at
 from quotas.usage.queries.traffic import traffic_read

@@ -18,7 +18,7 @@ from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import Cell, Matrix, matrix_read
-from quotas.publishing.progress import progress_read
+from quotas.publishing.queries import progress_read
 from quotas.publishing.store import StoreError
 from quotas.usage.queries.nearness import measured_read
 

@@ -20,9 +20,9 @@ from dashboards.pages.todo import todo_of
 from dashboards.revisions import Summary, summary_of
 from quotas.changes.queries import Aftermath, aftermaths_read
 from quotas.models import Revision
-from quotas.selectors.decisions import decisions_read
-from quotas.selectors.pulse import Pulse, pulse_read
-from quotas.services.enforcement import enforcement_read
+from quotas.status.decisions import decisions_read
+from quotas.status.pulse import Pulse, pulse_read
+from quotas.status.system import enforcement_read
 from quotas.usage.queries.nearness import nearness_read
 from quotas.usage.queries.periods import SPANS, Period
 from quotas.usage.queries.throttling import causes_read, published_at, reigns, revisions_within, throttled_read

@@ -15,8 +15,7 @@ from dashboards.alert_forms import alerts_shown
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
-from quotas.services.condition import freshness_read, late_of, shards_read
-from quotas.services.enforcement import enforcement_read
+from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
 
 
 @require_safe

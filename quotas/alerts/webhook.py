@@ -1,4 +1,4 @@
-"""Sends one signed message to one webhook. Redirects are not followed: they could lead anywhere."""
+"""Sends one signed message to one webhook, and refuses addresses in the network that Headroom itself stands in."""
 
 from __future__ import annotations
 
@@ -9,9 +9,83 @@ import json
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from quotas.alerts.addresses import Network, Place, UnreachableError, place_of
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+# Public by their prefix, and yet they lead to the IPv4 address that stands in them.
+CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
+PORTS: Final = {"https": 443, "http": 80}
+
+
+class UnreachableError(Exception):
+    """Somewhere a webhook may not go, or cannot; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A URL and the one address that its connection goes to."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: str
+
+
+def place_of(url: str, allowed: Sequence[Network] = ()) -> Place:
+    """`allowed`: private networks that are reachable all the same, over plain http too."""
+    scheme, host, port, path = _parts(url)
+    address = _resolve(host, port, allowed)
+    if scheme != "https" and not _is_within(address, allowed):
+        raise UnreachableError("the address begins with http; what leaves the network must go over https")
+    return Place(scheme, host, port, path, str(address))
+
+
+def _parts(url: str) -> tuple[str, str, int, str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise UnreachableError("the address is no URL; write it like https://example.com/hook") from None
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise UnreachableError("the address is no URL; write it like https://example.com/hook")
+    if parts.username is not None or parts.password is not None:
+        raise UnreachableError("the address holds a name or a password; leave them out, requests are signed")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if any(ord(character) < 33 or ord(character) > 126 for character in parts.hostname + path):
+        raise UnreachableError("the address holds characters that a URL must not have; write it with %-escapes")
+    return parts.scheme, parts.hostname, port or PORTS[parts.scheme], path
+
+
+def _resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise UnreachableError(f"the host {host} cannot be found; correct the name") from None
+    addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
+    for address in addresses:
+        if not is_public(address) and not _is_within(address, allowed):
+            raise UnreachableError(f"the host {host} is at a private address; use one that the internet can reach")
+    return addresses[0]
+
+
+def is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if any(address in network for network in CARRIERS):
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _is_within(address: Address, networks: Sequence[Network]) -> bool:
+    plain = address.ipv4_mapped if isinstance(address, IPv6Address) and address.ipv4_mapped else address
+    return any(plain in network for network in networks)
+
 
 TIMEOUT_S: Final = 5.0
 TIMESTAMP: Final = "Headroom-Timestamp"

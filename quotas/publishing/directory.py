@@ -1,17 +1,146 @@
-"""What gateways need besides the credentials: the routes of all endpoints and the pepper (headroom_edge.directory)."""
+"""What gateways read beside the published configuration: API keys, routes and the pepper, without a revision."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import Any, cast
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import redis
+from django.db.models import QuerySet
 
 from headroom_edge import keys
-from headroom_edge.directory import PEPPER, ROUTES, TOKEN, encode_routes
+from headroom_edge.directory import EVERY_TENANT, MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes
 from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
+from quotas.publishing.shards import CHUNK, batches
+from tenants.models import ApiKey, ApiToken
 from tenants.secrets import pepper
+
+Pipeline = redis.client.Pipeline
+
+
+class Sheet:
+    def __init__(
+        self, client: redis.Redis, shards: int, key_of: Callable[[int], str], always: Mapping[str, str] | None = None
+    ) -> None:
+        """`always`: what every shard's hash has."""
+        self._client = client
+        self._always = dict(always or {})
+        self.key_of = key_of
+        self.wanted: list[dict[str, str]] = [dict(self._always) for _ in range(shards)]
+
+    def load(self, entries: Iterable[tuple[int, str, str]]) -> None:
+        """Shard, field and value of each."""
+        for fields in self.wanted:
+            fields.clear()
+            fields.update(self._always)
+        for shard, field, value in entries:
+            self.wanted[shard][field] = value
+
+    def drifted(self) -> set[int]:
+        """By their number of fields; the contents are compared slice by slice."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for shard in range(len(self.wanted)):
+                pipe.hlen(self.key_of(shard))
+            found = cast("list[int]", pipe.execute())
+        return {shard for shard, count in enumerate(found) if count != len(self.wanted[shard])}
+
+    def restore(self, shards: Collection[int]) -> None:
+        for shard in shards:
+            with self._client.pipeline(transaction=True) as pipe:
+                pipe.delete(self.key_of(shard))
+                for chunk in batches(self.wanted[shard].items(), CHUNK):
+                    pipe.hset(self.key_of(shard), mapping=dict(chunk))
+                pipe.execute()
+
+    def put(self, pipe: Pipeline, shard: int, field: str, value: str) -> None:
+        self.wanted[shard][field] = value
+        pipe.hset(self.key_of(shard), field, value)
+
+    def remove(self, pipe: Pipeline, shard: int, field: str) -> None:
+        self.wanted[shard].pop(field, None)
+        pipe.hdel(self.key_of(shard), field)
+
+
+class Row(NamedTuple):
+    key_id: str
+    secret_hash: str
+    scopes: list[str]
+    number: int | None  # of the tenant; None: not a tenant's key
+    tenant: str
+    is_valid: bool
+
+    @property
+    def entry(self) -> str:
+        return str(Credential(self.key_id, self.tenant, frozenset(self.scopes)))
+
+
+class ApiKeyIndex:
+    """What the sheets must hold: read whole once, then followed."""
+
+    def __init__(self, client: redis.Redis, shards: int) -> None:
+        self._client = client
+        self._shards = shards
+        self.registered = Sheet(client, shards, keys.registered)
+        self.credentials = Sheet(client, shards, keys.credentials, {MARKER: "1"})
+        self._is_loaded = False
+
+    @property
+    def sheets(self) -> tuple[Sheet, Sheet]:
+        return self.registered, self.credentials
+
+    def publish(self, changed: Collection[str]) -> None:
+        if not self._is_loaded:
+            self._load()
+            for sheet in self.sheets:
+                sheet.restore(sheet.drifted())
+        if changed:
+            self._follow(changed)
+
+    def _load(self) -> None:
+        rows = list(_read(ApiKey.objects.filter(revoked_at=None), ApiToken.objects.filter(revoked_at=None)))
+        self.registered.load(
+            (self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows if row.number is not None
+        )
+        self.credentials.load((self._of_secret(row), row.secret_hash, row.entry) for row in rows)
+        self._is_loaded = True
+
+    def _follow(self, changed: Collection[str]) -> None:
+        named = ApiKey.objects.filter(key_id__in=changed), ApiToken.objects.filter(key_id__in=changed)
+        with self._client.pipeline(transaction=False) as pipe:
+            for row in _read(*named):
+                if row.is_valid:
+                    if row.number is not None:
+                        self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
+                    self.credentials.put(pipe, self._of_secret(row), row.secret_hash, row.entry)
+                else:
+                    self.credentials.remove(pipe, self._of_secret(row), row.secret_hash)
+                    self.registered.remove(pipe, self._of_tenant(row), row.key_id)
+            pipe.execute()
+
+    def _of_tenant(self, row: Row) -> int:
+        return keys.shard_of(row.tenant, self._shards)
+
+    def _of_secret(self, row: Row) -> int:
+        return keys.shard_of(row.secret_hash, self._shards)
+
+
+def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[Row]:
+    return chain(_keys(api_keys), _tokens(tokens))
+
+
+def _keys(found: QuerySet[ApiKey]) -> Iterator[Row]:
+    fields = ("key_id", "secret_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
+    for key_id, secret_hash, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        yield Row(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)
+
+
+def _tokens(found: QuerySet[ApiToken]) -> Iterator[Row]:
+    fields = ("key_id", "secret_hash", "scopes", "tenant__name", "revoked_at")
+    for key_id, secret_hash, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        yield Row(key_id, secret_hash, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
 
 
 class RouteTable:

@@ -20,9 +20,9 @@ from quotas import metrics
 from quotas.models.revision import AuditEvent
 from quotas.policies.image import ShardImage
 from quotas.publishing.bypass import switches_read
+from quotas.publishing.directory import Sheet
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, Found
-from quotas.publishing.sheets import Sheet
 
 logger = logging.getLogger(__name__)
 

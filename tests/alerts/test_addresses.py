@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotas.alerts.addresses import UnreachableError, is_public, place_of
+from quotas.alerts.webhook import UnreachableError, is_public, place_of
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 

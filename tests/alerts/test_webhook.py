@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from quotas.alerts import webhook
-from quotas.alerts.addresses import UnreachableError
+from quotas.alerts.webhook import UnreachableError
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 SECRET = b"secret"

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
+from quotas.alerts.settings import alert_target_create
 from quotas.api_keys import api_key_issue
 from quotas.bypass import bypass_set
 from quotas.changes.rollout import change_propose
@@ -18,7 +19,6 @@ from quotas.overrides import override_create
 from quotas.policies.apply import document_apply, document_export
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set, policy_create
-from quotas.services.alerts import alert_target_create
 from tenants.models import ApiKey, Tenant
 from tests.services.world import PAY, SAID, bucket, limit_of
 

@@ -13,12 +13,12 @@ from django.test import Client
 from django.utils import timezone
 
 from headroom_edge import keys
+from quotas.alerts.settings import alert_rules
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.models.rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters
-from quotas.services.alerts import alert_rules
 from tests.access.people import signed_in
 from tests.services.world import make_world
 

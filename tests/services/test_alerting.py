@@ -10,6 +10,9 @@ import redis
 from django.core import mail
 
 from headroom_edge import keys
+from quotas.alerts.sending import MOST_TRIES, alerts_send
+from quotas.alerts.settings import alert_rules, alert_setting_set, alert_target_create
+from quotas.alerts.watch import CLEAR, REMIND, alerts_watch
 from quotas.errors import Refused
 from quotas.models import (
     AlertDelivery,
@@ -24,9 +27,6 @@ from quotas.models import (
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.services.alert_sending import MOST_TRIES, alerts_send
-from quotas.services.alerting import CLEAR, REMIND, alerts_watch
-from quotas.services.alerts import alert_rules, alert_setting_set, alert_target_create
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
 from tests.services.world import SAID, make_world

@@ -16,7 +16,7 @@ from quotas import metrics
 from quotas.models import AlertState, Delivery, DrainState, FoldState, Heartbeat, Outbox, Revision
 from quotas.models.totals import TierUse
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.services.figures import Figures
+from quotas.status.metrics import Figures
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.rollups import add_tally
 from tenants.models import Tier

@@ -14,11 +14,10 @@ from typing import Final
 from django.db import connection, transaction
 from django.utils import timezone
 
-from quotas.alerts.events import Event, State, body_of
-from quotas.alerts.quiet import quiet_until
+from quotas.alerts.findings import Finding, findings
+from quotas.alerts.messages import Event, State, body_of
+from quotas.alerts.settings import RuleRow, alert_rules, quiet_until
 from quotas.models import AlertDelivery, AlertState, AlertTarget
-from quotas.services.alert_findings import Finding, findings
-from quotas.services.alerts import RuleRow, alert_rules
 
 CLEAR: Final = timedelta(minutes=2)  # gone for so long, it is over
 FLICKER: Final = timedelta(minutes=15)  # back so soon, it is the same one

@@ -12,8 +12,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from quotas.alerts import webhook
-from quotas.alerts.addresses import UnreachableError
-from quotas.alerts.events import subject_of, text_of
+from quotas.alerts.messages import subject_of, text_of
+from quotas.alerts.webhook import UnreachableError
 from quotas.models import AlertDelivery
 from quotas.models.alert import TargetKind
 from tenants.secrets import unseal

@@ -11,10 +11,10 @@ from django.db import connection
 from django.db.models import Min
 
 from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, PUBLISH_LAG, QUOTAS
+from quotas.alerts.settings import RuleRow
 from quotas.models import DrainState, Outbox
 from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
-from quotas.services.alerts import RuleRow
-from quotas.services.enforcement import enforcement_read
+from quotas.status.system import enforcement_read
 from quotas.usage.queries.calendar_quotas import quotas_used
 
 SPAN: Final = timedelta(minutes=5)

@@ -15,6 +15,8 @@ from headroom_edge.library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.rates import FoldName
 from quotas.publishing import store
+from quotas.publishing.bypass import Switch, switches_read
+from quotas.publishing.queries import Enforcer, enforcers_read
 from quotas.publishing.shards import Shards
 
 
@@ -104,3 +106,28 @@ def shards_read() -> ShardState | None:
 def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Freshness]:
     moment = now or timezone.now()
     return [row for row in rows if row.is_late(moment)]
+
+
+# A page would rather say that Redis is silent than wait for it.
+PATIENCE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    enforcers: Sequence[Enforcer]
+    switches: Sequence[Switch]
+
+    @property
+    def degraded(self) -> Sequence[Enforcer]:
+        return [each for each in self.enforcers if each.is_degraded]
+
+
+def enforcement_read() -> Enforcement | None:
+    """None: Redis does not answer."""
+    client = store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS)
+    try:
+        return Enforcement(enforcers_read(client), switches_read(client, settings.HEADROOM_SHARDS))
+    except store.StoreError:
+        return None
+    finally:
+        client.close()

@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone as clock
 
 from headroom_edge.algorithms.periods import known_zones
-from quotas.alerts.addresses import UnreachableError, place_of
-from quotas.alerts.events import Event, body_of
-from quotas.alerts.quiet import minute_of
+from quotas.alerts.messages import Event, body_of
 from quotas.alerts.rules import RULES, Rule
+from quotas.alerts.webhook import UnreachableError, place_of
 from quotas.changes.draft import said
 from quotas.errors import refuse
-from quotas.models import AlertDelivery, AlertSetting, AlertTarget
+from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
 from tenants.secrets import seal
+
+_CLOCK: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+
+
+def minute_of(clock: str) -> int:
+    """`22:30` is 1350."""
+    match = _CLOCK.fullmatch(clock)
+    if match is None:
+        raise ValueError("write a time of the day like 22:30")
+    return int(match[1]) * 60 + int(match[2])
+
+
+def clock_of(minute: int) -> str:
+    return f"{minute // 60:02}:{minute % 60:02}"
+
+
+def quiet_until(now: datetime, begin: int | None, end: int | None, zone: str) -> datetime | None:
+    """When the quiet hours that hold now are over; None: there are none now."""
+    if begin is None or end is None or begin == end:
+        return None
+    local = now.astimezone(ZoneInfo(zone))
+    minute = local.hour * 60 + local.minute
+    is_quiet = begin <= minute < end if begin < end else minute >= begin or minute < end
+    if not is_quiet:
+        return None
+    over = local.replace(hour=end // 60, minute=end % 60, second=0, microsecond=0)
+    return over if over > local else over + timedelta(days=1)
+
+
+def alerts_firing() -> QuerySet[AlertState]:
+    """Those that were told, the longest first."""
+    return AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by("since", "name", "about")
+
 
 SECRET_BYTES = 32
 MOST_TARGETS = 50

@@ -30,8 +30,7 @@ from quotas.models import (
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.models.usage import Outcome
 from quotas.publishing import store
-from quotas.publishing.enforcers import enforcers_read
-from quotas.publishing.timing import call_quantiles
+from quotas.publishing.queries import call_quantiles, enforcers_read
 from quotas.usage.queries.nearness import measured_read
 
 MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are
