@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from io import BytesIO
+from typing import IO, Any, NoReturn
 
+from django.core.exceptions import RequestDataTooBig
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.draft import LONGEST_REASON
+from quotas.policies import schema
 from quotas.policies.fields import unknown_field
-from quotas.policies.problems import WITHIN, is_fit, is_within
+from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_within
+
+MOST_BYTES = 2 * 1_048_576
+
+
+class BoundedJSONParser(JSONParser):
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        body = stream.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise RequestDataTooBig
+        try:
+            data = super().parse(BytesIO(body), media_type, parser_context)
+        except RecursionError:
+            raise ParseError("JSON parse error: nested too deeply; a request needs far less") from None
+        if is_endless(data):
+            raise ParseError(ENDLESS)
+        return data
+
+
+LIMIT = {"$ref": "#/components/schemas/Limit"}
+LIMITS = {"type": "array", "items": LIMIT}
+PATCH = {"$ref": "#/components/schemas/LimitPatch"}
+PATCHES = {"type": "object", "additionalProperties": PATCH, "propertyNames": schema.NAME}
+
+COMPONENTS = {"Limit": schema.limit(), "LimitPatch": schema.limit_patch()}
+
+
+class _Raw(serializers.Field[Any, Any, Any, Any]):
+    """Read by quotas.policy, which knows the rules and says what to change."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if not isinstance(data, dict):
+            raise ValidationError(f"give an object of fields, not {shown(data)}", "type")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
+
+
+@extend_schema_field(LIMIT)
+class LimitField(_Raw):
+    pass
+
+
+@extend_schema_field(PATCHES)
+class LimitPatchesField(_Raw):
+    pass
+
 
 Fields = dict[str, Any]
 

@@ -140,9 +140,9 @@ SESSION_COOKIE_AGE = 12 * 3600
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["access.authentication.GateAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["access.authentication.PassedTheGate"],
-    "DEFAULT_PARSER_CLASSES": ["api.parsing.BoundedJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["api.inputs.BoundedJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "api.v1.openapi.Naming",
+    "DEFAULT_SCHEMA_CLASS": "api.openapi.hooks.Naming",
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "api.errors.handler",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
@@ -158,7 +158,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "PATH_CONVERTER_OVERRIDES": SCHEMAS,
-    "POSTPROCESSING_HOOKS": ["api.v1.finishing.finish"],
+    "POSTPROCESSING_HOOKS": ["api.openapi.hooks.finish"],
 }
 
 LANGUAGE_CODE = "en-us"

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 
 from api.changes import Change, RemovalQuery, changed, created, said
 from api.inputs import Choice, Flag, Reasoned, Text, body, query
+from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
-from api.v1.described import changes, creates, reads, removes
 from headroom_edge.algorithms.base import shown
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import (

@@ -12,9 +12,9 @@ from rest_framework.views import APIView
 from access.authentication import narrowed
 from api.changes import Change, changed, created, said
 from api.inputs import Choice, Reasoned, Text, Word, body
+from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import changes, creates, lists, reads
 from quotas.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke
 from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff

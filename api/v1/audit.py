@@ -8,8 +8,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.inputs import Moment
+from api.openapi.describe import lists
 from api.pagination import PageQuery, listed, order_field
-from api.v1.described import lists
 from quotas.models import AuditEvent
 
 

@@ -11,8 +11,8 @@ from rest_framework.views import APIView
 
 from api.changes import Change, RemovalQuery, changed, created, said
 from api.inputs import Choice, Reasoned, Text, body, query
-from api.v1.described import creates, reads, removes
-from api.v1.standings import moment_of
+from api.openapi.describe import creates, reads, removes
+from api.v1.tenant_limits import moment_of
 from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
 from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff

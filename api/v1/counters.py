@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from api.changes import Change, changed, said
 from api.inputs import Reasoned, Text, body
-from api.v1.described import changes
+from api.openapi.describe import changes
 from api.v1.explain import SubjectField
 from api.v1.tenants import tenant_shown
 from headroom_edge.check import ENDPOINT_CHARACTERS

@@ -15,8 +15,7 @@ from rest_framework.views import APIView
 from access.authentication import author_of
 from api.changes import Change, Guarded, changed, permitted
 from api.inputs import Choice, Strict, Text, body
-from api.preconditions import etag_of
-from api.v1.described import (
+from api.openapi.describe import (
     READING,
     ImpactOut,
     ObjectDiffOut,
@@ -26,6 +25,7 @@ from api.v1.described import (
     described,
     problems,
 )
+from api.preconditions import etag_of
 from quotas.errors import accepted
 from quotas.models import Revision
 from quotas.models.policy import CARRIES

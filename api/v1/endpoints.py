@@ -11,9 +11,9 @@ from rest_framework.views import APIView
 
 from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
 from api.inputs import Choice, Flag, Strict, Text, Whole, Word, body, query
+from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import changes, creates, lists, reads, removes
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
 from quotas.models.policy import PART

@@ -12,8 +12,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
-from api.v1.described import asks
-from api.v1.standings import EffectiveLimitOut, limit_shown
+from api.openapi.describe import asks
+from api.v1.tenant_limits import EffectiveLimitOut, limit_shown
 from api.v1.tenants import tenant_shown
 from headroom_edge.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
 from headroom_edge.django import limiter

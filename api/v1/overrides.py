@@ -14,11 +14,10 @@ from rest_framework.views import APIView
 
 from access.authentication import narrowed
 from api.changes import Change, Guarded, changed, created, permitted
-from api.inputs import Choice, Fields, Moment, Strict, Text, Whole, Word, body, query
+from api.inputs import Choice, Fields, LimitPatchesField, Moment, Strict, Text, Whole, Word, body, query
+from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
-from api.v1.described import changes, creates, lists, reads
-from api.v1.shapes import LimitPatchesField
 from quotas.models import Override
 from quotas.models.policy import CARRIES, MULTIPLIER_MAX
 from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in

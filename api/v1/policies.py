@@ -13,11 +13,10 @@ from rest_framework.views import APIView
 
 from access.authentication import narrowed
 from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
-from api.inputs import Choice, Text, Word, body, query
+from api.inputs import LIMITS, Choice, LimitField, Text, Word, body, query
+from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import changes, creates, lists, reads, removes
-from api.v1.shapes import LIMITS, LimitField
 from quotas.changes.snapshot import limit_state
 from quotas.models import Limit, Policy
 from quotas.models.policy import CARRIES

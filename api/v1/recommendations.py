@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 
 from api.changes import Change, changed, said
 from api.inputs import Flag, Reasoned, Whole, body
+from api.openapi.describe import AnythingField, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import AnythingField, changes, lists, reads
 from headroom_edge.algorithms.base import shown as value_shown
 from quotas.changes.effect import Effect
 from quotas.models import Recommendation

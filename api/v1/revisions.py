@@ -13,9 +13,9 @@ from rest_framework.views import APIView
 
 from api.changes import Change, Guarded, changed, permitted
 from api.inputs import Query, body, query
+from api.openapi.describe import ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import ObjectDiffOut, changes, lists, reads
 from headroom_edge.algorithms.units import SECOND_US
 from quotas.changes.queries import difference_between
 from quotas.changes.revisions import revision_revert, revision_rollback

@@ -13,9 +13,9 @@ from rest_framework.views import APIView
 from access.authentication import tenants_of
 from api.changes import Change, Guarded, changed, created, permitted, said
 from api.inputs import Choice, Reasoned, Text, Word, body
+from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import changes, creates, lists, reads
 from quotas import tenants as services
 from quotas.models.policy import CARRIES
 from tenants.models import TENANT_NAME, WORD

@@ -11,9 +11,9 @@ from rest_framework.views import APIView
 
 from api.changes import Change, created, said
 from api.inputs import Reasoned, Word, body
+from api.openapi.describe import creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import creates, lists, reads
 from quotas.tenants import tier_create
 from tenants.models import WORD, Tier
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from django.urls import path
 
+from api.openapi import page
 from api.v1 import (
     alerts,
     api_keys,
     audit,
     bypasses,
+    changes,
     converters,
     counters,
     documents,
@@ -16,21 +18,19 @@ from api.v1 import (
     policies,
     recommendations,
     revisions,
-    schema,
-    staged,
-    standings,
+    tenant_limits,
     tenants,
     tiers,
     usage,
-    whatif,
+    what_if,
 )
 
 converters.register()
 
 app_name = "v1"
 urlpatterns = [
-    path("schema", schema.Schema.as_view(), name="schema"),
-    path("docs", schema.Docs.as_view(), name="docs"),
+    path("schema", page.Schema.as_view(), name="schema"),
+    path("docs", page.Docs.as_view(), name="docs"),
     path("tiers", tiers.TierList.as_view(), name="tiers"),
     path("tiers/<word:name>", tiers.TierDetail.as_view(), name="tier"),
     path("tenants", tenants.TenantList.as_view(), name="tenants"),
@@ -38,7 +38,7 @@ urlpatterns = [
     path("tenants/<tenant:name>/move", tenants.TenantMove.as_view(), name="tenant-move"),
     path("tenants/<tenant:name>/suspend", tenants.TenantSuspend.as_view(), name="tenant-suspend"),
     path("tenants/<tenant:name>/resume", tenants.TenantResume.as_view(), name="tenant-resume"),
-    path("tenants/<tenant:name>/limits", standings.TenantLimits.as_view(), name="tenant-limits"),
+    path("tenants/<tenant:name>/limits", tenant_limits.TenantLimits.as_view(), name="tenant-limits"),
     path("tenants/<tenant:name>/reset", counters.TenantReset.as_view(), name="tenant-reset"),
     path("api-keys", api_keys.ApiKeyList.as_view(), name="api-keys"),
     path("api-keys/<key:key_id>", api_keys.ApiKeyDetail.as_view(), name="api-key"),
@@ -56,12 +56,12 @@ urlpatterns = [
     path("revisions/<number:number>/diff", revisions.RevisionDiff.as_view(), name="revision-diff"),
     path("revisions/<number:number>/rollback", revisions.RevisionRollback.as_view(), name="revision-rollback"),
     path("revisions/<number:number>/revert", revisions.RevisionRevert.as_view(), name="revision-revert"),
-    path("changes", staged.ChangeList.as_view(), name="changes"),
-    path("changes/<number:number>", staged.ChangeDetail.as_view(), name="change"),
-    path("changes/<number:number>/start", staged.ChangeStart.as_view(), name="change-start"),
-    path("changes/<number:number>/promote", staged.ChangePromote.as_view(), name="change-promote"),
-    path("changes/<number:number>/drop", staged.ChangeDrop.as_view(), name="change-drop"),
-    path("changes/<number:number>/approve", staged.ChangeApprove.as_view(), name="change-approve"),
+    path("changes", changes.ChangeList.as_view(), name="changes"),
+    path("changes/<number:number>", changes.ChangeDetail.as_view(), name="change"),
+    path("changes/<number:number>/start", changes.ChangeStart.as_view(), name="change-start"),
+    path("changes/<number:number>/promote", changes.ChangePromote.as_view(), name="change-promote"),
+    path("changes/<number:number>/drop", changes.ChangeDrop.as_view(), name="change-drop"),
+    path("changes/<number:number>/approve", changes.ChangeApprove.as_view(), name="change-approve"),
     path("explain", explain.Explain.as_view(), name="explain"),
     path("bypasses", bypasses.BypassList.as_view(), name="bypasses"),
     path("bypasses/<about:about>", bypasses.BypassDetail.as_view(), name="bypass"),
@@ -86,9 +86,9 @@ urlpatterns = [
         path(f"recommendations/<number:number>/{step}", view.as_view(), name=f"recommendation-{step}")
         for step, view in recommendations.STEPS.items()
     ),
-    path("whatif", whatif.WhatIfList.as_view(), name="whatifs"),
-    path("whatif/<number:number>", whatif.WhatIfDetail.as_view(), name="whatif"),
-    path("calibrations", whatif.CalibrationList.as_view(), name="calibrations"),
-    path("calibrations/<number:number>", whatif.CalibrationDetail.as_view(), name="calibration"),
-    path("calibration-settings", whatif.CalibrationSettings.as_view(), name="calibration-settings"),
+    path("whatif", what_if.WhatIfList.as_view(), name="whatifs"),
+    path("whatif/<number:number>", what_if.WhatIfDetail.as_view(), name="whatif"),
+    path("calibrations", what_if.CalibrationList.as_view(), name="calibrations"),
+    path("calibrations/<number:number>", what_if.CalibrationDetail.as_view(), name="calibration"),
+    path("calibration-settings", what_if.CalibrationSettings.as_view(), name="calibration-settings"),
 ]

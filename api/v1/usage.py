@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from access.authentication import principal_of
 from api.inputs import Fields, Moment, Query, query
-from api.v1.described import reads
+from api.openapi.describe import reads
 from api.v1.tenants import tenant_shown
 from quotas.usage.queries import breakdown
 from quotas.usage.queries.breakdown import GROUPINGS, MOST_ROWS, OUTCOMES, Answer, Row

@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from access import roles
-from api.v1.schema import document
+from api.openapi.page import document
 from tests.access.people import person, signed_in
 from tests.access.routes import Route, routes
 from tests.services.world import make_world

@@ -9,8 +9,8 @@ from django.core import serializers
 from rest_framework.test import APIClient
 
 from api.models import StoredAnswer
+from quotas.api_keys import api_key_find
 from quotas.models import AuditEvent
-from quotas.selectors.api_keys import api_key_find
 from tenants.models import ApiKey
 
 pytestmark = pytest.mark.usefixtures("world")

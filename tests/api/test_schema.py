@@ -10,9 +10,8 @@ from django.urls import URLResolver, get_resolver
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
-from api.v1.introduction import SECTIONS
-from api.v1.pages import operations
-from api.v1.schema import document
+from api.openapi.introduction import SECTIONS
+from api.openapi.page import document, operations
 from headroom_edge import AsyncLimiter
 from headroom_edge.gateway.server import Gateway
 

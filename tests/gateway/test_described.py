@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from api.v1 import enforcing
-from api.v1.described import ProblemOut
+from api.openapi import gateway_operations
+from api.openapi.describe import ProblemOut
 from headroom_edge.gateway.check import Body, Item
 from headroom_edge.gateway.server import LONGEST_BODY
 from tests.gateway.world import ACME, BANKRUPT, MACHINE, READER, STRANGER, Answer, Client
 
 ONE = {"tenant": "acme", "endpoint": "rides:list"}
-SCHEMAS = {**enforcing.COMPONENTS, "Problem": {"type": "object", "required": list(ProblemOut().fields)[:5]}}
+SCHEMAS = {**gateway_operations.COMPONENTS, "Problem": {"type": "object", "required": list(ProblemOut().fields)[:5]}}
 
 
 def fits(path: str, answer: Answer) -> None:
     """Its status is told of, and its body has the shape of that status."""
-    (operation,) = enforcing.PATHS[path].values()
+    (operation,) = gateway_operations.PATHS[path].values()
     told = operation["responses"][str(answer.status)]
     kind = answer.headers.get("content-type", "")
     if "content" in told:
@@ -38,8 +38,8 @@ def _pointed(schema: Any) -> Any:
 
 
 def test_the_fields_of_a_question_are_those_that_are_read() -> None:
-    assert tuple(enforcing.COMPONENTS["CheckItem"]["properties"]) == Item.__struct_fields__
-    assert tuple(enforcing.COMPONENTS["Check"]["properties"]) == Body.__struct_fields__
+    assert tuple(gateway_operations.COMPONENTS["CheckItem"]["properties"]) == Item.__struct_fields__
+    assert tuple(gateway_operations.COMPONENTS["Check"]["properties"]) == Body.__struct_fields__
 
 
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/release"])

@@ -6,10 +6,9 @@ import pytest
 from django.core import serializers
 from pytest_django.fixtures import Settings
 
-from quotas.api_keys import api_key_issue, api_key_revoke
+from quotas.api_keys import api_key_find, api_key_issue, api_key_revoke, api_keys_active
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Outbox
-from quotas.selectors.api_keys import api_key_find, api_keys_active
 from tenants.models import ApiKey, Tenant
 from tests.services.world import SAID, newest
 

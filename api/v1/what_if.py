@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 
 from api.changes import Change, changed, created, said
 from api.inputs import Reasoned, Text, body
+from api.openapi.describe import AnythingField, changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
-from api.v1.described import AnythingField, changes, creates, lists, reads
 from api.v1.recommendations import Number
 from quotas.changes.effect import Effect
 from quotas.models import Task

@@ -11,10 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.inputs import Moment, Query, query
+from api.inputs import LIMIT, Moment, Query, query
+from api.openapi.describe import reads
 from api.preconditions import shown
-from api.v1.described import reads
-from api.v1.shapes import LIMIT
 from api.v1.tenants import tenant_shown
 from headroom_edge.algorithms.units import SECOND_US
 from quotas.policies.explain import ExplainedLimit, standing

@@ -1,4 +1,4 @@
-"""How the OpenAPI document names things."""
+"""How the OpenAPI document names things, and what its generator cannot know."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+
+from api.inputs import COMPONENTS, Strict
+from api.openapi import gateway_operations
+from api.openapi.examples import body_of
+from api.openapi.introduction import markdown
 
 
 class Naming(AutoSchema):
@@ -34,3 +39,23 @@ class Gates(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # 
     def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
         """Either of the two."""
         return [{name: []} for name in self.name]
+
+
+def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    schemas = result["components"]["schemas"]
+    for name in _strict_names(Strict):
+        if name in schemas:
+            schemas[name]["additionalProperties"] = False
+    schemas |= COMPONENTS | gateway_operations.COMPONENTS
+    for operation in (one for methods in result["paths"].values() for one in methods.values()):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            content["example"] = body_of(operation["operationId"])
+    result["paths"] |= gateway_operations.PATHS
+    result["info"]["description"] = markdown(result["info"]["description"])
+    return result
+
+
+def _strict_names(kind: type[Strict]) -> set[str]:
+    """As the components are named: NewTenant is read as NewTenantRequest."""
+    found = {f"{kind.__name__}Request"}
+    return found.union(*(_strict_names(below) for below in kind.__subclasses__()))

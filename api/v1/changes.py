@@ -18,9 +18,9 @@ from rest_framework.views import APIView
 from access.authentication import author_of
 from api.changes import Change, changed, said
 from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
+from api.openapi.describe import ImpactOut, ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from api.v1.described import ImpactOut, ObjectDiffOut, changes, lists, reads
 from headroom_edge.algorithms.base import shown as value_shown
 from quotas.changes.affected import Targets
 from quotas.changes.approval import change_approve

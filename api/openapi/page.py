@@ -1,13 +1,24 @@
-"""The OpenAPI document as what the page of the documentation shows."""
+"""The OpenAPI document, and the same as a page that needs no script."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from api.v1.examples import command_of
+from django.conf import settings
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.utils import extend_schema
+from rest_framework.renderers import TemplateHTMLRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.openapi.describe import READING, described, problems
+from api.openapi.examples import command_of
+from api.openapi.introduction import SECTIONS
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -106,3 +117,32 @@ def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping
         return schema
     found: Mapping[str, Any] = document["components"]["schemas"][_name(schema["$ref"])]
     return found
+
+
+@cache
+def document() -> dict[str, Any]:
+    make: Any = SchemaGenerator
+    schema: dict[str, Any] = make().get_schema(request=None, public=True)
+    return schema
+
+
+class Schema(APIView):
+    @described(responses={200: dict, **problems(READING)})
+    def get(self, request: Request) -> Response:
+        """This document: OpenAPI 3.1."""
+        return Response(document())
+
+
+@extend_schema(exclude=True)
+class Docs(APIView):
+    renderer_classes = [TemplateHTMLRenderer]
+
+    def get(self, request: Request) -> Response:
+        told = {
+            "document": document(),
+            "summary": settings.SPECTACULAR_SETTINGS["DESCRIPTION"],
+            "sections": SECTIONS,
+            "groups": operations(document()),
+            "base": request.build_absolute_uri("/").rstrip("/"),
+        }
+        return Response(told, template_name="api/docs.html")
