@@ -2,37 +2,30 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboards.pages import change_edits, tenant_edits
-from dashboards.pages.alerts import alert_rule, alert_target, alert_target_add
-from dashboards.pages.changes import changes
+from dashboards.pages.changes import actions as change_actions
+from dashboards.pages.changes.view import changes
 from dashboards.pages.decisions import decisions, decisions_new
-from dashboards.pages.endpoint import endpoint, endpoint_draft, endpoint_impact
+from dashboards.pages.endpoint.view import endpoint, endpoint_draft, endpoint_impact
 from dashboards.pages.endpoints import endpoints
 from dashboards.pages.first_run import first_run
 from dashboards.pages.live import live
 from dashboards.pages.login import SignIn, SignOut
-from dashboards.pages.matrix import (
-    matrix,
-    matrix_cell,
-    matrix_csv,
-    matrix_plan,
-    matrix_publish,
-    matrix_published,
-)
-from dashboards.pages.matrix_import import matrix_import
+from dashboards.pages.matrix.sheet_import import matrix_import
+from dashboards.pages.matrix.view import matrix, matrix_cell, matrix_csv, matrix_plan, matrix_publish, matrix_published
 from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
-from dashboards.pages.overview import overview
+from dashboards.pages.overview.view import overview
 from dashboards.pages.palette import palette
 from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
-from dashboards.pages.recommendation import recommendation, recommendation_decide
-from dashboards.pages.recommendations import recommendations, recommendations_bulk
-from dashboards.pages.settings import settings, settings_recommender
-from dashboards.pages.simulator import simulator
-from dashboards.pages.tenant import tenant
+from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
+from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk
+from dashboards.pages.settings import alert_rule, alert_target, alert_target_add, settings, settings_recommender
+from dashboards.pages.simulator.view import simulator
+from dashboards.pages.tenant import actions as tenant_actions
+from dashboards.pages.tenant.view import tenant
 from dashboards.pages.tenants import tenants
-from dashboards.pages.tester import tester
-from dashboards.pages.whatif import what_if, what_if_draft, what_if_run
+from dashboards.pages.tester.view import tester
+from dashboards.pages.what_if import what_if, what_if_draft, what_if_run
 
 app_name = "dashboards"
 urlpatterns = [
@@ -70,18 +63,18 @@ urlpatterns = [
     path("tenants/<slug:name>/override/preview", override_preview, name="override-preview"),
     path("tenants/<slug:name>/override/give", override_give, name="override-give"),
     path("tenants/<slug:name>/overrides/<int:number>/end", override_end, name="override-end"),
-    path("tenants/<slug:name>/suspend", tenant_edits.suspend, name="tenant-suspend"),
-    path("tenants/<slug:name>/resume", tenant_edits.resume, name="tenant-resume"),
-    path("tenants/<slug:name>/keys", tenant_edits.key_issue, name="key-issue"),
-    path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_edits.key_revoke, name="key-revoke"),
+    path("tenants/<slug:name>/suspend", tenant_actions.suspend, name="tenant-suspend"),
+    path("tenants/<slug:name>/resume", tenant_actions.resume, name="tenant-resume"),
+    path("tenants/<slug:name>/keys", tenant_actions.key_issue, name="key-issue"),
+    path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_actions.key_revoke, name="key-revoke"),
     path("changes", changes, name="changes"),
-    path("changes/<int:number>/undo/<slug:way>", change_edits.undo, name="undo"),
-    path("changes/open/<int:number>/approve", change_edits.approve, name="change-approve"),
-    path("changes/open/<int:number>/start", change_edits.start, name="change-start"),
-    path("changes/open/<int:number>/promote", change_edits.promote, name="change-promote"),
-    path("changes/open/<int:number>/drop", change_edits.drop, name="change-drop"),
-    path("bypass", change_edits.bypass, name="bypass"),
-    path("bypass/end", change_edits.bypass_end, name="bypass-end"),
+    path("changes/<int:number>/undo/<slug:way>", change_actions.undo, name="undo"),
+    path("changes/open/<int:number>/approve", change_actions.approve, name="change-approve"),
+    path("changes/open/<int:number>/start", change_actions.start, name="change-start"),
+    path("changes/open/<int:number>/promote", change_actions.promote, name="change-promote"),
+    path("changes/open/<int:number>/drop", change_actions.drop, name="change-drop"),
+    path("bypass", change_actions.bypass, name="bypass"),
+    path("bypass/end", change_actions.bypass_end, name="bypass-end"),
     path("first-run", first_run, name="first-run"),
     path("requests/<int:number>/answer", request_answer, name="request-answer"),
     path("portal", portal, name="portal"),

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.cells import Shown, shown_of
+from dashboards.pages.matrix.cells import Shown, shown_of
 from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
 from quotas.usage.queries.nearness import Asked, measured_read

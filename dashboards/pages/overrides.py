@@ -19,8 +19,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import Rehearsal, carry_out, rehearse
 from dashboards.forms import MomentField, ReasonedForm, in_zone
-from dashboards.limits import Line, chosen_of
-from dashboards.tenant_facts import facts_of
+from dashboards.pages.tenant.facts import facts_of
+from dashboards.pages.tenant.limits import Line, chosen_of
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.overrides import override_cancel, override_create

@@ -1,21 +1,69 @@
-"""Settings: the recommender's parameters, alert thresholds, and the condition of what runs."""
+"""Settings: the parameters of the recommender, alerts and their targets, and the condition of what runs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isfinite
 from typing import Any
 
+from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.alert_forms import alerts_shown
+from dashboards.forms import ReasonedForm
 from dashboards.viewer import principal_of
+from quotas.alerts import settings as services
+from quotas.alerts.rules import RULES
+from quotas.alerts.settings import alerts_firing
 from quotas.errors import Refused
+from quotas.models import AlertTarget
+from quotas.models.alert import TargetKind
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
+
+PERCENT = 100
+UNITS = {"share": "%", "seconds": "s", "enforcers": "of them"}
+MOST_FIRING = 20
+
+
+class RuleForm(ReasonedForm):
+    name = forms.ChoiceField(label="Alert", choices=[(name, name) for name in RULES])
+    threshold = forms.FloatField(required=False, help_text="In the unit of the alert; empty: its default.")
+    is_on = forms.BooleanField(label="It fires", required=False)
+
+
+class TargetForm(ReasonedForm):
+    kind = forms.ChoiceField(choices=TargetKind.choices)
+    address = forms.CharField(max_length=500, help_text="A URL that the internet can reach, or an e-mail address.")
+    label = forms.CharField(max_length=200, required=False)
+    quiet_from = forms.CharField(label="Quiet from", max_length=5, required=False, help_text="22:00")
+    quiet_until = forms.CharField(label="Quiet until", max_length=5, required=False, help_text="07:00")
+    timezone = forms.CharField(label="Time zone", max_length=64, initial="UTC")
+
+
+def alerts_shown(rule_form: RuleForm | None = None, target_form: TargetForm | None = None) -> dict[str, Any]:
+    """With a form that was refused, as it was typed."""
+    return {
+        "alert_rules": [_target_shown(row) for row in services.alert_rules().values()],
+        "alert_targets": list(AlertTarget.objects.all()),
+        "firing": list(alerts_firing()[:MOST_FIRING]),
+        "rule_form": rule_form or RuleForm(initial={"is_on": True}),
+        "target_form": target_form or TargetForm(),
+    }
+
+
+def _target_shown(row: services.RuleRow) -> dict[str, Any]:
+    rule, factor = row.rule, PERCENT if row.rule.unit == "share" else 1
+    return {
+        "rule": rule,
+        "row": row,
+        "threshold": f"{row.threshold * factor:g}",
+        "default": f"{rule.threshold * factor:g}",
+        "unit": UNITS[rule.unit],
+    }
 
 
 @require_safe
@@ -86,3 +134,66 @@ def settings_page(
 
 def _shown(row: ParameterRow, typed: dict[str, str], errors: dict[str, str]) -> dict[str, Any]:
     return {"row": row, "text": typed.get(row.name, f"{row.value:g}"), "error": errors.get(row.name, "")}
+
+
+ACTIONS: dict[str, Callable[..., object]] = {
+    "test": services.alert_target_test,
+    "delete": services.alert_target_delete,
+}
+
+
+@require_POST
+def alert_rule(request: HttpRequest) -> HttpResponse:
+    form = RuleForm(request.POST)
+    if form.is_valid():
+        fields = form.cleaned_data
+        share = RULES[fields["name"]].unit == "share"
+        value = fields["threshold"]
+        try:
+            services.alert_setting_set(
+                name=fields["name"],
+                threshold=value / PERCENT if share and value is not None else value,
+                is_on=fields["is_on"],
+                author=principal_of(request).actor,
+                reason=fields["reason"],
+            )
+        except Refused as refusal:
+            form.refused(refusal)
+    if form.errors:
+        return settings_page(request, rule_form=form)
+    return _done(request, "Alert set|It goes by this from the next look on")
+
+
+@require_POST
+def alert_target_add(request: HttpRequest) -> HttpResponse:
+    form, said = TargetForm(request.POST), "Target added"
+    if form.is_valid():
+        quiet = {name: form.cleaned_data[name] or None for name in ("quiet_from", "quiet_until")}
+        fields: dict[str, Any] = {**form.cleaned_data, **quiet}
+        try:
+            issued = services.alert_target_create(**fields, author=principal_of(request).actor)
+            # The only time that the secret is shown.
+            said += f"|Its secret, shown only now: {issued.secret}" if issued.secret else ""
+        except Refused as refusal:
+            form.refused(refusal)
+    if form.errors:
+        return settings_page(request, target_form=form)
+    return _done(request, said)
+
+
+@require_POST
+def alert_target(request: HttpRequest, number: int, action: str) -> HttpResponse:
+    if action not in ACTIONS:
+        raise Http404(f"There is nothing called {action} to do with a target.")
+    try:
+        ACTIONS[action](target=number, author=principal_of(request).actor, reason=f"{action}, from the settings page")
+    except Refused as refusal:
+        messages.error(request, f"Nothing was changed|{refusal.problems[0].message}")
+        return redirect("/settings#alerts")
+    said = {"test": "A test is on its way|It is sent with the next ones", "delete": "Target deleted"}[action]
+    return _done(request, said)
+
+
+def _done(request: HttpRequest, said: str) -> HttpResponse:
+    messages.success(request, said)
+    return redirect("/settings#alerts")

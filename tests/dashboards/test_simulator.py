@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
-from dashboards.pages.simulator_forms import EXAMPLE, MOST_ARRIVALS, timeline_of
+from dashboards.pages.simulator.forms import EXAMPLE, MOST_ARRIVALS, timeline_of
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.presets import presets, scenarios
 from quotas.simulation.scenarios import SCENARIOS

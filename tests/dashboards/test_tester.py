@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 from django.test import Client
 
-from dashboards.store import limiter
+from dashboards.pages.tester.view import limiter
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.publishing import store

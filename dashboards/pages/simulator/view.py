@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from dashboards.pages.simulator_forms import CSV, EXAMPLE, PAINT, SimulatorForm
-from dashboards.pages.simulator_pictures import Axis, Painter, multiples_of, output_of, span_words
+from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
+from dashboards.pages.simulator.pictures import Axis, Painter, multiples_of, output_of, span_words
 from quotas.simulation.presets import painted_as, presets, scenarios, shapes
 from quotas.simulation.side_by_side import side_by_side
 

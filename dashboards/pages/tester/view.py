@@ -1,17 +1,19 @@
-"""The request tester: which rules match, would it pass, what is left. Consumes nothing."""
+"""The pages' own line to Redis: they ask as an enforcer does, and consume nothing."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from dashboards.forms import PageForm
-from dashboards.rules import headline_of, rule_of
-from dashboards.store import limiter
+from dashboards.pages.tester.rules import headline_of, rule_of
+from headroom_edge import Limiter
 from headroom_edge.check import COST_MAX, ENDPOINT_CHARACTERS
 from headroom_edge.errors import StoreRefusedError
 from headroom_edge.plan.paths import LONGEST_PATH
@@ -19,6 +21,12 @@ from quotas.errors import Refused
 from quotas.models import Endpoint
 from quotas.policies.endpoint import METHODS
 from quotas.policies.explain import Answer, UnknownTenantError, endpoint_of, request_explain
+
+
+@cache
+def limiter() -> Limiter:
+    return Limiter.from_url(settings.REDIS_URL, shards=settings.HEADROOM_SHARDS)
+
 
 MOST_SUGGESTED = 200
 LONGEST_VALUE = 1_000

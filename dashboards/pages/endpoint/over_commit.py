@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboards.charts import nice_top, number
-from dashboards.limit_line import holding_of
+from dashboards.pages.endpoint.limit_line import holding_of
 from quotas.matrix.queries import EVERYONE, Column, Matrix
 from quotas.models import Endpoint
 from quotas.usage.queries.nearness import Measured

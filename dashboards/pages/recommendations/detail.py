@@ -12,8 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.advice import Card, figures_of, steps_of
 from dashboards.forms import PageForm, ReasonedForm
+from dashboards.pages.recommendations.card import Card, figures_of, steps_of
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.models import Recommendation

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from dashboards.limits import Line, sorted_lines
+from dashboards.pages.tenant.limits import Line, sorted_lines
 from quotas.models import Endpoint, LimitName
 from quotas.models.rates import EVERY_ENDPOINT
 from quotas.policies.explain import Standing, standing

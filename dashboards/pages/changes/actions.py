@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.edits import carry_out, rehearse
 from dashboards.forms import ReasonedForm
-from dashboards.pages.change_forms import BypassForm, ForcedForm, StartForm
+from dashboards.pages.changes.forms import BypassForm, ForcedForm, StartForm
 from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.approval import change_approve

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from dashboards.limits import Line
+from dashboards.pages.tenant.limits import Line
 from quotas.models import Endpoint
 from quotas.policies.explain import standing, standing_of_tier
 from quotas.policies.resolve import Effective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from dashboards.figure import Column, Figure, Mark, Panel, Row, band, gap, limit_line
-from dashboards.limits import Line
+from dashboards.pages.tenant.limits import Line
 from quotas.policies.allowance import Allowance
 from quotas.policies.words import compact
 from quotas.usage.queries.calendar_quotas import BurnDown

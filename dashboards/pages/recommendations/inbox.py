@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.advice import Card
+from dashboards.pages.recommendations.card import Card
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.models.recommendation import Stage
