@@ -21,7 +21,7 @@ import throttled
 
 from benchmarks.report import Row
 from headroom_edge import AsyncLimiter, Limiter
-from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
 
 ROUNDS = 9

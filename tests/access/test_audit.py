@@ -17,8 +17,8 @@ from quotas.tenants import tenant_suspend
 from tenants.history import acting
 from tenants.models import ApiKey, Tenant
 from tests.access.people import machine, person, signed_in, token
-from tests.models.rows import make_rows
-from tests.services.world import SAID, bucket, make_world
+from tests.quotas.models.rows import make_rows
+from tests.quotas.world import SAID, bucket, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from quotas.policies.edit import policy_create
 from tenants.models import Role
 from tests.access.people import machine, signed_in, token
 from tests.access.routes import Route, routes
-from tests.services.world import SAID, Said, bucket, make_world
+from tests.quotas.world import SAID, Said, bucket, make_world
 
 FOR_TENANTS = [
     (route, method)

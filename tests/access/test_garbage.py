@@ -15,7 +15,7 @@ from access import roles
 from api.openapi.page import document
 from tests.access.people import person, signed_in
 from tests.access.routes import Route, routes
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 FORM = "application/x-www-form-urlencoded"
 # As they stand in an address. What nothing can keep is refused before any view, so one field with it tells of all.

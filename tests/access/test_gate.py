@@ -11,7 +11,7 @@ from config.urls import urlpatterns as real_patterns
 from dashboards.middleware import POLICY
 from tests.access.people import STAFF, machine, person, signed_in, token
 from tests.access.routes import routes
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 pytestmark = pytest.mark.django_db
 

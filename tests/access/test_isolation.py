@@ -26,7 +26,7 @@ from quotas.usage.rollups import add_cells
 from tenants.isolation import astream, narrowed, stream, unrestricted
 from tenants.models import ApiKey, ApiToken, Membership, Tenant
 from tests.access.people import person, token
-from tests.services.world import SAID, bucket, make_world
+from tests.quotas.world import SAID, bucket, make_world
 
 NOW = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
 # Measured of all tenants together, or of no tenant at all.

@@ -13,7 +13,7 @@ from access.gate import Gate
 from tenants.models import Role
 from tests.access.people import machine, person, signed_in, token
 from tests.access.routes import METHODS, Route, routes
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 PASSED = 299
 ROUTES = routes()

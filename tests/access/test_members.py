@@ -17,7 +17,7 @@ from quotas.members import member_remove, member_set
 from quotas.models import AuditEvent
 from tenants.scope import principal_of_user
 from tests.access.people import person
-from tests.services.world import SAID, make_world
+from tests.quotas.world import SAID, make_world
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from quotas.models import AuditEvent
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from tests.access.people import machine, person
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 PASSWORD = "correct horse battery staple"
 

@@ -19,8 +19,8 @@ from quotas.tokens import IssuedToken, token_issue, token_revoke
 from tenants.models import ApiToken
 from tenants.scope import principal_of_text
 from tests.access.people import machine
-from tests.publishing.worlds import publisher_for
-from tests.services.world import SAID, make_world
+from tests.quotas.publishing.worlds import publisher_for
+from tests.quotas.world import SAID, make_world
 from tests.valkeys import SpareValkey
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from rest_framework.test import APIClient
 
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 
 @pytest.fixture

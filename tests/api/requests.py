@@ -20,7 +20,7 @@ from quotas.policies.apply import document_apply, document_export
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set, policy_create
 from tenants.models import ApiKey, Tenant
-from tests.services.world import PAY, SAID, bucket, limit_of
+from tests.quotas.world import PAY, SAID, bucket, limit_of
 
 WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"

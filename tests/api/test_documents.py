@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
 from quotas.policies.edit import limit_set
-from tests.services.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
+from tests.quotas.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 MORE = DOCUMENT.replace("rate: 10,", "rate: 12,")

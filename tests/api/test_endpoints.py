@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import Endpoint, Revision
-from tests.services.world import GET, PAY
+from tests.quotas.world import GET, PAY
 
 pytestmark = pytest.mark.usefixtures("world")
 ANY = {"If-Match": "*"}

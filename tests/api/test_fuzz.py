@@ -32,7 +32,7 @@ from quotas.policies.edit import limit_set
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from tests.access.people import token
-from tests.services.world import DOCUMENT, GET, PAY, SAID, bucket
+from tests.quotas.world import DOCUMENT, GET, PAY, SAID, bucket
 
 Operation = APIOperation[Any, Any, Any, Any]
 CHECKS = [

@@ -17,7 +17,7 @@ from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
-from tests.services.world import GET, PAY, SAID, bucket, newest
+from tests.quotas.world import GET, PAY, SAID, bucket, newest
 
 pytestmark = pytest.mark.usefixtures("world", "valkey")
 

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import Policy
-from tests.services.world import PAY, bucket, limit_of
+from tests.quotas.world import PAY, bucket, limit_of
 
 pytestmark = pytest.mark.usefixtures("world")
 ANY = {"If-Match": "*"}

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage, Trust
 from tests.access.people import token
-from tests.services.world import limit_of
+from tests.quotas.world import limit_of
 
 pytestmark = pytest.mark.usefixtures("world")
 WHY = {"reason": "the forecast is good"}

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from quotas.models.revision import revisions_stamp
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenants_create
-from tests.services.world import SAID, bucket, limit_of, newest
+from tests.quotas.world import SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 

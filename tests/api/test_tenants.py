@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from quotas.models import Outbox, Revision
 from quotas.tenants import NewTenant, tenants_create
 from tenants.models import Tenant
-from tests.services.world import SAID, newest
+from tests.quotas.world import SAID, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 BOLT = {"tier": "free", "label": "", "timezone": "UTC", "suspended": False, "suspended_reason": ""}

@@ -23,7 +23,7 @@ from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
 from tests.access.people import machine, person, token
 from tests.faults.proxy import Proxy
-from tests.services.world import FORCED, SAID, make_world
+from tests.quotas.world import FORCED, SAID, make_world
 from tests.valkeys import SpareValkey
 
 RIGHT = "correct horse battery"

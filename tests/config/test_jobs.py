@@ -24,7 +24,7 @@ from quotas.models import Delivery, JobSlot
 from quotas.models.jobs import delivery_note, slot_done, slot_take
 from quotas.usage.drain import drain
 from tests.faults.proxy import Proxy
-from tests.usage.counters import Hit, count, expected, in_postgres, in_redis
+from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

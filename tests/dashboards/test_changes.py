@@ -16,7 +16,7 @@ from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
-from tests.services.world import FORCED, SAID, bucket
+from tests.quotas.world import FORCED, SAID, bucket
 
 pytestmark = pytest.mark.django_db
 

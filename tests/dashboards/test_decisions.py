@@ -16,7 +16,7 @@ from quotas.usage.parse import Denied
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.dashboards.world import counted
-from tests.services.world import GET, PAY, make_world
+from tests.quotas.world import GET, PAY, make_world
 
 NOW = timezone.now()
 

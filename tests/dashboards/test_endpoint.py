@@ -14,8 +14,8 @@ from quotas.policies.edit import policy_create
 from quotas.usage.history import add_history
 from quotas.usage.tier_use import tier_use_measure
 from tests.access.people import signed_in
-from tests.services.world import FORCED, GET, PAY, bucket
-from tests.usage.test_tier_use import NOW, asked, measured, world
+from tests.quotas.usage.test_tier_use import NOW, asked, measured, world
+from tests.quotas.world import FORCED, GET, PAY, bucket
 
 __all__ = ["world"]
 

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboards.menu import MENU
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 pytestmark = pytest.mark.django_db
 

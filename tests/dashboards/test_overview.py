@@ -17,7 +17,7 @@ from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.usage.queries.periods import SPANS
 from tests.dashboards.world import counted, drained, make_world, page, published
-from tests.services.world import SAID, bucket
+from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
 

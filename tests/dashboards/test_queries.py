@@ -15,7 +15,7 @@ from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenants_create
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, published
-from tests.services.world import SAID, bucket
+from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
 

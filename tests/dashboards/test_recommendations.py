@@ -12,7 +12,7 @@ from django.utils import timezone
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
 from tests.access.people import signed_in
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 NOW = timezone.now()
 EVIDENCE: dict[str, Any] = {

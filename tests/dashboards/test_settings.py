@@ -20,7 +20,7 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters
 from tests.access.people import signed_in
-from tests.services.world import make_world
+from tests.quotas.world import make_world
 
 
 @pytest.fixture

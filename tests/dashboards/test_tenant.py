@@ -19,7 +19,7 @@ from quotas.usage.history import add_history
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of
-from tests.services.world import FORCED, SAID, bucket
+from tests.quotas.world import FORCED, SAID, bucket
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
-from tests.services.world import FORCED, PAY, SAID, bucket, make_world
+from tests.quotas.world import FORCED, PAY, SAID, bucket, make_world
 
 
 @pytest.fixture(autouse=True)

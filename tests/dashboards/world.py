@@ -16,7 +16,7 @@ from quotas.policies.configuration_rows import to_us
 from quotas.usage.partitions import ensure, slice_of
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
-from tests.services.world import GET, PAY, make_world
+from tests.quotas.world import GET, PAY, make_world
 
 __all__ = ["GET", "PAY", "counted", "denied", "drained", "make_world", "page", "published", "text_of"]
 

@@ -13,8 +13,8 @@ from typing import Final
 from headroom_edge import Check, Decision
 from quotas.policies.spec import Configuration
 from tests.figures import percentile
-from tests.limiter.both import Either
-from tests.limiter.world import COSTLY_ENDPOINT, ENDPOINT, TENANT, configuration, limit
+from tests.headroom_edge.limiter.both import Either
+from tests.headroom_edge.limiter.world import COSTLY_ENDPOINT, ENDPOINT, TENANT, configuration, limit
 
 OTHER_ENDPOINT: Final = "unregistered"
 # The failure mode of each endpoint in `modes()`.

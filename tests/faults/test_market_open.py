@@ -11,7 +11,7 @@ from headroom_edge import AsyncLimiter, Decision
 from headroom_edge.store.breaker import BreakerSettings, State
 from quotas.policies.spec import EVERYWHERE, Policy
 from tests.faults.proxy import Proxy
-from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
 USUAL, SPIKE = 100, 1_600
 BACKEND = 900  # what the service behind can take in the hour, and never gets more

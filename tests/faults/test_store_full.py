@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.load import ENDPOINTS, MODES, Load, modes
-from tests.limiter.both import MakeLimiter
-from tests.limiter.world import publish
+from tests.headroom_edge.limiter.both import MakeLimiter
+from tests.headroom_edge.limiter.world import publish
 from tests.valkeys import SpareValkey
 
 

@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from headroom_edge import Check, Decision
-from tests.limiter.both import Either, MakeLimiter
-from tests.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
+from tests.headroom_edge.limiter.both import Either, MakeLimiter
+from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
 
 LIMIT = 1_000_000

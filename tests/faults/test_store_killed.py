@@ -9,8 +9,8 @@ import pytest
 
 from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.load import Load, modes
-from tests.limiter.both import MakeLimiter, until
-from tests.limiter.world import publish
+from tests.headroom_edge.limiter.both import MakeLimiter, until
+from tests.headroom_edge.limiter.world import publish
 from tests.valkeys import SpareValkey
 
 

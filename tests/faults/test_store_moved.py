@@ -9,8 +9,8 @@ import pytest
 from headroom_edge import keys
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
-from tests.limiter.both import MakeLimiter, until
-from tests.limiter.world import publish
+from tests.headroom_edge.limiter.both import MakeLimiter, until
+from tests.headroom_edge.limiter.world import publish
 from tests.valkeys import SpareValkey
 
 

@@ -14,8 +14,8 @@ import redis
 from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
-from tests.limiter.both import MakeLimiter, until
-from tests.limiter.world import publish
+from tests.headroom_edge.limiter.both import MakeLimiter, until
+from tests.headroom_edge.limiter.world import publish
 from tests.valkeys import SpareValkey
 
 # Long enough for a busy machine, short enough to be waited for a few times.

@@ -11,8 +11,8 @@ import redis
 from headroom_edge.store.breaker import BreakerSettings, State
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
-from tests.limiter.both import MakeLimiter, until
-from tests.limiter.world import fcalls, publish
+from tests.headroom_edge.limiter.both import MakeLimiter, until
+from tests.headroom_edge.limiter.world import fcalls, publish
 
 BREAKER = BreakerSettings(failures=4, of=10, cooldown_s=0.2)
 

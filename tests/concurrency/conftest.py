@@ -1,3 +1,0 @@
-from tests.limiter.conftest import make_limiter, tick_s
-
-__all__ = ["make_limiter", "tick_s"]

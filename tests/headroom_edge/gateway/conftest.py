@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from headroom_edge import AsyncLimiter, django
+from headroom_edge.gateway.server import Gateway
+from headroom_edge.guard import Rules
+from headroom_edge.proxies import TrustedProxies
+from tests.headroom_edge.gateway.world import HOURLY, Client, publish_world, served
+
+# The cores are shared with other tests: a budget that only a fault can exceed.
+AMPLE_MS = 10_000
+LOOPBACK = Rules(trusted_proxies=TrustedProxies.parse(["127.0.0.1"]))
+
+
+@pytest.fixture
+def store(valkey: redis.Redis) -> redis.Redis:
+    """Everybody has 5 an hour."""
+    publish_world(valkey, HOURLY)
+    return valkey
+
+
+@pytest.fixture
+def project(settings: Any, valkey_url: str) -> Iterator[Any]:
+    """The settings of a Django project that has the middleware first."""
+    settings.ROOT_URLCONF = "tests.headroom_edge.gateway.django_sample"
+    settings.MIDDLEWARE = [
+        "headroom_edge.django.QuotaMiddleware",
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.common.CommonMiddleware",
+    ]
+    settings.SECURE_SSL_REDIRECT = False
+    settings.HEADROOM_STORE, settings.HEADROOM_BUDGET_MS, settings.HEADROOM_RULES = valkey_url, AMPLE_MS, Rules()
+    made = (django.limiter, django.async_limiter, django.guard)
+    for one in made:
+        one.cache_clear()
+    yield settings
+    django.limiter().close()
+    for one in made:
+        one.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def running_gateway(valkey_url: str) -> Iterator[Client]:
+    # What other tests left in the store would be believed for a second: keys that this world does not have.
+    redis.Redis.from_url(valkey_url).flushall()
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)) as client:
+        yield client
+
+
+@pytest.fixture
+def gateway(store: redis.Redis, running_gateway: Client) -> Client:
+    """Behind a proxy on this machine, which it trusts."""
+    return running_gateway

@@ -1,0 +1,151 @@
+"""A real nginx with deploy/nginx/headroom.conf, in front of a small application."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from config.places import ROOT
+from tests.headroom_edge.gateway.apps import SERVED_BY, fastapi_app
+from tests.headroom_edge.gateway.spellings import charged, endpoints, named, spellings
+from tests.headroom_edge.gateway.world import ACME, STRANGER, Client, publish_world, served
+from tests.headroom_edge.limiter.world import limit
+from tests.valkeys import free_port
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: apt-get install nginx")
+
+MAIN = """
+daemon off;
+worker_processes 1;
+error_log stderr error;
+pid {folder}/nginx.pid;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/headroom.conf;
+}}
+"""
+
+
+@pytest.fixture
+def nginx(gateway: Client, tmp_path: Path) -> Iterator[Client]:
+    """In front of the rides; it asks `gateway`."""
+    with served(fastapi_app()) as rides, in_front(tmp_path, gateway.port, rides.port) as client:
+        yield client
+
+
+@contextmanager
+def in_front(folder: Path, gateway: int, app: int) -> Iterator[Client]:
+    port = free_port()
+    shipped = (ROOT / "deploy" / "nginx" / "headroom.conf").read_text()
+    changed = shipped.replace("127.0.0.1:8001", f"127.0.0.1:{gateway}").replace("127.0.0.1:9000", f"127.0.0.1:{app}")
+    (folder / "headroom.conf").write_text(changed.replace("listen 8080", f"listen 127.0.0.1:{port}"))
+    (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
+    process = subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")])
+    try:
+        wait_for(port, process)
+        yield Client(port)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    while True:
+        assert process.poll() is None, "nginx did not start"
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
+
+
+def test_it_lets_through_what_the_limit_allows_and_answers_429_after(nginx: Client) -> None:
+    answers = [nginx.get("/v1/rides", authorization=f"Bearer {ACME}") for _ in range(7)]
+    assert [answer.status for answer in answers] == [200] * 5 + [429] * 2
+    assert answers[0].headers["served-by"] == "rides:list"
+    assert answers[0].headers["ratelimit-policy"] == '"hourly";q=5;w=3600'
+    assert answers[0].headers["ratelimit"].startswith('"hourly";r=4;t=')
+    denied = answers[-1]
+    assert denied.headers["content-type"] == "application/problem+json"
+    assert denied.headers["ratelimit"].startswith('"hourly";r=0;t=')
+    assert 0 < int(denied.headers["retry-after"]) <= 3_600
+    assert json.loads(denied.body)["violated-policies"] == ["hourly"]
+    assert json.loads(denied.body)["status"] == 429
+
+
+def test_who_has_no_valid_key_gets_401(nginx: Client) -> None:
+    for answer in (nginx.get("/v1/rides"), nginx.get("/v1/rides", x_api_key=STRANGER)):
+        assert (answer.status, answer.json()["code"], answer.headers["www-authenticate"]) == (
+            401,
+            "unauthorized",
+            "Bearer",
+        )
+
+
+def test_what_the_application_refuses_itself_passes_untouched(nginx: Client) -> None:
+    missing = nginx.get("/nowhere", x_api_key=ACME)
+    assert (missing.status, missing.json()) == (404, {"detail": "Not Found"})
+    broken = nginx.get("/broken", x_api_key=ACME)
+    assert (broken.status, broken.body) == (500, b"Internal Server Error")
+
+
+def test_bodies_reach_the_application_and_not_the_gateway(nginx: Client) -> None:
+    answer = nginx.post("/v1/rides", {"from": "here", "notes": "x" * 10_000}, x_api_key=ACME)
+    assert (answer.status, answer.json()) == (200, {"ride": "new"})
+
+
+def test_clients_are_told_apart_by_their_own_address_alone(store: redis.Redis, nginx: Client) -> None:
+    publish_world(store, limit("each", "fixed_window", "ip", limit=1, window="1h"))
+    sources = ["127.0.0.5", "127.0.0.6", "127.0.0.5", "127.0.0.6"]
+    clients = [Client(nginx.port, source=source) for source in sources]
+    answers = [one.get("/v1/rides", x_api_key=ACME, x_forwarded_for=f"9.9.9.{n}") for n, one in enumerate(clients)]
+    assert [answer.status for answer in answers] == [200, 200, 429, 429]
+
+
+def test_the_service_behind_is_told_who_calls(gateway: Client, tmp_path: Path) -> None:
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        fields = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-headroom")]
+        await send({"type": "http.response.start", "status": 200, "headers": fields})
+        await send({"type": "http.response.body", "body": b""})
+
+    with served(echo) as app, in_front(tmp_path, gateway.port, app.port) as nginx:
+        answer = nginx.get("/", x_api_key=ACME, x_headroom_tenant="zenith")
+    assert (answer.headers["x-headroom-tenant"], answer.headers["x-headroom-key"]) == ("acme", "a" * 16)
+
+
+def test_whatever_the_spelling_what_serves_is_what_is_charged(store: redis.Redis, nginx: Client) -> None:
+    publish_world(store, endpoints=endpoints())
+    wrong, seen = [], set()
+    for method, path in spellings(60):
+        answer = nginx.send(method, path, b"" if method == "POST" else None, x_api_key=ACME)
+        endpoint = answer.headers.get(SERVED_BY.lower(), "")
+        seen.add(endpoint)
+        if endpoint and charged(answer) != named(endpoint):
+            wrong.append((method, path, endpoint, charged(answer)))
+    assert wrong == []
+    assert seen == {"", "rides:list", "rides:create", "rides:get", "rides:status", "rides:cancel"}
+
+
+def test_a_gateway_that_is_away_is_said_so(tmp_path: Path) -> None:
+    with served(fastapi_app()) as rides, in_front(tmp_path, free_port(), rides.port) as nginx:
+        answer = nginx.get("/v1/rides", x_api_key=ACME)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["code"] == "temporary-reduced-capacity"

@@ -1,0 +1,96 @@
+"""`make wheel`: the enforcing parts alone, in an environment that has only redis and fastapi."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+import redis
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from config.places import ROOT
+from tests.headroom_edge.gateway.world import ACME
+
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+RUNNER = Path(__file__).with_name("readme_runner.py")
+# What they share is made once.
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_it_has_the_enforcing_parts_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"headroom_edge"}
+    assert "headroom_edge/lua/check.lua" in names
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an environment with redis, fastapi, what these two pull in, and the wheel. Without a network."""
+    empty = tmp_path_factory.mktemp("empty")
+    venv.create(empty, with_pip=False)
+    (packages,) = (empty / "lib").glob("python*/site-packages")
+    for name in pulled_in({"redis", "hiredis", "fastapi"}):
+        link(distribution(name), packages)
+    python = empty / "bin" / "python"
+    install = ["install", "--no-index", "--no-deps", "--no-compile", str(wheel)]
+    subprocess.run([*PIP, "--python", str(python), *install], check=True)
+    return python
+
+
+def pulled_in(names: set[str]) -> set[str]:
+    found: set[str] = set()
+    while names - found:
+        name = (names - found).pop()
+        found.add(name)
+        needs = [Requirement(text) for text in distribution(name).requires or ()]
+        names |= {
+            canonicalize_name(need.name) for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})
+        }
+    return found
+
+
+def link(installed: Distribution, packages: Path) -> None:
+    for top in {file.parts[0] for file in installed.files or () if file.parts[0] not in ("..", "__pycache__")}:
+        (packages / top).symlink_to(Path(str(installed.locate_file(top))))
+
+
+def test_what_it_needs_is_there(python: Path) -> None:
+    assert subprocess.run([*PIP, "--python", str(python), "check"]).returncode == 0
+
+
+def test_the_readme_runs_with_nothing_but_redis_and_fastapi(
+    python: Path, store: redis.Redis, valkey_url: str, tmp_path: Path
+) -> None:
+    example = tmp_path / "example.py"
+    example.write_text(example_of((ROOT / "README.md").read_text()))
+    environment = {"REDIS_URL": valkey_url, "PATH": os.environ["PATH"]}
+    command = [str(python), "-I", str(RUNNER), str(example), ACME]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True)
+    assert json.loads(done.stdout) == {"statuses": [200] * 5 + [429] * 2, "loaded": []}
+
+
+def example_of(readme: str) -> str:
+    found = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert found is not None
+    lines = found[1].strip().splitlines()
+    assert len([line for line in lines if line]) <= 10
+    return found[1]

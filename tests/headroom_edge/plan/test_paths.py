@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headroom_edge.plan.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
+from headroom_edge.plan.routes import Split
+from tests.headroom_edge.gateway.world import ROUTES_OF_RIDES
+from tests.headroom_edge.plan.test_routes import best_ms
+
+FINDER = Finder(ROUTES_OF_RIDES)
+
+
+@pytest.mark.parametrize(
+    ("path", "segments", "slash"),
+    [
+        ("/", [], False),
+        ("//", [], False),
+        ("/v1/rides", ["v1", "rides"], False),
+        ("/v1/rides/", ["v1", "rides"], True),
+        ("//v1///rides", ["v1", "rides"], False),
+        ("/v1/./rides", ["v1", "rides"], False),
+        ("/v1/x/../rides", ["v1", "rides"], False),
+        ("/v1/x/%2e%2E/rides", ["v1", "rides"], False),
+        ("/v1/x//../rides", ["v1", "rides"], False),
+        ("/../../v1/rides", ["v1", "rides"], False),
+        ("/v1/rides/..", ["v1"], True),
+        ("/v1/rides/.", ["v1", "rides"], True),
+        ("/v1%2Frides", ["v1", "rides"], False),
+        ("/v1/r%69des", ["v1", "rides"], False),
+        ("/v1/rides;x=1", ["v1", "rides;x=1"], False),
+        ("/v1/caf%C3%A9", ["v1", "café"], False),
+        ("/v1/%", ["v1", "%"], False),
+        ("/v1/%zz", ["v1", "%zz"], False),
+        ("/v1/%252e", ["v1", "%2e"], False),
+    ],
+)
+def test_the_usual_server_reads_a_path_like_this(path: str, segments: list[str], slash: bool) -> None:
+    assert split_path(path, USUAL) == Split(segments, slash)
+
+
+@given(st.text(alphabet="%=0aF/2é_\n ", max_size=40) | st.text(max_size=40))
+def test_escapes_are_decoded_as_everywhere(text: str) -> None:
+    assert unquoted(text) == unquote(text, errors="surrogateescape")
+
+
+def test_a_router_in_python_takes_the_path_as_it_comes() -> None:
+    assert split_path("//v1/./%2e/x;y/", AS_ROUTED) == Split(["", "v1", ".", "%2e", "x;y"], slash=True)
+
+
+def test_an_encoded_slash_may_stay_in_its_segment() -> None:
+    reading = Reading(joins_encoded_slash=True)
+    assert split_path("/v1/rides/a%2Fb", reading) == Split(["v1", "rides", "a/b"])
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/a?x=/b", "/a"),
+        ("http://host/a/b?c", "/a/b"),
+        ("http://host", ""),
+        ("*", "*"),
+        ("/a://b", "/a://b"),
+    ],
+)
+def test_only_the_path_of_a_target_counts(target: str, path: str) -> None:
+    assert target_path(target) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/rides",
+        "//v1//rides",
+        "/v1/./rides",
+        "/x/../v1/rides",
+        "/x/%2e%2e/v1/rides",
+        "/x/%252e%252e/v1/rides",
+        "/v1/rides;x=1",
+        "/v1;a/rides;b",
+        "/V1/Rides",
+        "/v1%2Frides",
+        "/v1%2frides/",
+        "/v1/rides%3bx",
+        "/v1/rides%253Bx",
+    ],
+)
+@pytest.mark.parametrize("reading", [USUAL, Reading(drops_parameters=True, ignores_case=True)])
+def test_no_spelling_escapes_the_policy_of_its_endpoint(path: str, reading: Reading) -> None:
+    assert FINDER.find("GET", path, reading) == "rides:list"
+
+
+def test_the_servers_own_reading_comes_first() -> None:
+    assert FINDER.find("POST", "/v1/rides/5%2Fcancel", USUAL) == "rides:cancel"
+    assert FINDER.find("GET", "/files/a%2Fb", Reading(joins_encoded_slash=True)) == "files:any"
+    assert FINDER.find("GET", "/v1/rides/STATUS", USUAL) == "rides:get"
+    assert FINDER.find("GET", "/v1/rides/STATUS", Reading(ignores_case=True)) == "rides:status"
+
+
+@pytest.mark.parametrize("path", ["", "*", "v1/rides", "/v1/ride", "/v1/rides/1/2/3", "\x00"])
+def test_what_is_nobodys_is_nobodys(path: str) -> None:
+    assert FINDER.find("GET", path, USUAL) is None
+
+
+EIGHT_KILOBYTES = {
+    "slashes": "/" * 8_192,
+    "segments": "/" + "a/" * 4_095,
+    "dots": "/" + "../" * 2_730,
+    "encoded dots": "/" + "%2e%2e%2f" * 910,
+    "encoded slashes": "/" + "%2f" * 2_730,
+    "encoded percent": "/" + "%25" * 2_730,
+    "bare percent": "/" + "%" * 8_191,
+    "no escapes": "/" + "%z" * 4_095,
+    "some escapes": "/" + "%41a" * 2_047,
+    "letters": "/v1/rides/" + "%41" * 2_727,
+    "semicolons": "/" + ";" * 8_191,
+    "parameters": "/" + ";/" * 4_095,
+    "one segment": "/v1/rides/" + "x" * 8_182,
+    "odd": "/" + "\ufffd" * 8_191,
+}
+
+
+@pytest.mark.parametrize("path", EIGHT_KILOBYTES.values(), ids=EIGHT_KILOBYTES)
+def test_a_long_path_costs_no_more_than_its_length(path: str) -> None:
+    """Eight times the length may cost eight times the work and some slack; 64 times would be a weapon."""
+    assert len(path) <= 8_192
+    assert best_ms(lambda: find_anew(path)) <= 32 * best_ms(lambda: find_anew(path[: len(path) // 8]))
+
+
+def find_anew(path: str) -> None:
+    unquoted.cache_clear()
+    FINDER.find("GET", path, USUAL)

@@ -1,0 +1,81 @@
+"""The published JSON Schema: it takes what the reader takes, and stands in docs/ as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from config.places import ROOT
+from headroom_edge.algorithms import ALGORITHMS
+from quotas.policies import schema
+from quotas.policies.document import _Loader
+
+POLICIES = Path(__file__).parent / "documents"
+# What no schema of single fields can say: it depends on other fields, or on what there is.
+BEYOND = {
+    "burst-too-large",
+    "calendar-anchor-on-day",
+    "calendar-anchor-on-month",
+    "calendar-anchor-on-week",
+    "calendar-anchor-on-year",
+    "calendar-global-without-zone",
+    "calendar-zone-unknown",
+    "concurrency-in-cost",
+    "duration-too-long",
+    "endpoint-path-dots",
+    "endpoint-path-empty-segment",
+    "endpoint-path-encoded",
+    "endpoint-path-half-variable",
+    "endpoint-path-pattern",
+    "endpoint-path-star",
+    "endpoint-path-variable-twice",
+    "endpoint-route-twice",
+    "endpoint-twice",
+    "limit-name-twice",
+    "max-wait-too-long",
+    "policy-attached-twice",
+    "policy-endpoint-whole-service",
+    "policy-name-twice",
+    "policy-tier-and-tenant",
+    "rate-beyond-2-32",
+    "sliding-counter-too-large",
+    "subject-alternative-twice",
+    "subject-reserved",
+    "subject-too-long",
+    "subject-twice",
+    "tier-twice",
+    "two-leaky-buckets",
+}
+
+
+def load(path: Path) -> Any:
+    return yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506 - a safe loader of our own
+
+
+def problems(document: Any) -> list[str]:
+    return [error.message for error in Draft202012Validator(schema.document()).iter_errors(document)]
+
+
+def test_it_is_a_schema_and_the_published_one() -> None:
+    Draft202012Validator.check_schema(schema.document())
+    assert json.loads((ROOT / "docs" / "policy.schema.json").read_text()) == schema.document()
+
+
+def test_it_knows_every_algorithm_and_every_parameter() -> None:
+    assert schema.REQUIRED.keys() == ALGORITHMS.keys()
+    assert {field for kind in ALGORITHMS.values() for field in kind.fields} == schema.PARAMETERS.keys()
+
+
+@pytest.mark.parametrize("path", sorted((POLICIES / "valid").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_is_valid_passes(path: Path) -> None:
+    assert problems(load(path)) == []
+
+
+def test_what_is_wrong_by_itself_does_not() -> None:
+    paths = [path for path in (POLICIES / "invalid").glob("*.yaml") if not path.stem.startswith("document-")]
+    assert {path.stem for path in paths if not problems(load(path))} == BEYOND

@@ -1,0 +1,225 @@
+"""The life of a recommendation: simulated, approved, in shadow, enforced, evaluated; or not."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
+from quotas.errors import Refused
+from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
+from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.models.usage import UsageMinute
+from quotas.observations.cells import Cell, Cells, Series
+from quotas.policies.edit import limit_set
+from quotas.recommendations.calibrate import calibrate
+from quotas.recommendations.evaluate import recommendations_advance
+from quotas.recommendations.lifecycle import (
+    recommendation_approve,
+    recommendation_dismiss,
+    recommendation_edit,
+    recommendation_enforce,
+    recommendation_roll_back,
+    recommendation_simulate,
+    recommendations_approve,
+)
+from quotas.usage.rollups import add_cells
+from tenants.models import Tenant
+from tests.quotas.recorded import NOW, make_recorded, working
+from tests.quotas.world import FORCED, GET, SAID, bucket, limit_of
+
+pytestmark = pytest.mark.django_db
+BOSS: Any = {"author": "boss", "reason": "the forecast is good"}
+LIVE = {"rate": 12, "per": "1m", "burst": 15}
+
+
+@pytest.fixture
+def row(db: None) -> Recommendation:
+    """A tier that is held too low."""
+    make_recorded({f"t{number}": working(f"t{number}", 0.35, hours=2) for number in range(5)}, days=15)
+    calibrate()
+    return recommendation_simulate(recommendation=Recommendation.objects.get().pk, author="ann")
+
+
+def counted(begin: datetime, allowed: int, denied: int) -> None:
+    tenant, endpoint = Tenant.objects.get(name="t0").number, Endpoint.objects.get(name=GET).number
+    limit = LimitName.objects.get(name="steady").number
+    start = int(begin.timestamp()) // 60 * 60 + 60
+    cells = [
+        Cell(start, Series(tenant, endpoint, letter, by), count, count)
+        for letter, by, count in (("a", 0, allowed), ("d", limit, denied))
+        if count
+    ]
+    add_cells(Cells.of(cells), begin, (UsageMinute,))
+
+
+def enforced(row: Recommendation) -> Recommendation:
+    recommendation_approve(recommendation=row.pk, **BOSS)
+    return recommendation_enforce(recommendation=row.pk, early=True, **BOSS)
+
+
+def refused(act: Any, **arguments: Any) -> str:
+    with pytest.raises(Refused) as error:
+        act(**arguments)
+    return error.value.problems[0].code
+
+
+def test_the_forecast_tells_what_is_denied_now_and_then_on_weeks_of_its_own(row: Recommendation) -> None:
+    assert row.stage == Stage.SIMULATED
+    forecast = row.forecast
+    assert forecast["denied_share_now"] > 0.2 > forecast["denied_share"]
+    assert 0 <= forecast["low"] <= forecast["denied_share"] <= forecast["high"]
+    assert forecast["tenants_hit_now"] == 5
+    weeks = row.evidence["weeks"]
+    assert len(weeks) == 3
+    assert all(week["denied_now"] >= week["denied_then"] for week in weeks)
+
+
+def test_approved_it_stands_in_shadow_beside_the_live_limit(row: Recommendation) -> None:
+    done = recommendation_approve(recommendation=row.pk, **BOSS)
+    assert (done.stage, done.decider, done.problem) == (Stage.SHADOW, "boss", "")
+    assert done.change is not None
+    assert (done.change.state, done.change.author) == ("shadow", "calibration")
+    live = limit_of("pro-get", "steady")
+    assert (live.parameters, live.candidate) == (LIVE, row.proposed)
+
+
+def test_it_is_not_enforced_before_two_days_unless_somebody_says_so(row: Recommendation) -> None:
+    recommendation_approve(recommendation=row.pk, **BOSS)
+    assert refused(recommendation_enforce, recommendation=row.pk, **BOSS) == "too_early"
+    later = timezone.now() + timedelta(hours=48, minutes=1)
+    done = recommendation_enforce(recommendation=row.pk, now=later, **BOSS)
+    assert (done.stage, done.enforced_at) == (Stage.ENFORCED, later)
+    live = limit_of("pro-get", "steady")
+    assert {"algorithm": live.algorithm, "parameters": live.parameters} == row.proposed
+    assert (live.candidate, live.adopts_candidate) == (None, True)
+
+
+def test_as_forecast_it_is_evaluated_after_a_week(row: Recommendation) -> None:
+    done = enforced(row)
+    assert done.enforced_at is not None
+    counted(done.enforced_at, 10_000, 5)
+    assert recommendations_advance(done.enforced_at + timedelta(days=6)) == []
+    (seen,) = recommendations_advance(done.enforced_at + timedelta(days=7))
+    assert (seen.stage, seen.observed["asked"], seen.observed["denied"]) == (Stage.EVALUATED, 10_005, 5)
+    assert seen.observed["verdict"] == "as forecast"
+
+
+def test_far_above_the_forecast_it_goes_back_to_shadow_by_itself(row: Recommendation) -> None:
+    Recommendation.objects.update(forecast={"denied_share": 0.001})
+    done = enforced(row)
+    assert done.enforced_at is not None
+    counted(done.enforced_at, 9_000, 1_000)
+    recommendations_advance(done.enforced_at + timedelta(hours=2))
+    seen = Recommendation.objects.get()
+    assert seen.stage == Stage.SHADOW
+    assert "10.00% were denied, and up to 0.30% would have been borne" in seen.observed["verdict"]
+    live = limit_of("pro-get", "steady")
+    assert (live.parameters, live.candidate) == (LIVE, row.proposed)
+
+
+def test_a_handful_of_requests_proves_nothing(row: Recommendation) -> None:
+    done = enforced(row)
+    assert done.enforced_at is not None
+    counted(done.enforced_at, 20, 20)
+    recommendations_advance(done.enforced_at + timedelta(hours=2))
+    assert Recommendation.objects.get().stage == Stage.ENFORCED
+
+
+def test_somebody_takes_it_back(row: Recommendation) -> None:
+    enforced(row)
+    done = recommendation_roll_back(recommendation=row.pk, **BOSS)
+    assert done.stage == Stage.ROLLED_BACK
+    assert limit_of("pro-get", "steady").parameters == LIVE
+
+
+def test_it_is_not_taken_back_over_what_others_did_since(row: Recommendation) -> None:
+    enforced(row)
+    limit_set(policy="pro-get", limit=bucket(50, "steady"), **FORCED)
+    assert refused(recommendation_roll_back, recommendation=row.pk, **BOSS) == "touched_since"
+
+
+def test_dismissed_out_of_shadow_it_leaves_nothing_behind(row: Recommendation) -> None:
+    recommendation_approve(recommendation=row.pk, **BOSS)
+    done = recommendation_dismiss(recommendation=row.pk, author="ann", reason="not now")
+    assert (done.stage, done.reason) == (Stage.DISMISSED, "not now")
+    assert limit_of("pro-get", "steady").candidate is None
+    assert Change.objects.get().state == "dropped"
+    assert refused(recommendation_approve, recommendation=row.pk, **BOSS) == "over"
+
+
+def test_edited_it_is_simulated_again(row: Recommendation) -> None:
+    done = recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
+    assert (done.stage, done.is_edited, done.forecast) == (Stage.DRAFT, True, {})
+    assert done.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 1, "per": "1s", "burst": 40}}
+    assert refused(recommendation_approve, recommendation=row.pk, **BOSS) == "stage"
+    calibrate()
+    again = recommendation_simulate(recommendation=row.pk, author="ann")
+    assert (again.is_edited, again.forecast["denied_share"]) == (True, 0)
+    assert refused(recommendation_edit, recommendation=row.pk, rate=0.0, burst=40, **SAID) == "range"
+
+
+def test_under_four_eyes_who_edited_it_is_its_author(row: Recommendation, settings: Any) -> None:
+    recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
+    recommendation_simulate(recommendation=row.pk, author="boss")
+    settings.HEADROOM_FOUR_EYES = True
+    for name in (SAID["author"], SAID["author"].upper()):
+        assert refused(recommendation_approve, recommendation=row.pk, author=name, reason="mine") == "author"
+    assert recommendations_approve(**SAID) == []
+    assert Recommendation.objects.get().stage == Stage.SIMULATED
+    done = recommendation_approve(recommendation=row.pk, **BOSS)
+    assert done.change is not None
+    assert (done.stage, done.change.author) == (Stage.SHADOW, SAID["author"])
+    assert done.change.approvals.get().approver == "boss"
+
+
+def test_without_four_eyes_who_edited_it_approves_it_too(row: Recommendation) -> None:
+    recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
+    recommendation_simulate(recommendation=row.pk, author="boss")
+    done = recommendation_approve(recommendation=row.pk, **SAID)
+    assert (done.stage, done.problem) == (Stage.SHADOW, "")
+
+
+def test_while_its_policy_is_held_it_waits_and_says_why(row: Recommendation) -> None:
+    other = change_propose(limit_set, policy="pro-get", limit=bucket(50, "other"), **SAID)
+    change_start(change=other.pk, mode="shadow", **SAID)
+    done = recommendation_approve(recommendation=row.pk, **BOSS)
+    assert done.stage == Stage.APPROVED
+    assert "is being tried out" in done.problem
+    change_drop(change=other.pk, **SAID)
+    recommendations_advance(NOW)
+    assert Recommendation.objects.get().stage == Stage.SHADOW
+
+
+def test_promoted_or_dropped_as_a_change_it_follows(row: Recommendation) -> None:
+    done = recommendation_approve(recommendation=row.pk, **BOSS)
+    change_promote(change=done.change_id or 0, **FORCED)
+    recommendations_advance()
+    assert Recommendation.objects.get().stage == Stage.ENFORCED
+
+
+def test_in_bulk_only_high_confidence_is_approved(row: Recommendation) -> None:
+    Recommendation.objects.update(trust=Trust.MEDIUM)
+    assert recommendations_approve(**BOSS) == []
+    Recommendation.objects.update(trust=Trust.HIGH)
+    assert [one.pk for one in recommendations_approve(**BOSS)] == [row.pk]
+
+
+def test_an_override_that_raises_holds_at_once_and_can_be_taken_back() -> None:
+    fleet = {f"t{number}": working(f"t{number}", 0.05) for number in range(21)}
+    make_recorded(fleet | {"giant": working("giant", 0.4)}, days=15)
+    calibrate()
+    found = Recommendation.objects.get()
+    assert (found.kind, found.tenant) == (Kind.OVERRIDE, "giant")
+    recommendation_simulate(recommendation=found.pk, author="ann")
+    done = recommendation_approve(recommendation=found.pk, **BOSS)
+    assert (done.stage, done.problem) == (Stage.ENFORCED, "")
+    override = Override.objects.get()
+    assert override.tenant.name == "giant"
+    assert found.proposed is not None
+    assert override.limits == {"steady": {"algorithm": "token_bucket", **found.proposed["parameters"]}}
+    recommendation_roll_back(recommendation=found.pk, **BOSS)
+    assert Override.objects.get().cancelled_at is not None

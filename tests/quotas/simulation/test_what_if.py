@@ -1,0 +1,113 @@
+"""What-if: the fleet's recorded load against a document; nothing is written, and progress is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from quotas.errors import Refused
+from quotas.long_tasks import task_file, task_run
+from quotas.models import Revision, Task
+from quotas.recommendations.measure import Progress
+from quotas.simulation.what_if import whatif, whatif_ask, whatif_task
+from tests.quotas.recorded import make_recorded, working
+from tests.quotas.world import GET, limit_of
+
+pytestmark = pytest.mark.django_db
+
+
+def document(rate: int, burst: int) -> str:
+    return f"""
+policies:
+  - name: pro-get
+    tier: pro
+    endpoint: "{GET}"
+    limits:
+      - {{name: steady, algorithm: token_bucket, rate: {rate}, per: 1m, burst: {burst}}}
+      - {{name: each, algorithm: sliding_counter, limit: 5, window: 1m, subject: key}}
+"""
+
+
+@pytest.fixture
+def recorded(db: None) -> None:
+    """busy asks for more than its tier has; calm does not, and would with less."""
+    make_recorded({"busy": working("busy", 0.4, hours=2), "calm": working("calm", 0.1, hours=2)}, days=2)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_says_who_is_freed_and_writes_nothing() -> None:
+    before, stages = Revision.objects.count(), list[str]()
+    found = whatif(document(60, 60), days=2, progress=lambda stage, *_: stages.append(stage))
+    assert (found["tenants"], found["freed"], found["newly_hurt"]) == (2, ["busy"], [])
+    assert found["denied_before"] > 0 == found["denied_after"]
+    (row,) = found["rows"]
+    assert (row["tenant"], row["tier"], row["limits_before"]) == ("busy", "pro", {"steady": row["denied_before"]})
+    assert set(stages) == {"replaying"}
+    assert Revision.objects.count() == before
+    assert limit_of("pro-get", "steady").parameters["rate"] == 12
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_says_who_is_newly_hurt_and_what_redis_will_hold() -> None:
+    found = whatif(document(2, 2), days=2)
+    assert found["newly_hurt"] == ["calm"]
+    assert found["denied_after"] > found["denied_before"]
+    redis = found["redis"]
+    assert redis["bytes_after"] > redis["bytes_before"] > 0
+    assert (redis["limits_per_check_before"], redis["limits_per_check_after"]) == (1, 1)
+    assert found["not_replayed"] == ["each"]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_worker_runs_it_and_leaves_its_result() -> None:
+    task = whatif_ask(document=document(60, 60), author="ann", days=2)
+    assert (task.state, task.kind) == ("waiting", "whatif")
+    whatif_task(task.pk)
+    task.refresh_from_db()
+    assert (task.state, task.percent, task.problem) == ("done", 100, "")
+    assert task.result is not None
+    assert task.result["freed"] == ["busy"]
+    whatif_task(task.pk)  # delivered twice
+
+
+def test_a_task_that_is_refused_says_why_and_one_that_breaks_says_where_to_look() -> None:
+    task = task_file(kind=Task.Kind.WHAT_IF, author="ann", asked={"document": "policies: [{name: x}]", "days": 1})
+    whatif_task(task.pk)
+    task.refresh_from_db()
+    assert task.state == "failed"
+    assert "tier" in task.problem or "endpoint" in task.problem
+    broken = task_file(kind=Task.Kind.WHAT_IF, author="ann", asked={})
+
+    def breaks(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        progress("digging", 1, 2)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        task_run(broken.pk, breaks)
+    broken.refresh_from_db()
+    assert (broken.state, broken.percent, broken.doing) == ("failed", 50, "digging")
+    assert broken.problem == "it broke off; the server's log says why"
+
+
+@pytest.mark.parametrize("days", [0.0, -1.0, 31.0, float("nan")])
+def test_a_span_that_is_not_kept_is_refused(days: float) -> None:
+    with pytest.raises(Refused):
+        whatif_ask(document="tiers: []", author="ann", days=days)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_the_command_prints_a_table_and_refuses_a_bad_file(tmp_path: Path) -> None:
+    path, out = tmp_path / "draft.yaml", StringIO()
+    path.write_text(document(60, 60))
+    call_command("whatif", str(path), "--days", "2", stdout=out, stderr=StringIO())
+    assert "0 tenants newly hurt, 1 freed" in out.getvalue()
+    path.write_text("tiers: {")
+    for wrong in (path, tmp_path / "missing.yaml"):
+        with pytest.raises(CommandError) as error:
+            call_command("whatif", str(wrong), stdout=out, stderr=StringIO())
+        assert error.value.returncode == 2

@@ -1,0 +1,42 @@
+"""Runs drains that die: `python -m tests.quotas.usage.doomed_drains STEP...`, one drain per step, `-` lets it live.
+
+Each drain is a forked process that kills itself with SIGKILL as soon as it hears of its step.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import django
+
+django.setup()
+
+from quotas.usage.drain import connect, drain  # noqa: E402 - the models need the set-up above
+
+
+def die_at(step: str) -> None:
+    def observe(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with connect() as server:
+        drain(server, on_step=observe)
+
+
+def run(step: str) -> int:
+    child = os.fork()
+    if child == 0:
+        die_at(step)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+if __name__ == "__main__":
+    for step in sys.argv[1:]:
+        status = run(step)
+        died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if not died and status != 0:
+            sys.exit(f"the drain that was to die at {step} failed by itself")
+        print(step, "killed" if died else "lived", flush=True)  # noqa: T201 - read by the test

@@ -1,0 +1,131 @@
+"""Single denials: the right ones, newest first, in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import transaction
+from pytest_django import DjangoAssertNumQueries
+
+from quotas.models import Endpoint, LimitName
+from quotas.policies.configuration_rows import to_us
+from quotas.usage.parse import Denied
+from quotas.usage.queries import denials
+from quotas.usage.queries.denials import Wanted, denials_count, denials_read
+from quotas.usage.rollups import add_denials
+from tenants.models import Tenant
+from tests.quotas.world import GET, PAY
+
+pytestmark = pytest.mark.usefixtures("world")
+
+NOW = datetime(2030, 5, 7, 12, 34, 56, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def denied(
+    seconds_ago: int,
+    tenant: str = "acme",
+    endpoint: str = PAY,
+    limit: str = "burst",
+    reason: str = "limit",
+    retry_us: int = 1_500_000,
+) -> None:
+    row = Denied(
+        tenant=Tenant.objects.get(name=tenant).number if tenant else 0,
+        endpoint=Endpoint.objects.get(name=endpoint).number if endpoint else 0,
+        at_us=to_us(NOW - seconds_ago * SECOND),
+        limit=LimitName.objects.get(name=limit).number if limit else 0,
+        reason=reason,
+        cost=10,
+        retry_us=retry_us,
+        revision=2,
+        subject=b"203.0.113.7",
+    )
+    with transaction.atomic():
+        add_denials([row], NOW)
+
+
+def read(**wanted: str) -> list[tuple[str, str, str]]:
+    return [(row.tenant, row.endpoint, row.limit) for row in denials_read(Wanted(**wanted)).denials]
+
+
+def test_the_newest_come_first_and_each_filter_narrows() -> None:
+    denied(9)
+    denied(8, "bolt", GET)
+    denied(7, "acme", GET, "minute")
+    everything = [("acme", GET, "minute"), ("bolt", GET, "burst"), ("acme", PAY, "burst")]
+    assert read() == everything
+    assert read(tenant="acme") == [everything[0], everything[2]]
+    assert read(endpoint=GET) == everything[:2]
+    assert read(limit="minute", tenant="acme", reason="limit") == [everything[0]]
+    assert read(tenant="nobody") == read(endpoint="no:such") == read(reason="suspended") == []
+
+
+def test_older_ones_follow_on_the_next_page() -> None:
+    for seconds_ago in range(5):
+        denied(seconds_ago)
+    page = denials_read(Wanted(), most=3)
+    assert (len(page.denials), page.is_whole) == (3, False)
+    rest = denials_read(Wanted(), before=page.denials[-1].at, most=3)
+    assert (len(rest.denials), rest.is_whole) == (2, True)
+
+
+def test_no_page_ends_within_a_microsecond() -> None:
+    for endpoint in (PAY, GET):
+        denied(3, "acme", endpoint)
+        denied(3, "bolt", endpoint)
+    denied(4)
+    page = denials_read(Wanted(), most=1)
+    assert (len(page.denials), page.is_whole) == (4, False)
+    rest = denials_read(Wanted(), before=page.denials[-1].at, most=1)
+    assert (len(rest.denials), rest.is_whole) == (1, True)
+
+
+def test_new_ones_are_counted_up_to_a_bound() -> None:
+    for seconds_ago in range(4):
+        denied(seconds_ago)
+    assert denials_count(Wanted(), after=NOW - 2 * SECOND) == 2
+    assert denials_count(Wanted(endpoint=PAY), after=NOW - 9 * SECOND, most=3) == 3
+
+
+def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "MOST_SEARCHED", 2)
+    denied(9, endpoint=GET)
+    denied(8)
+    denied(7)
+    page = denials_read(Wanted(endpoint=GET))
+    assert (page.denials, page.is_searched) == ([], True)
+    assert read() == [("acme", PAY, "burst"), ("acme", PAY, "burst"), ("acme", GET, "burst")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "retry_us", "said"),
+    [
+        ("limit", 1_500_000, "burst had too little left for a cost of 10; it fits again after 1.5 s."),
+        ("limit", -1, "waiting does not help"),
+        ("cost_too_big", -1, "more than burst can ever give at once"),
+        ("suspended", 0, "until it is resumed"),
+        ("overflow", 90_000, "it fits again after 90 ms"),
+        ("unknown_tenant", 0, "No tenant has the name"),
+        ("newer", 0, "Refused for the reason newer."),
+    ],
+)
+def test_each_is_explained(reason: str, retry_us: int, said: str) -> None:
+    denied(1, reason=reason, retry_us=retry_us)
+    [row] = denials_read(Wanted()).denials
+    assert said in row.words
+
+
+def test_what_is_gone_has_no_name_and_a_subject_is_no_address() -> None:
+    denied(1, tenant="", endpoint="", limit="")
+    [row] = denials_read(Wanted()).denials
+    assert (row.tenant, row.endpoint, row.limit) == ("", "", "")
+    assert len(row.subject) == 8
+
+
+def test_a_page_costs_as_many_queries_whatever_it_holds(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    for seconds_ago in range(30):
+        denied(seconds_ago, "acme" if seconds_ago % 2 else "bolt")
+    with django_assert_num_queries(4):
+        denials_read(Wanted())

@@ -1,0 +1,98 @@
+"""What drains brought arrives in every rollup once, whoever dies on the way."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+
+from quotas.models.rates import FoldState, RatesHour, UsageLog
+from quotas.models.usage import ROLLUPS, DrainState
+from quotas.usage import fold
+from quotas.usage.drain import drain
+from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_in
+from tests.quotas.usage.counters import Hit, count, expected, in_postgres
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class KilledError(Exception):
+    pass
+
+
+def hits(seed: int) -> list[Hit]:
+    chance = random.Random(seed)
+    return [Hit(chance.randint(1, 30), chance.randint(1, 3), chance.choice("ad")) for _ in range(300)]
+
+
+def fill(valkey: redis.Redis, drains: int = 4) -> list[Hit]:
+    every = []
+    for seed in range(drains):
+        some = hits(seed)
+        count(valkey, some)
+        drain(valkey)
+        every += some
+    return every
+
+
+def test_many_drains_are_folded_at_once_and_the_log_is_emptied(valkey: redis.Redis) -> None:
+    every = fill(valkey)
+    assert UsageLog.objects.count() == 4
+    fold_all()
+    fold_all()
+    for model in ROLLUPS:
+        assert in_postgres(model) == expected(every)
+    assert not UsageLog.objects.exists()
+
+
+@pytest.mark.parametrize("step", ["added", "folded"])
+@pytest.mark.parametrize("name", FOLDS)
+def test_a_fold_that_dies_adds_nothing_twice(valkey: redis.Redis, name: str, step: str) -> None:
+    every = fill(valkey, 2)
+
+    def die(reached: str) -> None:
+        if reached == step:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        fold_in(FOLDS[name], on_step=die)
+    fold_all()
+    for model in ROLLUPS:
+        assert in_postgres(model) == expected(every)
+    asked = sum(row.allowed + row.denied for row in RatesHour.objects.filter(endpoint_number=-1))
+    assert asked == len(every)
+
+
+def test_a_long_log_is_folded_in_pieces(valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = fill(valkey)
+    monkeypatch.setattr(fold, "BYTES_AT_ONCE", 1)
+    steps: list[str] = []
+    assert fold_in(FOLDS["minutes"], on_step=steps.append) == 4
+    assert steps.count("folded") == 4
+    assert in_postgres(ROLLUPS[1]) == expected(every)
+
+
+def test_the_log_waits_for_the_slowest_fold(valkey: redis.Redis) -> None:
+    fill(valkey, 1)
+    fold_in(FOLDS["minutes"])
+    assert fold.forget_read() == 0
+    assert UsageLog.objects.count() == 1
+
+
+def test_each_fold_has_its_own_pace(valkey: redis.Redis) -> None:
+    fill(valkey, 1)
+    now = DrainState.objects.get().drained_at
+    assert fold_due(now) == ["steps", "minutes", "hours", "rates", "latency"]
+    assert fold_due(now + timedelta(seconds=3)) == []
+    assert fold_due(now + timedelta(seconds=9)) == ["steps"]
+    assert fold_due(now + timedelta(seconds=11)) == ["steps", "minutes"]
+
+
+def test_a_fold_knows_up_to_when_it_is_whole(valkey: redis.Redis) -> None:
+    drain(valkey)
+    fold_all()
+    drained = DrainState.objects.get().drained_at
+    assert drained > datetime(2020, 1, 1, tzinfo=UTC)
+    assert set(FoldState.objects.values_list("until", flat=True)) == {drained}
