@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from benchmarks.report import Row
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.simulation.arrivals import Arrival

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.http import HttpRequest, HttpResponse
 
 from headroom_edge.algorithms.periods import known_zones
 from quotas.errors import Refused
 from quotas.policies.problems import WITHIN, is_within
+from quotas.usage.queries.periods import Period, PeriodError, period_read
+
+__all__ = ["PeriodError", "bad_request", "number_of", "period_of"]
+
+_NUMBER = re.compile("[0-9]{1,18}")  # what a column of numbers can hold
+
+
+def period_of(request: HttpRequest, now: datetime, default: str = "") -> Period:
+    asked = request.GET
+    return period_read(asked.get("span", "") or default, asked.get("from", ""), asked.get("to", ""), now)
+
+
+def number_of(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def bad_request(error: ValueError) -> HttpResponse:
+    return HttpResponse(str(error), status=400, content_type="text/plain")
+
 
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 

@@ -16,8 +16,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from headroom_edge.algorithms import KINDS
-from headroom_edge.algorithms.base import Algorithm, Outcome, ParameterError, State, Verdict
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm, Outcome, ParameterError, State, Verdict
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.check import Check, Subject
 from headroom_edge.decision import Decision

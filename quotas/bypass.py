@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import transaction
 
-from headroom_edge.algorithms.units import DAY_US, parse_duration_us
+from headroom_edge.algorithms.base import DAY_US, parse_duration_us
 from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant

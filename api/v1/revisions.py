@@ -16,7 +16,7 @@ from api.inputs import Query, body, query
 from api.openapi.describe import ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.changes.queries import difference_between
 from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.models import Revision

@@ -15,7 +15,7 @@ from api.inputs import LIMIT, Moment, Query, query
 from api.openapi.describe import reads
 from api.preconditions import shown
 from api.v1.tenants import tenant_shown
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.explain import ExplainedLimit, standing
 from quotas.policies.fields import limit_fields
 from quotas.policies.spec import Override

@@ -13,11 +13,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.forms import MomentField, PageForm, in_zone
+from dashboards.forms import MomentField, PageForm, PeriodError, bad_request, in_zone, period_of
 from dashboards.pages.tenant.facts import Facts, counted_endpoints, facts_of
 from dashboards.pages.tenant.figures import usage_figure
 from dashboards.pages.tenant.limits import Line, chosen_of
-from dashboards.parameters import PeriodError, bad_request, period_of
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import Window
 from quotas.errors import Refused

@@ -13,8 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboards.forms import PageForm, ReasonedForm
-from dashboards.parameters import number_of
+from dashboards.forms import PageForm, ReasonedForm, number_of
 from dashboards.viewer import principal_of
 from quotas.changes.rollout import change_propose
 from quotas.changes.snapshot import POLICY, key_of, snapshots

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 from headroom_edge.algorithms.base import (
     EXACT_MAX,
+    SECOND_US,
     TTL_SLACK_MS,
     Level,
     Outcome,
@@ -19,11 +20,13 @@ from headroom_edge.algorithms.base import (
     State,
     Verdict,
     Window,
+    ceil_div,
     duration,
+    format_duration,
+    per_text,
     scaled_size,
     whole,
 )
-from headroom_edge.algorithms.units import SECOND_US, ceil_div, format_duration, per_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from headroom_edge.algorithms.base import (
+    SECOND_US,
     TTL_SLACK_MS,
     Level,
     Outcome,
     State,
     Verdict,
     Window,
+    ceil_div,
     duration,
+    format_duration,
     scaled_size,
     whole,
 )
-from headroom_edge.algorithms.units import SECOND_US, ceil_div, format_duration
 
 # Nobody knows when a holder will release; a denied caller is told to try again after this.
 RETRY_HINT_US = SECOND_US

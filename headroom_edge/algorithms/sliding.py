@@ -14,12 +14,13 @@ from headroom_edge.algorithms.base import (
     State,
     Verdict,
     Window,
+    ceil_div,
     duration,
+    format_duration,
     scaled_size,
     whole,
     window_of,
 )
-from headroom_edge.algorithms.units import ceil_div, format_duration
 
 LONGEST_LOG = 10_000
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from headroom_edge.algorithms.base import (
+    DAY_US,
+    SECOND_US,
     TTL_SLACK_MS,
     Level,
     Outcome,
@@ -20,7 +22,9 @@ from headroom_edge.algorithms.base import (
     State,
     Verdict,
     Window,
+    ceil_div,
     duration,
+    format_duration,
     scaled_size,
     shown,
     whole,
@@ -35,7 +39,6 @@ from headroom_edge.algorithms.periods import (
     calendar_id,
     known_zones,
 )
-from headroom_edge.algorithms.units import DAY_US, SECOND_US, ceil_div, format_duration
 
 TENANT_ZONE = "tenant"
 

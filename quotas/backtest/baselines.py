@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import MINUTE_S, Counts
 from quotas.calibration.percentiles import age_weights, quantile, weighted_quantile
 from quotas.simulation.arrays import Floats, Ints

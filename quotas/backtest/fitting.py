@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import RULES, SubjectMaxima
 from quotas.backtest.trace import SeriesName
 from quotas.calibration.arrival_curve import Point

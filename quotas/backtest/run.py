@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import PER_SUBJECT, RULES, subject_limit
 from quotas.backtest.fitting import RECOMMENDER, Fitted, fit
 from quotas.backtest.scoring import Assigned, Rejected, Score, median_headroom, replay_series, score

@@ -18,8 +18,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from headroom_edge.algorithms.base import EXACT_MAX, shown
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, shown
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.arrivals import MOST_COST
 

@@ -15,7 +15,7 @@ from math import ceil, exp, gcd, log, sqrt
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US, ceil_div
+from headroom_edge.algorithms.base import SECOND_US, ceil_div
 from quotas.calibration.counts import Counts
 from quotas.calibration.percentiles import weighted_quantile
 from quotas.simulation.arrays import Floats, Ints

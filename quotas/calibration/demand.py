@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import HOUR_S, MINUTE_S, Counts, joined
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.simulation.arrays import Attempts, Flags

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.base import Algorithm
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import bracket
 from quotas.calibration.counts import Counts

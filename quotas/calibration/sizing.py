@@ -6,9 +6,8 @@ from dataclasses import replace
 from math import ceil
 
 from headroom_edge.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
-from headroom_edge.algorithms.base import EXACT_MAX, Algorithm
+from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm
 from headroom_edge.algorithms.sliding import LONGEST_LOG
-from headroom_edge.algorithms.units import DAY_US, SECOND_US
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import MINUTE_S
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import Counts
 from quotas.calibration.demand import demand_of, first_attempts

@@ -1,14 +1,32 @@
-"""Whom a change affects: the plans it concerns, and the tenants whose limits it may break or cut."""
+"""Whom a change affects, and what each of them had before it and has after it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from quotas.changes.snapshot import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, TIER, State, States, key_of, split_key
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from quotas.changes.snapshot import (
+    CHANGE,
+    ENDPOINT,
+    OVERRIDE,
+    POLICY,
+    TENANT,
+    TIER,
+    State,
+    States,
+    key_of,
+    rewound,
+    split_key,
+)
+from quotas.policies.compare import Cut, Plan, cuts, same_enforced
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.resolve import Index, Layers, moments
 from quotas.policies.spec import Configuration
-from tenants.models import Tier
+from tenants.models import Tenant, Tier
 
 # Past this many names, reading everything is quicker for the publisher than reading them one by one.
 MOST_NAMES = 5_000
@@ -69,3 +87,147 @@ class Concerned:
         left = {state["tier"] for key, state in before.items() if state and split_key(key)[0] == TENANT}
         part = configuration_part(tenants=tenants, tiers=tiers | left, in_revisions=True)
         return cls(targets, tiers, tenants, part)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tenants that fare alike: one of them, the plain ones of a tier or of its canary, or (global limits) all."""
+
+    tier: str = ""
+    tenant: str = ""
+    was_canary: bool = False
+    is_canary: bool = False
+
+    def __str__(self) -> str:
+        if self.tenant:
+            return f"tenant {self.tenant}"
+        if not self.tier:
+            return "everyone"
+        return f"canary of tier {self.tier}" if self.was_canary or self.is_canary else f"tier {self.tier}"
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From `start_us` to `end_us` (None: for ever) these two hold, the one without the edit and the one with it."""
+
+    start_us: int
+    end_us: int | None
+    before: Plan
+    after: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    configuration: Configuration
+    index: Index
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> Side:
+        return cls(configuration, Index.of_configuration(configuration))
+
+    def plan(self, layers: Layers, at_us: int) -> Plan:
+        return Plan.of_layers(layers, at_us, self.configuration.endpoints)
+
+    def of_globals(self) -> Plan:
+        return Plan.of_globals(self.index.globals, self.configuration.endpoints)
+
+    def of_tenant(self, name: str) -> Layers:
+        return self.index.of_tenant(self.configuration.tenants[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    concerned: Concerned
+    was: Side
+    now: Side
+    now_us: int
+    # Everything that is asked about an edit (what is lost, what creeps, whose peak lies above) asks for these again.
+    _periods: dict[Group, tuple[Period, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, concerned: Concerned, before: States) -> Judgement:
+        configuration = concerned.configuration
+        return cls(concerned, Side.of(rewound(configuration, before)), Side.of(configuration), to_us(timezone.now()))
+
+    def groups(self) -> Iterator[Group]:
+        """A suspended tenant loses nothing, and what a tenant that has just come has is no loss either."""
+        if self.concerned.targets.is_common:
+            yield Group()
+        for tier in sorted(self.concerned.tiers):
+            before, after = (
+                (False, True) if tier in side.index.canaries else (False,) for side in (self.was, self.now)
+            )
+            yield from (Group(tier, "", was, now) for was in before for now in after)
+        tenants = self.now.configuration.tenants
+        yield from (
+            Group(tenant=name)
+            for name in sorted(self.concerned.tenants & tenants.keys())
+            if not tenants[name].suspended
+        )
+
+    def periods(self, group: Group) -> tuple[Period, ...]:
+        found = self._periods.get(group)
+        if found is None:
+            found = self._periods[group] = tuple(self._judged(group))
+        return found
+
+    def _judged(self, group: Group) -> Iterator[Period]:
+        if group.tenant:
+            yield from self._of_tenant(group.tenant)
+        elif group.tier:
+            before = self.was.index.of_tier(group.tier, is_canary=group.was_canary)
+            after = self.now.index.of_tier(group.tier, is_canary=group.is_canary)
+            yield self._period(before, after, self.now_us, None)
+        else:
+            yield Period(self.now_us, None, self.was.of_globals(), self.now.of_globals())
+
+    def losses(self) -> Iterator[tuple[Group, list[Cut]]]:
+        """Of everybody who is hurt: what they lose first."""
+        for group in self.groups():
+            found = next((lost for period in self.periods(group) if (lost := cuts(period.before, period.after))), [])
+            if found and self.names(group, 1):
+                yield group, found
+
+    def is_unnoticed(self) -> bool:
+        """Whether nothing changes in what is denied."""
+        periods = (period for group in self.groups() for period in self.periods(group))
+        return all(same_enforced(period.before, period.after) for period in periods)
+
+    def names(self, group: Group, most: int | None = None, among: Collection[str] | None = None) -> list[str]:
+        """The group's tenants in order, without those that are suspended."""
+        if group.tenant:
+            return [group.tenant] if among is None or group.tenant in among else []
+        rows = self.rows(group) if among is None else self.rows(group).filter(name__in=among)
+        names = rows.order_by("name").values_list("name", flat=True)
+        if self._is_split(group):
+            return [name for name in names if self._is_in(name, group)][:most]
+        return list(names[:most])
+
+    def count(self, group: Group) -> int:
+        if self._is_split(group):
+            return len(self.names(group))
+        return 1 if group.tenant else self.rows(group).count()
+
+    def rows(self, group: Group) -> QuerySet[Tenant]:
+        if group.tenant:
+            return Tenant.objects.filter(name=group.tenant)
+        rows = Tenant.objects.filter(suspended=False)
+        return rows.filter(tier__name=group.tier).exclude(name__in=self.concerned.tenants) if group.tier else rows
+
+    def _is_split(self, group: Group) -> bool:
+        return group.tier in self.was.index.canaries or group.tier in self.now.index.canaries
+
+    def _is_in(self, name: str, group: Group) -> bool:
+        was, now = (side.index.is_canary(name, group.tier) for side in (self.was, self.now))
+        return (was, now) == (group.was_canary, group.is_canary)
+
+    def _of_tenant(self, name: str) -> Iterator[Period]:
+        """A new one whenever an override of it starts or ends."""
+        before, after = self.was.of_tenant(name), self.now.of_tenant(name)
+        edges = {moment.from_us for layers in (before, after) for moment in moments(layers)}
+        starts = sorted({self.now_us, *(edge for edge in edges if edge > self.now_us)})
+        for start_us, end_us in zip(starts, [*starts[1:], None], strict=True):
+            yield self._period(before, after, start_us, end_us)
+
+    def _period(self, before: Layers, after: Layers, start_us: int, end_us: int | None) -> Period:
+        return Period(start_us, end_us, self.was.plan(before, start_us), self.now.plan(after, start_us))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from quotas.changes.affected import Concerned, Targets
+from quotas.changes.affected import Concerned, Group, Judgement, Period, Targets
 from quotas.changes.draft import Draft
-from quotas.changes.judgement import Group, Judgement, Period
 from quotas.changes.snapshot import snapshots
 from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant

@@ -17,8 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import counted
-from quotas.changes.affected import Concerned, Targets
-from quotas.changes.judgement import Group, Judgement
+from quotas.changes.affected import Concerned, Group, Judgement, Targets
 from quotas.changes.peaks import BelowPeak, below_peaks
 from quotas.changes.snapshot import OVERRIDE, State, States, key_of, split_key
 from quotas.errors import Refused, refuse

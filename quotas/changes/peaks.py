@@ -11,7 +11,7 @@ from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from quotas.changes.judgement import Group, Judgement
+from quotas.changes.affected import Group, Judgement
 from quotas.models import Endpoint
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.policies.compare import Tightened, tightened

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.demo.history import Series
 from quotas.models.usage import Outcome
 from quotas.usage.parse import Denied

@@ -18,7 +18,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import NOT_PROVIDED, DateTimeField, Model
 from psycopg.sql import SQL, Identifier
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import Outbox
 from quotas.models.revision import revisions_stamp
 from tenants.privileges import as_owner

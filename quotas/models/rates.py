@@ -89,7 +89,7 @@ class Rates(Partitioned):
     cost_60s = models.BigIntegerField(null=True)
     tenant_number = models.IntegerField()
     endpoint_number = models.IntegerField()  # or EVERY_ENDPOINT
-    requests = models.BinaryField()  # three histograms (quotas.observations.rates)
+    requests = models.BinaryField()  # three histograms (quotas.observations.histogram)
     cost = models.BinaryField(null=True)
 
     time_column = "start"

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm, per_text
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.periods import LONGEST_DAYS
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import DAY_US, SECOND_US, per_text
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 
 MINUTE_S = 60

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from headroom_edge.algorithms.units import DAY_US
+from headroom_edge.algorithms.base import DAY_US
 from quotas.policies.plans import uses_tenant_zone
 from quotas.policies.resolve import Index, Layers
 from quotas.policies.spec import Canary, Configuration, Endpoint, Override, Policy, Tenant, Tier

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm, ceil_div
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.periods import LONGEST_DAYS
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import DAY_US, SECOND_US, ceil_div
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from headroom_edge.plan.subject import Subject
 from quotas.policies.resolve import Effective, Layers, Resolved, globals_at, limit_at

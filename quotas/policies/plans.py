@@ -11,9 +11,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm
 from headroom_edge.algorithms.periods import LONGEST_DAYS, calendar_text
-from headroom_edge.algorithms.units import DAY_US, SECOND_US
 from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
 from headroom_edge.keys import base36
 from quotas.policies.image import canonical

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm, format_duration, per_text
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import format_duration, per_text
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.policies.spec import Limit, Override
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
-from headroom_edge.algorithms.base import Algorithm, State
+from headroom_edge.algorithms.base import SECOND_US, Algorithm, State
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 
 LIMIT = 100
 WINDOW_US = 60 * SECOND_US

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.model import BASE_US, MINUTE_US, Ask

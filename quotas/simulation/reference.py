@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from headroom_edge.algorithms.base import State
 from headroom_edge.algorithms.concurrency import Concurrency
-from quotas.simulation.answer import Answer, Hearing, Judged, Receipt, answer
+from quotas.simulation.answer import Answer, Hearing, Judged, Receipt, Records, answer
 from quotas.simulation.plan import Group, Identity, Plan
-from quotas.simulation.records import Records
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from headroom_edge.algorithms.units import ceil_div
+from headroom_edge.algorithms.base import ceil_div
 from quotas.policies.spec import Policy
 from quotas.simulation.accuracy import Tally, measure
 from quotas.simulation.replay import Decided, Totals

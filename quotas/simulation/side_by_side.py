@@ -8,9 +8,9 @@ from itertools import repeat
 
 import numpy as np
 
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 from quotas.policies.spec import Limit
 from quotas.simulation import replay
 from quotas.simulation.arrays import Flags, Ints, whole_numbers

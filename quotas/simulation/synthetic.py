@@ -13,8 +13,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.base import State
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.simulation.arrays import Attempts, Floats, Ints, whole_numbers
 
 MINUTE_S = 60

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headroom_edge.algorithms import CalendarQuota, FixedWindow, SlidingCounter, SlidingLog
-from headroom_edge.algorithms.base import State
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.simulation.arrays import Ints, whole_numbers
 from quotas.simulation.kernels import LARGEST, BaseKernel, Block, TooWideError, drop
 from quotas.simulation.unrolled import Lines

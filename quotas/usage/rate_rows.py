@@ -12,8 +12,8 @@ import numpy as np
 from quotas.models.rates import EVERY_ENDPOINT, Rates
 from quotas.models.usage import LET_THROUGH, Outcome
 from quotas.observations.cells import Cells
+from quotas.observations.histogram import Measured, measure, merged
 from quotas.observations.packing import groups
-from quotas.observations.rates import Measured, measure, merged
 from quotas.observations.seconds import Seconds
 from quotas.simulation.arrays import Flags, Ints
 

@@ -15,7 +15,7 @@ from quotas.models.calendar import CalendarCounter
 from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.models.totals import TierUse
 from quotas.models.usage import REFUSED
-from quotas.observations.rates import histograms, merged
+from quotas.observations.histogram import histograms, merged
 from quotas.usage.nearness import TierNear, nearness_measure
 from quotas.usage.queries.leaders import LEADERS, Leader
 from quotas.usage.queries.utilisation import Demand

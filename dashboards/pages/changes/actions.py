@@ -1,11 +1,13 @@
-"""What can be done on the page of changes: go back, approve, start, promote, drop, and the bypass."""
+"""What can be done on the page of changes: go back, approve, start, promote, drop, and the bypass; with its forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -13,8 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.edits import carry_out, rehearse
-from dashboards.forms import ReasonedForm
-from dashboards.pages.changes.forms import BypassForm, ForcedForm, StartForm
+from dashboards.forms import MomentField, ReasonedForm, in_zone
 from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.approval import change_approve
@@ -22,6 +23,60 @@ from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.errors import Refused
 from quotas.models import Change
+
+
+class ForcedForm(ReasonedForm):
+    force = forms.BooleanField(label="I know that this takes something away", required=False)
+    emergency = forms.BooleanField(label="It is an emergency: wait for nobody's approval", required=False)
+
+
+class StartForm(ForcedForm):
+    mode = forms.ChoiceField(
+        label="How",
+        choices=[
+            ("shadow", "In shadow: judged beside the live limits, denies nobody"),
+            ("canary", "As a canary: for a share of the tenants"),
+            ("scheduled", "At a time: for all"),
+        ],
+    )
+    share_percent = forms.FloatField(
+        label="Share of tenants", required=False, min_value=0.1, max_value=99.9, initial=10
+    )
+    at = MomentField(label="At", required=False)
+    zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
+
+    fields_of: ClassVar[dict[str, str]] = {"share": "share_percent"}
+
+    def moment(self) -> datetime | None:
+        return in_zone(self.cleaned_data.get("at"), self.cleaned_data.get("zone", ""))
+
+    def asked(self) -> dict[str, Any]:
+        """What this way of starting takes, and nothing else."""
+        mode = self.cleaned_data["mode"]
+        if mode == "canary":
+            return {"share_percent": self.cleaned_data.get("share_percent")}
+        return {"at": self.moment()} if mode == "scheduled" else {}
+
+
+class BypassForm(ReasonedForm):
+    scope = forms.ChoiceField(
+        label="Of",
+        choices=[("tenant", "a tenant"), ("endpoint", "an endpoint"), ("limit", "a limit"), ("all", "everything")],
+    )
+    name = forms.CharField(label="Name", required=False, max_length=128)
+    duration = forms.ChoiceField(
+        label="For", choices=[("15m", "15 minutes"), ("1h", "an hour"), ("4h", "4 hours"), ("1d", "a day")]
+    )
+
+
+def forms_of(row: Change) -> dict[str, Any]:
+    """Blank ones, for whoever looks at the change."""
+    return {
+        "approve": ReasonedForm(auto_id=f"approve-{row.pk}-%s"),
+        "promote": ForcedForm(auto_id=f"promote-{row.pk}-%s"),
+        "drop": ReasonedForm(auto_id=f"drop-{row.pk}-%s"),
+    }
+
 
 UNDOING: dict[str, Callable[..., object]] = {"rollback": revision_rollback, "revert": revision_revert}
 

@@ -15,9 +15,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.figure import Column, Figure, Panel, Row, flag, gap
-from dashboards.pages.changes.forms import BypassForm, StartForm, forms_of
+from dashboards.forms import number_of
+from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of
 from dashboards.pages.changes.words import Summary, summary_of
-from dashboards.parameters import number_of
 from quotas.changes.affected import Targets
 from quotas.changes.effect import touched_tenants
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of

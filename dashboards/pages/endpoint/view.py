@@ -12,12 +12,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import carry_out
+from dashboards.forms import number_of
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import Axis, Holding, Trial, burst_for, edit_of, holding_of, scope_words
 from dashboards.pages.endpoint.over_commit import over_commit_of
 from dashboards.pages.matrix.cells import without_own
 from dashboards.pages.palette import address
-from dashboards.parameters import number_of
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.errors import Refused

@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import Outcome, carry_out
+from dashboards.forms import number_of
 from dashboards.pages.matrix.cells import shown_of, title_of, without_own
 from dashboards.pages.matrix.forms import CellForm, CellsForm, Selection, edits_of
-from dashboards.parameters import number_of
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write

@@ -15,9 +15,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.figure import Column, Figure, Mark, Panel, Row, flag, gap
+from dashboards.forms import PeriodError, bad_request, period_of
 from dashboards.pages.changes.words import Summary, summary_of
 from dashboards.pages.overview.todo import todo_of
-from dashboards.parameters import PeriodError, bad_request, period_of
 from quotas.changes.queries import Aftermath, aftermaths_read
 from quotas.models import Revision
 from quotas.status.decisions import decisions_read

@@ -8,8 +8,7 @@ from typing import Any, Final
 from django import forms
 
 from dashboards.forms import PageForm
-from headroom_edge.algorithms.base import ParameterError
-from headroom_edge.algorithms.units import parse_duration_us
+from headroom_edge.algorithms.base import ParameterError, parse_duration_us
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.policies.words import algorithm_words

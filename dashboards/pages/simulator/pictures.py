@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dashboards.charts import Tick, nice_top, number
 from dashboards.figure import Column, Draw, Figure, Panel, Row
-from headroom_edge.algorithms.units import SECOND_US, format_duration
+from headroom_edge.algorithms.base import SECOND_US, format_duration
 from quotas.policies.words import algorithm_words, limit_short
 from quotas.simulation.side_by_side import Seen, Timeline
 

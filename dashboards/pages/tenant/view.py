@@ -10,16 +10,14 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.forms import ReasonedForm
+from dashboards.forms import PeriodError, ReasonedForm, bad_request, period_of
 from dashboards.pages.overrides import override_form
 from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant.actions import KeyForm
 from dashboards.pages.tenant.compare import comparison_of
 from dashboards.pages.tenant.facts import Facts, counted_endpoints, facts_of
-from dashboards.pages.tenant.figures import burn_figure, usage_figure
-from dashboards.pages.tenant.heat import heat_of
+from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
 from dashboards.pages.tenant.limits import Line, chosen_of, ladder_of
-from dashboards.parameters import PeriodError, bad_request, period_of
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.models.quota_request import Answer, QuotaRequest

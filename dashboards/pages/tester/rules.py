@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.decision import NEVER, Decision, Row
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.spec import Override

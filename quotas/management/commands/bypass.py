@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from headroom_edge.algorithms.units import SECOND_US, parse_duration_us
+from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
 from quotas.publishing import store
 from quotas.publishing.bypass import Scope, Switch, is_published, switch_off, switch_on, switches_read
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.explain import ExplainedLimit, Explanation, UnknownTenantError, explain
 from quotas.policies.spec import EVERYWHERE, Limit, Override
 

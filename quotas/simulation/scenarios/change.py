@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from headroom_edge.algorithms.base import Algorithm
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from quotas.policies.spec import Carry, Limit
 from quotas.simulation.scenarios.model import (
     BASE_US,

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from headroom_edge.algorithms import ALGORITHMS
-from headroom_edge.algorithms.base import Algorithm
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import EVERYWHERE, Carry, Generation, Limit, Policy
 

@@ -2,7 +2,7 @@
 
 import random
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.spec import Policy
 from quotas.simulation.scenarios.model import (
     BASE_US,

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.spec import Limit
 from quotas.simulation.scenarios.model import (
     BASE_US,

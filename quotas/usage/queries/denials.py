@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet, Sum
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import Endpoint, LimitName
 from quotas.models.totals import EVERYONE, TotalHour
 from quotas.models.usage import Denial, Outcome

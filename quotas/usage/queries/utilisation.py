@@ -11,7 +11,7 @@ from django.db.models import F, Max, Sum
 from django.db.models.functions import Coalesce
 
 from headroom_edge import keys
-from headroom_edge.algorithms.units import DAY_US, SECOND_US
+from headroom_edge.algorithms.base import DAY_US, SECOND_US
 from headroom_edge.algorithms.windows import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint

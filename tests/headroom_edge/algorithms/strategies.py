@@ -14,8 +14,7 @@ from headroom_edge.algorithms import (
     SlidingLog,
     TokenBucket,
 )
-from headroom_edge.algorithms.base import Algorithm, State, Verdict
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm, State, Verdict
 
 START_US = 1_772_409_600 * SECOND_US
 

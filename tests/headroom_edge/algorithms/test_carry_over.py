@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms import Concurrency, FixedWindow, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.base import Algorithm, carry_over
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm, carry_over
 from tests.headroom_edge.algorithms.strategies import (
     START_US,
     Step,

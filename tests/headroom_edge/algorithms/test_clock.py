@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 
 from headroom_edge.algorithms import ALGORITHMS, CalendarQuota, FixedWindow, SlidingCounter, SlidingLog, TokenBucket
-from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.base import SECOND_US, State
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket
-from headroom_edge.algorithms.units import SECOND_US
 from tests.headroom_edge.algorithms.strategies import START_US, Step, buckets, drive, jumping
 
 HOUR_US = 3_600 * SECOND_US

@@ -3,8 +3,7 @@
 import pytest
 
 from headroom_edge.algorithms import ALGORITHMS, KINDS
-from headroom_edge.algorithms.base import Algorithm, ParameterError
-from headroom_edge.algorithms.units import format_duration, parse_duration_us
+from headroom_edge.algorithms.base import Algorithm, ParameterError, format_duration, parse_duration_us
 
 
 def parse(name: str, **fields: object) -> Algorithm:

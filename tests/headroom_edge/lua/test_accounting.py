@@ -3,8 +3,8 @@
 from typing import Any
 
 from headroom_edge import keys
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.keys import base36
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit

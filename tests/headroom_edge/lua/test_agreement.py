@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from headroom_edge.plan.subject import Subject
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us

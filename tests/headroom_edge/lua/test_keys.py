@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headroom_edge import keys
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.sliding import SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit, Tenant
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, World, tier_policy

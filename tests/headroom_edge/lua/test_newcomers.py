@@ -1,8 +1,8 @@
 """A3: invented subjects cannot fill the store; known ones and registered keys do not notice."""
 
 from headroom_edge import keys
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit
 from tests.headroom_edge.lua.world import NOW_US, TENANT, World

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit

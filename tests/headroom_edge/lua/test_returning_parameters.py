@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Carry, Generation, Limit, turns

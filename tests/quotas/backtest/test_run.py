@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest import baselines
 from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
 from quotas.backtest.fitting import RECOMMENDER

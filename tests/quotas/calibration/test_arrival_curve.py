@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.base import State
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
 from quotas.simulation.arrays import whole_numbers

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms import FixedWindow, TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import Counts
 from quotas.calibration.forecast import arrivals_of, replayed
 

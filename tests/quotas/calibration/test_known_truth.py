@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.arrival_curve import Rate, burst_at
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand, demand_of

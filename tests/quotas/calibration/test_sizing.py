@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms import Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingLog, TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.sizing import is_sized, per_minute, point_of, resized, seen_by
 

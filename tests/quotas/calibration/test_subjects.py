@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.arrival_curve import Rate, burst_at
 from quotas.calibration.counts import DAY_S
 from quotas.calibration.demand import first_attempts

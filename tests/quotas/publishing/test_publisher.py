@@ -7,7 +7,7 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
-from headroom_edge.algorithms.units import DAY_US
+from headroom_edge.algorithms.base import DAY_US
 from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.models import AuditEvent, Outbox, Revision
 from quotas.policies.edit import policy_update

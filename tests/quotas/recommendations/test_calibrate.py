@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.capacity import Sample
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust

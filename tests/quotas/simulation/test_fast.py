@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headroom_edge.algorithms.base import Algorithm, State
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm, State
 from headroom_edge.algorithms.windows import CalendarQuota
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.policies.fields import limit_parse

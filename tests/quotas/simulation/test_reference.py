@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from headroom_edge.algorithms import ALGORITHMS
-from headroom_edge.algorithms.base import Algorithm
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Generation, Limit, Policy
 from quotas.simulation.plan import Applied, Plan, applied_at

@@ -1,6 +1,6 @@
 """Replay of arrivals through a list of limits."""
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
 from quotas.simulation.arrivals import Arrival
 from quotas.simulation.replay import Point, replay, series, totals

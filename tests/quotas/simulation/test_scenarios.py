@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.bursts import SHAPING

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headroom_edge.algorithms import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.simulation import synthetic
 from quotas.simulation.synthetic import DAY_S, HOUR_S, MINUTE_S, SyntheticTenant, load_quantile_of_poisson
 

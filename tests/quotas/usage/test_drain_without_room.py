@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from headroom_edge import keys
+from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
-from headroom_edge.algorithms.units import SECOND_US
 from headroom_edge.plan.subject import Subject
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.policies.configuration import configuration_load

@@ -12,8 +12,7 @@ from django.db import transaction
 
 from quotas.models.rates import EVERY_ENDPOINT, FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.observations.histogram import Histogram
-from quotas.observations.rates import WINDOWS, histograms
+from quotas.observations.histogram import WINDOWS, Histogram, histograms
 from quotas.observations.seconds import Seconds
 from quotas.usage.queries.seconds import seconds_read
 from quotas.usage.rates import add_rates
