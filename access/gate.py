@@ -17,7 +17,7 @@ from django.urls import Resolver404, resolve, reverse
 
 from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
-from access.request_ids import request_id_of
+from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
 from headroom_edge.guard import Verdict
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
@@ -28,7 +28,6 @@ from tenants.scope import Principal
 
 logger = logging.getLogger(__name__)
 
-API: Final = "/v1/"
 RETRY_SECONDS: Final = 1
 
 
@@ -72,7 +71,7 @@ class Gate:
             return _without_database(request)
         if principal is None:
             return _without_login(request)
-        if not request.path.startswith(API):
+        if not is_api(request):
             return self._admitted(request, principal, rules, rule)
         verdict = throttle.of_caller(request, principal)
         return _limited(verdict, lambda: self._admitted(request, principal, rules, rule))
@@ -128,7 +127,7 @@ def _not_allowed(rules: roles.Rules) -> Problem:
 
 
 def _without_login(request: HttpRequest) -> HttpResponse:
-    if request.path.startswith(API) and not _is_page(request):
+    if is_api(request) and not _is_page(request):
         return refused(unauthorised("Nobody is signed in; send Authorization: Bearer hr_…, or sign in."))
     if request.user.is_authenticated:
         return refused(forbidden("no-role", "This account has no role yet; ask an owner to give it one."))
@@ -141,7 +140,7 @@ def _is_page(request: HttpRequest) -> bool:
 
 
 def _without_database(request: HttpRequest) -> HttpResponse:
-    if request.path.startswith(API):
+    if is_api(request):
         detail = "The database cannot be reached at the moment; try again in a second."
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=headers))

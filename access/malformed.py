@@ -11,7 +11,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
-from api.errors import is_ours
+from access.request_ids import is_api
 from quotas.policies.problems import is_fit
 
 
@@ -20,13 +20,13 @@ class Readable:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if is_ours(request) or (is_fit(request.path) and _is_fit(request.GET)):
+        if is_api(request) or (is_fit(request.path) and _is_fit(request.GET)):
             return self.get_response(request)
         return _refused("The address has a NUL (%00) or half a character in it; leave that out.")
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
         """Here, because only who may post a form has it read."""
-        if request.method != "POST" or is_ours(request) or _is_fit(request.POST):
+        if request.method != "POST" or is_api(request) or _is_fit(request.POST):
             return None
         return _refused("The form has a NUL or half a character in it; leave that out.")
 

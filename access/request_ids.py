@@ -9,6 +9,7 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 
+API: Final = "/v1/"
 HEADER: Final = "X-Request-ID"
 _FIT: Final = re.compile(r"[A-Za-z0-9._:/+=-]{8,128}", re.ASCII)
 _ATTRIBUTE: Final = "request_id"
@@ -29,3 +30,8 @@ class RequestIds:
 
 def request_id_of(request: HttpRequest) -> str:
     return str(getattr(request, _ATTRIBUTE, ""))
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Whether the API answers it, rather than a page."""
+    return request.path.startswith(API)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
@@ -18,7 +18,6 @@ from quotas.errors import Refused
 from quotas.policies import problems as policy
 from quotas.publishing import store
 
-PREFIX: Final = "/v1/"
 # Refusals that are not the fault of what was sent, but of what is there.
 CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
 RETRY_SECONDS: Final = 1
@@ -144,7 +143,3 @@ def _of_framework(error: APIException) -> Problem:
     return Problem(
         error.status_code, (code or error.default_code).replace("_", "-"), sentence(str(error.detail)), headers=headers
     )
-
-
-def is_ours(request: HttpRequest) -> bool:
-    return request.path.startswith(PREFIX)

@@ -7,25 +7,26 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.views import defaults
 
-from api.errors import is_ours, response
+from access.request_ids import is_api
+from api.errors import response
 from headroom_edge.problems import Problem
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    if is_ours(request):
+    if is_api(request):
         return _problem(HTTPStatus.BAD_REQUEST, "bad-request", "The request cannot be read; check the Host header.")
     return defaults.bad_request(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    if is_ours(request):
+    if is_api(request):
         detail = "There is nothing at this address; correct the path or the name."
         return _problem(HTTPStatus.NOT_FOUND, "not-found", detail)
     return defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    if is_ours(request):
+    if is_api(request):
         detail = "This is a fault of the server, which its log tells about; nothing was changed."
         return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "fault", detail)
     return defaults.server_error(request)

@@ -28,10 +28,10 @@ from api.openapi.describe import (
 from api.preconditions import etag_of
 from quotas.errors import accepted
 from quotas.models import Revision
-from quotas.models.policy import CARRIES
 from quotas.policies import schema
 from quotas.policies.apply import Plan, document_apply, document_check, document_export, document_plan
 from quotas.policies.document import MOST_BYTES, Document, read_document
+from quotas.policies.spec import CARRIES
 
 YAML = "application/yaml"
 DOCUMENT_HELP = "YAML, and so JSON too; its JSON Schema is at /v1/document/schema."

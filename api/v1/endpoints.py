@@ -17,7 +17,8 @@ from api.preconditions import shown
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
 from quotas.models.policy import PART
-from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
+from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH
+from quotas.policies.spec import METHODS, MOST_COST
 
 
 class HintsOut(serializers.Serializer[Any]):

@@ -19,8 +19,8 @@ from headroom_edge.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CH
 from headroom_edge.django import limiter
 from headroom_edge.plan.paths import LONGEST_PATH
 from quotas.errors import refuse
-from quotas.policies.endpoint import METHODS
 from quotas.policies.explain import Verdict, endpoint_of, request_explain
+from quotas.policies.spec import METHODS
 from tenants.models import TENANT_NAME
 
 LONGEST_VALUE = 1_000

@@ -19,9 +19,10 @@ from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
 from quotas.models import Override
-from quotas.models.policy import CARRIES, MULTIPLIER_MAX
+from quotas.models.policy import MULTIPLIER_MAX
 from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in
 from quotas.policies.endpoint import LONGEST_NAME
+from quotas.policies.spec import CARRIES
 from tenants.models import TENANT_NAME
 
 

@@ -19,9 +19,9 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.changes.snapshot import limit_state
 from quotas.models import Limit, Policy
-from quotas.models.policy import CARRIES
 from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
+from quotas.policies.spec import CARRIES
 from quotas.policies.validate import MOST_LIMITS
 from tenants.models import TENANT_NAME, WORD
 

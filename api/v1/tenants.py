@@ -17,7 +17,7 @@ from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas import tenants as services
-from quotas.models.policy import CARRIES
+from quotas.policies.spec import CARRIES
 from tenants.models import TENANT_NAME, WORD
 
 

@@ -25,14 +25,13 @@ from quotas.changes.snapshot import CHANGE, POLICY, State, States, snapshots, sp
 from quotas.errors import Refused, refuse
 from quotas.models import Change, Outbox, Revision
 from quotas.models.change import holding
-from quotas.models.policy import CARRIES
 from quotas.policies.book import Touched
 from quotas.policies.compile import check_compiles
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.enforceable import override_problem
 from quotas.policies.problems import Problem, is_fit
 from quotas.policies.resolve import Index
-from quotas.policies.spec import Carry, Configuration
+from quotas.policies.spec import CARRIES, Carry, Configuration
 from tenants.history import acting
 
 

@@ -9,7 +9,7 @@ from quotas.changes.draft import Draft
 from quotas.changes.snapshot import CHANGE, POLICY, key_of, snapshots
 from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
-from quotas.policies.resolve import PAST_GENERATIONS
+from quotas.policies.spec import PAST_GENERATIONS
 
 _NOT_PARAMETERS = ("algorithm", "subject", "unit", "mode", "on_failure", "candidate")
 

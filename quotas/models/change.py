@@ -10,9 +10,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from quotas.models.policy import CARRIES
 from quotas.models.revision import Revision
-from quotas.policies.spec import CANARY_PARTS
+from quotas.policies.spec import CANARY_PARTS, CARRIES
 from tenants.constraints import json_is, one_of
 from tenants.history import tracked
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import Algorithm
-from quotas.policies.resolve import PAST_GENERATIONS
-from quotas.policies.spec import Generation, Handover
+from quotas.policies.spec import PAST_GENERATIONS, Generation, Handover
 
 Clock = Callable[[int], int]
 

@@ -10,9 +10,7 @@ from django.db.models.lookups import LessThanOrEqual
 
 from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
-from quotas.policies.endpoint import METHODS, MOST_COST
-from quotas.policies.resolve import PAST_GENERATIONS
-from quotas.policies.spec import EVERYWHERE, Carry, Mode, OnFailure, Unit
+from quotas.policies.spec import CARRIES, EVERYWHERE, METHODS, MOST_COST, PAST_GENERATIONS, Mode, OnFailure, Unit
 from tenants.constraints import json_is, named, one_of
 from tenants.history import tracked
 from tenants.models import WORD, Tenant, Tier
@@ -25,8 +23,6 @@ ENDPOINT_NUMBERS = 36**3
 # A limit's number has two bytes in a record's header.
 LIMIT_NUMBERS = 2**16
 MULTIPLIER_MAX = 1_000_000
-
-CARRIES = get_args(Carry)
 
 
 @tracked()

@@ -10,7 +10,6 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from quotas.models.change import Change
 from tenants.constraints import json_is, one_of
 from tenants.history import tracked
 
@@ -67,7 +66,7 @@ class Recommendation(models.Model):
     binds = models.CharField(max_length=8, default="demand", help_text="demand or capacity")
     ready_at = models.DateTimeField(null=True, blank=True, help_text="when there will be enough data")
     problem = models.CharField(max_length=500, blank=True, default="", help_text="why it does not go on")
-    change = models.ForeignKey(Change, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    change = models.ForeignKey("quotas.Change", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     decider = models.CharField(max_length=150, blank=True, default="", help_text="who approved or dismissed it last")
     reason = models.CharField(max_length=500, blank=True, default="")
     created = models.DateTimeField(db_default=Now(), editable=False)

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quotas.policies.resolve import PAST_GENERATIONS
-from quotas.policies.spec import Canary, Carry, Generation, Limit, Policy
+from quotas.policies.spec import PAST_GENERATIONS, Canary, Carry, Generation, Limit, Policy
 from quotas.policies.validate import parse_policy
 
 PolicyState = Mapping[str, Any] | None  # as a revision has it; None: it is not there

@@ -12,8 +12,8 @@ from quotas.changes.draft import Draft
 from quotas.models import Limit, Policy
 from quotas.models.limit_history import handovers_dump
 from quotas.policies.configuration import configuration_part
-from quotas.policies.resolve import PAST_GENERATIONS, Index, Layers, history
-from quotas.policies.spec import Generation, Handover
+from quotas.policies.resolve import Index, Layers, history
+from quotas.policies.spec import PAST_GENERATIONS, Generation, Handover
 from tenants.models import Tenant, Tier
 
 

@@ -8,12 +8,10 @@ from typing import Any, Literal
 from headroom_edge.algorithms.base import ParameterError, shown, whole
 from quotas.policies.fields import unknown_field, unknown_fields
 from quotas.policies.problems import Problem, Problems, mapping
-from quotas.policies.spec import EVERYWHERE
+from quotas.policies.spec import EVERYWHERE, METHODS, MOST_COST
 
 ENDPOINT_FIELDS = ("name", "method", "path", "default_cost", "hints")
 HINT_FIELDS = ("bursty", "clients", "exact")
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*")
-MOST_COST = 10**9  # of one request
 LONGEST_NAME = 128
 LONGEST_PATH = 512
 

@@ -18,7 +18,8 @@ from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
 from quotas.policies.fields import limit_parse
-from quotas.policies.resolve import PAST_GENERATIONS, Layers
+from quotas.policies.resolve import Layers
+from quotas.policies.spec import PAST_GENERATIONS
 from tenants.models import Tenant, Tier
 
 

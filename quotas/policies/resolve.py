@@ -17,6 +17,7 @@ from typing import NamedTuple
 from quotas.policies.fields import PatchError, merged, scaled
 from quotas.policies.spec import (
     EVERYWHERE,
+    PAST_GENERATIONS,
     Canary,
     Carry,
     Configuration,
@@ -28,7 +29,6 @@ from quotas.policies.spec import (
     Tenant,
 )
 
-PAST_GENERATIONS = 8
 FOREVER_US = 2**53
 
 

@@ -9,8 +9,9 @@ from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import EXACT_MAX
 from headroom_edge.algorithms.periods import PERIODS
 from headroom_edge.algorithms.sliding import LONGEST_LOG
-from quotas.policies.endpoint import HINT_FIELDS, LONGEST_NAME, LONGEST_PATH, METHODS, MOST_COST
+from quotas.policies.endpoint import HINT_FIELDS, LONGEST_NAME, LONGEST_PATH
 from quotas.policies.fields import CHOICES, DEFAULTS
+from quotas.policies.spec import METHODS, MOST_COST
 from quotas.policies.validate import MOST_LIMITS
 
 Schema = dict[str, Any]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import Subject
@@ -13,7 +13,12 @@ OnFailure = Literal["open", "closed", "local"]
 Unit = Literal["requests", "cost"]
 Carry = Literal["keep", "proportional", "reset"]
 
+CARRIES: tuple[Carry, ...] = get_args(Carry)
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*")
+
 EVERYWHERE = "*"
+MOST_COST = 10**9  # of one request
+PAST_GENERATIONS = 8  # of parameters that a limit remembers
 SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept
 CANARY_PARTS = 1_000
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headroom_edge.algorithms.base import EXACT_MAX, shown
+from quotas.policies.spec import MOST_COST
 
 COLUMNS = ("t_us", "subject", "cost")
 DURATION = "duration_us"
-MOST_COST = 1_000_000_000
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 

@@ -15,8 +15,8 @@ from quotas.errors import refuse
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
 from quotas.matrix.sheet import PARAMETERS
-from quotas.models.policy import CARRIES
 from quotas.policies.fields import CHOICES, limit_fields
+from quotas.policies.spec import CARRIES
 from quotas.policies.words import algorithm_words
 
 NEW = "+"  # no limit has this name

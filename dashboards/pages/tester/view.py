@@ -19,8 +19,8 @@ from headroom_edge.errors import StoreRefusedError
 from headroom_edge.plan.paths import LONGEST_PATH
 from quotas.errors import Refused
 from quotas.models import Endpoint
-from quotas.policies.endpoint import METHODS
 from quotas.policies.explain import Answer, UnknownTenantError, endpoint_of, request_explain
+from quotas.policies.spec import METHODS
 
 
 @cache

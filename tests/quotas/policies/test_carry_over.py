@@ -17,7 +17,8 @@ from quotas.policies.configuration import configuration_load
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
-from quotas.policies.resolve import PAST_GENERATIONS, Index, resolve
+from quotas.policies.resolve import Index, resolve
+from quotas.policies.spec import PAST_GENERATIONS
 from quotas.tenants import tenant_move, tier_create
 from tenants.models import Tenant
 from tests.quotas.world import DOCUMENT, FORCED, GET, SAID, bucket, limit_of, newest, rates

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quotas.policies.resolve import PAST_GENERATIONS, Effective, Index, resolve
-from quotas.policies.spec import Carry, Generation, Handover, Limit, Override, Policy, Tenant
+from quotas.policies.resolve import Effective, Index, resolve
+from quotas.policies.spec import PAST_GENERATIONS, Carry, Generation, Handover, Limit, Override, Policy, Tenant
 from tests.quotas.policies.worlds import limit, tenant_policy, tier_policy
 
 ACME = Tenant(1, "acme", "pro")
