@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 ROOT = Path(__file__).parents[3]
-POLICIES = ROOT / "tests" / "policies"
+POLICIES = ROOT / "tests" / "quotas" / "policies" / "documents"
 HEAD = "t_us,subject,cost\n"
 
 
