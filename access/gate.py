@@ -19,7 +19,7 @@ from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
 from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
-from headroom_edge.guard import Verdict
+from headroom_edge.guard import RequestVerdict
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from tenants.history import acting
 from tenants.isolation import astream, narrowed, stream
@@ -96,7 +96,7 @@ class Gate:
         return _narrowed_body(response, tenant.number)
 
 
-def _limited(verdict: Verdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+def _limited(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
     return over_limit(verdict) if verdict.problem is not None else throttle.passed(verdict, respond)
 
 

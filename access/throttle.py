@@ -21,7 +21,7 @@ from django.utils.crypto import salted_hmac
 
 from headroom_edge import Check, Decision
 from headroom_edge.django import finished, guard, limiter, release_of, request_of
-from headroom_edge.guard import PASS, Verdict, refusal
+from headroom_edge.guard import PASS, RequestVerdict, refusal
 from headroom_edge.headers import seconds_up
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
@@ -44,11 +44,11 @@ class Floor:
         self._limiter = LocalLimiter(clock_us)
         self._plan = login_floor()
 
-    def judge(self, check: Check) -> Verdict:
+    def judge(self, check: Check) -> RequestVerdict:
         decision = self._limiter.decide(self._plan, check).decision(check, revision=0)
         headers = decision.headers(guard().rules.profile)
         if decision.allowed:
-            return Verdict(None, decision, headers)
+            return RequestVerdict(None, decision, headers)
         return refusal(problem_of(decision), decision, headers)
 
     def refund(self, check: Check) -> None:
@@ -60,16 +60,16 @@ def floor() -> Floor:
     return Floor()
 
 
-def of_caller(request: HttpRequest, principal: Principal) -> Verdict:
+def of_caller(request: HttpRequest, principal: Principal) -> RequestVerdict:
     who = {"key": principal.key_id} if principal.is_machine else {"user": principal.actor}
     return _judged(_check(request, API, who))
 
 
-def of_bad_token(request: HttpRequest) -> Verdict:
+def of_bad_token(request: HttpRequest) -> RequestVerdict:
     return _counted(_check(request, LOGIN, {"user": _TOKENS}))
 
 
-def of_login(request: HttpRequest) -> Verdict:
+def of_login(request: HttpRequest) -> RequestVerdict:
     """By the name that is tried, which may be a password typed into the wrong field: nobody reads it afterwards."""
     # Normalised as the login form does it, so that no other spelling of one name is another try.
     name = normalize("NFKC", request.POST.get(_NAME, "")).strip().casefold()
@@ -85,14 +85,14 @@ def _check(request: HttpRequest, endpoint: str, who: dict[str, str]) -> Check:
     return Check(OWN_TENANT, endpoint, {**who, "ip": address}, holder=secrets.token_hex(12))
 
 
-def _judged(check: Check) -> Verdict:
+def _judged(check: Check) -> RequestVerdict:
     verdict = limiter().converse(lambda core: guard().decide(core, check, PATIENCE_MS), budget_ms=BUDGET_MS)
     if verdict.problem is None or verdict.problem.extra.get("reason") in LIMITING:
         return verdict
     return PASS
 
 
-def _counted(check: Check) -> Verdict:
+def _counted(check: Check) -> RequestVerdict:
     verdict = _judged(check)
     return verdict if _is_counted(verdict.decision) else floor().judge(check)
 
@@ -104,14 +104,14 @@ def _is_counted(decision: Decision | None) -> bool:
     return bool(decision.rows) if decision.failure is None else bool(decision.limit)
 
 
-def passed(verdict: Verdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+def passed(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
     """The answer in its turn, with the headers that say what is left."""
     if verdict.wait_s:
         time.sleep(verdict.wait_s)
     return finished(respond(), verdict, release_of(verdict), None)
 
 
-def login_refused(request: HttpRequest, verdict: Verdict) -> HttpResponse:
+def login_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse:
     seconds = max(1, seconds_up(verdict.decision.retry_us)) if verdict.decision else 1
     words = f"Too many tries. Wait {seconds} s, then try again."
     context = {"refusal": words, "next": request.POST.get("next", "")}
@@ -121,7 +121,7 @@ def login_refused(request: HttpRequest, verdict: Verdict) -> HttpResponse:
     return page
 
 
-def forgiven(verdict: Verdict) -> None:
+def forgiven(verdict: RequestVerdict) -> None:
     """A right password costs nothing, so nobody runs out of tries by working."""
     decision = verdict.decision
     if decision is not None and decision.receipt:

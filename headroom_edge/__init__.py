@@ -2,7 +2,7 @@
 
 from headroom_edge.aio import AsyncLimiter
 from headroom_edge.check import Check
-from headroom_edge.decision import Decision, Row
+from headroom_edge.decision import Decision, LimitRow
 from headroom_edge.errors import StoreError
 from headroom_edge.headers import Profile
 from headroom_edge.limiter import Limiter
@@ -14,9 +14,9 @@ __all__ = [
     "BreakerSettings",
     "Check",
     "Decision",
+    "LimitRow",
     "Limiter",
     "Profile",
-    "Row",
     "Settings",
     "StoreError",
 ]

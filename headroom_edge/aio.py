@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
-from headroom_edge.check import Check, Subject
+from headroom_edge.check import Check, SubjectValues
 from headroom_edge.chores import TICK_S, Chore
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
 from headroom_edge.store.address import Address, parse_url
-from headroom_edge.store.breaker import Breaker, State
-from headroom_edge.store.pipeline import Line
+from headroom_edge.store.breaker import Breaker, BreakerState
+from headroom_edge.store.pipeline import Pipeline
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class AsyncLimiter:
         self._budget_s = settings.budget_ms / 1_000
         self._patience_s = settings.connect_timeout_ms / 1_000
         self._core = settings.core(address)
-        self._line: Line | None = None
+        self._pipeline: Pipeline | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -50,8 +50,8 @@ class AsyncLimiter:
         self._closed = True
         if self._tick is not None:
             self._tick.cancel()
-        if self._line is not None:
-            self._line.close()
+        if self._pipeline is not None:
+            self._pipeline.close()
 
     async def ready(self, timeout_ms: float = READY_MS) -> bool:
         """Before the first request: connects, and brings the Lua library if the store has none."""
@@ -71,7 +71,7 @@ class AsyncLimiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
         rows: bool | None = None,
@@ -91,7 +91,7 @@ class AsyncLimiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         rows: bool | None = None,
         budget_ms: float | None = None,
@@ -106,7 +106,7 @@ class AsyncLimiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
         rows: bool | None = None,
@@ -133,7 +133,7 @@ class AsyncLimiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         limit: str = "*",
         budget_ms: float | None = None,
     ) -> int:
@@ -152,15 +152,15 @@ class AsyncLimiter:
 
     async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
-        line = self._line
-        if line is None or line.loop is not asyncio.get_running_loop():
-            line = self._open_line()
+        pipeline = self._pipeline
+        if pipeline is None or pipeline.loop is not asyncio.get_running_loop():
+            pipeline = self._open_pipeline()
         try:
             commands = next(talk)
             while True:
                 started = time.monotonic()
                 try:
-                    replies = await line.ask(commands, budget_s)
+                    replies = await pipeline.ask(commands, budget_s)
                 except StoreError as error:
                     commands = talk.throw(error)
                 else:
@@ -172,28 +172,28 @@ class AsyncLimiter:
         finally:
             talk.close()
 
-    def _open_line(self) -> Line:
-        self._line = Line(self._address, self._budget_s, self._patience_s)
+    def _open_pipeline(self) -> Pipeline:
+        self._pipeline = Pipeline(self._address, self._budget_s, self._patience_s)
         if self._closed:
-            self._line.close()
+            self._pipeline.close()
         else:
-            self._tick = self._line.loop.call_later(TICK_S, self._attend)
-        return self._line
+            self._tick = self._pipeline.loop.call_later(TICK_S, self._attend)
+        return self._pipeline
 
     def _attend(self) -> None:
-        if self._line is None or self._closed:
+        if self._pipeline is None or self._closed:
             return
-        self._tick = self._line.loop.call_later(TICK_S, self._attend)
+        self._tick = self._pipeline.loop.call_later(TICK_S, self._attend)
         # While the breaker is open a request finds out whether the store is back, not we.
-        if self._core.breaker.state is State.CLOSED:
-            self._do_chores(self._line)
+        if self._core.breaker.state is BreakerState.CLOSED:
+            self._do_chores(self._pipeline)
 
-    def _do_chores(self, line: Line) -> asyncio.Future[list[Any]] | None:
+    def _do_chores(self, pipeline: Pipeline) -> asyncio.Future[list[Any]] | None:
         """Heartbeat, reports and plans, over the same connection; no check waits for them."""
         chores = self._core.chores.take()
         if not chores:
             return None
-        asked = line.ask([chore.command for chore in chores], self._patience_s)
+        asked = pipeline.ask([chore.command for chore in chores], self._patience_s)
         asked.add_done_callback(lambda answer: self._settle(chores, answer))
         return asked
 

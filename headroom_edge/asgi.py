@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.guard import Guard, Request, Rules, Verdict
-from headroom_edge.plan.paths import AS_ROUTED, Reading
+from headroom_edge.guard import Guard, GuardRules, Request, RequestVerdict
+from headroom_edge.plan.paths import AS_ROUTED, PathReading
+from headroom_edge.response_timer import ResponseTimer
 from headroom_edge.settings import READY_MS
-from headroom_edge.watch import Watch
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -30,7 +30,7 @@ class QuotaMiddleware:
         app: App,
         store: str = "redis://localhost:6379/0",
         *,
-        rules: Rules | None = None,
+        rules: GuardRules | None = None,
         limiter: AsyncLimiter | None = None,
     ) -> None:
         self.app = app
@@ -50,8 +50,8 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            with Watch(self.limiter, verdict) as watch:
-                await self.app(scope, receive, with_fields(send, verdict.headers, watch))
+            with ResponseTimer(self.limiter, verdict) as timer:
+                await self.app(scope, receive, with_fields(send, verdict.headers, timer))
         finally:
             if verdict.decision is not None and verdict.holds:
                 await self.limiter.release(verdict.decision)
@@ -63,7 +63,7 @@ def header_of(scope: Scope, name: str) -> str:
     return b",".join(found).decode("latin-1") if found else ""
 
 
-def request_of(scope: Scope, path: str = "", reading: Reading | None = None, method: str = "") -> Request:
+def request_of(scope: Scope, path: str = "", reading: PathReading | None = None, method: str = "") -> Request:
     peer = scope.get("client")
     method = method or scope.get("method", "GET")
     return Request(method, path, peer[0] if peer else "", partial(header_of, scope), reading, scope)
@@ -73,17 +73,17 @@ def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
-def with_fields(send: Send, headers: Mapping[str, str], watch: Watch) -> Send:
+def with_fields(send: Send, headers: Mapping[str, str], timer: ResponseTimer) -> Send:
     async def send_with_fields(message: Message) -> None:
         if message["type"] == "http.response.start":
-            watch.answered(message["status"])
+            timer.stop(message["status"])
             message = {**message, "headers": [*message.get("headers", ()), *encoded(headers)]}
         await send(message)
 
     return send_with_fields
 
 
-async def refuse(scope: Scope, send: Send, verdict: Verdict) -> None:
+async def refuse(scope: Scope, send: Send, verdict: RequestVerdict) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
     elif verdict.problem is not None:

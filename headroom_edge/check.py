@@ -20,7 +20,7 @@ DIMENSIONS_MAX: Final = 31  # the store takes 32 pairs, and the holder is one
 ENDPOINT_CHARACTERS: Final = 200
 DEFAULT_COST: Final = "*"  # the endpoint's own
 
-Subject: TypeAlias = Mapping[str, str | None]  # None: not known for this request
+SubjectValues: TypeAlias = Mapping[str, str | None]  # None: not known for this request
 
 # The stubs of hiredis allow one word only.
 _pack: Callable[[Any], bytes] = hiredis.pack_command
@@ -34,7 +34,7 @@ class Check:
 
     tenant: str
     endpoint: str
-    subject: Subject = field(default_factory=dict)
+    subject: SubjectValues = field(default_factory=dict)
     cost: int | None = None  # None: the endpoint's default cost
     holder: str = ""  # the caller's name for this request, where concurrency is limited
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from hiredis import ReplyError
 
 from headroom_edge.check import pack
-from headroom_edge.failure import FailureModes, Report
+from headroom_edge.failure import DegradedReport, FailureModes
 from headroom_edge.keys import ALL, tenant_prefix
 from headroom_edge.observations import Observations
 
@@ -107,7 +107,7 @@ class Chores:
     def _reports(self) -> list[Chore]:
         return [self._report(report) for report in self._failures.take_reports()]
 
-    def _report(self, report: Report) -> Chore:
+    def _report(self, report: DegradedReport) -> Chore:
         prefix = tenant_prefix(report.tenant, self._shards)
         count, cost = str(min(report.count, COUNT_MAX)), str(min(report.cost, COST_MAX))
         words = ("FCALL", "hr_report", "1", prefix, report.tenant, report.endpoint, report.outcome, count, cost)

@@ -18,7 +18,7 @@ from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
 from headroom_edge.library import source
-from headroom_edge.store.breaker import Breaker, Pass
+from headroom_edge.store.breaker import Breaker, Permit
 
 T = TypeVar("T")
 Reply: TypeAlias = Any
@@ -47,13 +47,13 @@ class Core:
     def decide(self, function: str, checks: Sequence[Check], rows: bool | None) -> Conversation[list[Decision]]:
         if not checks:
             return []
-        how = self.breaker.enter()
-        if how is Pass.REFUSED:
+        permit = self.breaker.enter()
+        if permit is Permit.REFUSED:
             return [self._without_store(check, "the breaker is open") for check in checks]
         wanted = self.rows if rows is None else rows
         commands = [encode_check(function, check, self.shards, rows=wanted) for check in checks]
         try:
-            replies = yield from self._ask(how, commands)
+            replies = yield from self._ask(permit, commands)
         except StoreError as error:
             return [self._without_store(check, str(error)) for check in checks]
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
@@ -102,10 +102,10 @@ class Core:
 
     def read(self, *commands: bytes) -> Conversation[list[Reply]]:
         """Anything else the store can be asked, in one round trip. StoreError if it cannot."""
-        how = self.breaker.enter()
-        if how is Pass.REFUSED:
+        permit = self.breaker.enter()
+        if permit is Permit.REFUSED:
             raise StoreRefusedError("the breaker is open")
-        replies = yield from self._ask(how, commands)
+        replies = yield from self._ask(permit, commands)
         for reply in replies:
             if isinstance(reply, ReplyError):
                 raise _mistake(reply) or StoreRefusedError(str(reply))
@@ -115,7 +115,7 @@ class Core:
         (reply,) = yield from self.read(command)
         return int(reply)
 
-    def _ask(self, how: Pass, commands: Commands) -> Conversation[list[Reply]]:
+    def _ask(self, permit: Permit, commands: Commands) -> Conversation[list[Reply]]:
         answered = False
         try:
             replies = yield commands
@@ -127,9 +127,9 @@ class Core:
         finally:
             # Also when the caller is cancelled: a probe without an outcome would block all others.
             if answered:
-                self.breaker.succeeded(how)
+                self.breaker.succeeded(permit)
             else:
-                self.breaker.failed(how)
+                self.breaker.failed(permit)
         return replies
 
     def _load_and_repeat(self, commands: Commands, replies: list[Reply]) -> Conversation[list[Reply]]:

@@ -18,7 +18,7 @@ ROWS_FROM: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LimitRow:
     """How one enforced limit stands after the decision."""
 
     name: str
@@ -78,7 +78,7 @@ class Decision:
         return ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in self.raw_receipt)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[LimitRow, ...]:
         """Every enforced limit, if the check asked for rows."""
         return tuple(_row(raw) for raw in self.raw_rows)
 
@@ -86,9 +86,9 @@ class Decision:
         return header_fields.render(self, profile)
 
 
-def _row(raw: Sequence[Any]) -> Row:
+def _row(raw: Sequence[Any]) -> LimitRow:
     name, allowed, quota, window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope = raw
-    return Row(
+    return LimitRow(
         name.decode(),
         allowed == 1,
         quota,

@@ -10,22 +10,22 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from headroom_edge import AsyncLimiter, Check, Decision, Limiter
-from headroom_edge.guard import Guard, Rules, Verdict
+from headroom_edge.guard import Guard, GuardRules, RequestVerdict
 from headroom_edge.problems import Problem
-from headroom_edge.watch import Watch
+from headroom_edge.response_timer import ResponseTimer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # A value, or how it follows from the function's arguments.
-Tenant = str | Callable[..., str]
-Subject = Mapping[str, str | None] | Callable[..., Mapping[str, str | None]]
-Question = Callable[..., Check]
+TenantArgument = str | Callable[..., str]
+SubjectArgument = Mapping[str, str | None] | Callable[..., Mapping[str, str | None]]
+CheckFactory = Callable[..., Check]
 ANSWERED = 200  # the status of a function that returns; one that raises counts as 500
 
 
 class QuotaExceededError(Exception):
     """The function was not called. `problem` and `headers` are what an HTTP answer would carry."""
 
-    def __init__(self, problem: Problem, verdict: Verdict) -> None:
+    def __init__(self, problem: Problem, verdict: RequestVerdict) -> None:
         super().__init__(problem.detail)
         self.problem = problem
         self.headers = verdict.headers
@@ -35,35 +35,37 @@ class QuotaExceededError(Exception):
 def limited(
     limiter: Limiter | AsyncLimiter,
     *,
-    tenant: Tenant,
+    tenant: TenantArgument,
     endpoint: str,
-    subject: Subject | None = None,
+    subject: SubjectArgument | None = None,
     cost: int | None = None,
-    rules: Rules | None = None,
+    rules: GuardRules | None = None,
 ) -> Callable[[Function], Function]:
     """An AsyncLimiter for a coroutine function, a Limiter for any other."""
 
-    def question(*arguments: Any, **named: Any) -> Check:
+    def check_for(*arguments: Any, **named: Any) -> Check:
         who = tenant(*arguments, **named) if callable(tenant) else tenant
         counted = subject(*arguments, **named) if callable(subject) else subject
         return Check(who, endpoint, counted or {}, cost, secrets.token_hex(12))
 
     around = _around_async if isinstance(limiter, AsyncLimiter) else _around
-    return cast("Callable[[Function], Function]", partial(around, cast("Any", limiter), Guard(rules), question))
+    return cast("Callable[[Function], Function]", partial(around, cast("Any", limiter), Guard(rules), check_for))
 
 
-def _around(limiter: Limiter, guard: Guard, question: Question, function: Callable[..., Any]) -> Callable[..., Any]:
+def _around(
+    limiter: Limiter, guard: Guard, check_for: CheckFactory, function: Callable[..., Any]
+) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
-        check = question(*arguments, **named)
+        check = check_for(*arguments, **named)
         verdict = limiter.converse(lambda core: guard.decide(core, check, guard.rules.max_wait_ms))
         decision = _allowed(verdict)
         try:
             if verdict.wait_s:
                 time.sleep(verdict.wait_s)
-            with Watch(limiter, verdict) as watch:
+            with ResponseTimer(limiter, verdict) as timer:
                 answer = function(*arguments, **named)
-                watch.answered(ANSWERED)
+                timer.stop(ANSWERED)
                 return answer
         finally:
             limiter.release(decision)
@@ -72,19 +74,19 @@ def _around(limiter: Limiter, guard: Guard, question: Question, function: Callab
 
 
 def _around_async(
-    limiter: AsyncLimiter, guard: Guard, question: Question, function: Callable[..., Any]
+    limiter: AsyncLimiter, guard: Guard, check_for: CheckFactory, function: Callable[..., Any]
 ) -> Callable[..., Any]:
     @wraps(function)
     async def call(*arguments: Any, **named: Any) -> Any:
-        check = question(*arguments, **named)
+        check = check_for(*arguments, **named)
         verdict = await limiter.converse(lambda core: guard.decide(core, check, guard.rules.max_wait_ms))
         decision = _allowed(verdict)
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            with Watch(limiter, verdict) as watch:
+            with ResponseTimer(limiter, verdict) as timer:
                 answer = await function(*arguments, **named)
-                watch.answered(ANSWERED)
+                timer.stop(ANSWERED)
                 return answer
         finally:
             await limiter.release(decision)
@@ -92,7 +94,7 @@ def _around_async(
     return call
 
 
-def _allowed(verdict: Verdict) -> Decision:
+def _allowed(verdict: RequestVerdict) -> Decision:
     if verdict.problem is not None:
         raise QuotaExceededError(verdict.problem, verdict)
     return cast("Decision", verdict.decision)

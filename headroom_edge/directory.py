@@ -20,7 +20,7 @@ from headroom_edge.check import pack
 from headroom_edge.core import Conversation, Core
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.plan.routes import Route
-from headroom_edge.recent import Recent
+from headroom_edge.recent import RecentCache
 
 # From a revocation in the store to the refusal: twice this if a request is cut short just then.
 FRESH_S: Final = 0.3
@@ -53,7 +53,7 @@ class Credential:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedCredential:
     credential: Credential | None  # None: the store knows none
     read_s: float
 
@@ -73,7 +73,7 @@ class Directory:
         self._token = b""  # of the routes that are held
         self._pepper = b""
         self._read_s = float("-inf")
-        self._known: Recent[str, _Known] = Recent(CREDENTIALS_KEPT)  # by the text that was sent
+        self._known: RecentCache[str, _CachedCredential] = RecentCache(CREDENTIALS_KEPT)  # by the text that was sent
         self.routes: tuple[Route, ...] = ()  # replaced whole
         self.endpoints: frozenset[str] = frozenset()  # all that are registered, also those without a path
 
@@ -140,7 +140,7 @@ class Directory:
             if known is None:
                 raise
             return known.credential
-        self._known.put(text, _Known(credential, now))
+        self._known.put(text, _CachedCredential(credential, now))
         return credential
 
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:

@@ -14,11 +14,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from headroom_edge import AsyncLimiter, Limiter
-from headroom_edge.guard import Guard, Request, Verdict
+from headroom_edge.guard import Guard, Request, RequestVerdict
 from headroom_edge.keys import SHARDS
 from headroom_edge.plan.paths import AS_ROUTED
+from headroom_edge.response_timer import ResponseTimer
 from headroom_edge.settings import BUDGET_MS, Options
-from headroom_edge.watch import Watch
 
 
 @cache
@@ -59,7 +59,7 @@ def _options() -> Options:
 
 GetResponse = Callable[[HttpRequest], Any]
 Release = Callable[[], Any]
-WATCHED = "headroom.watched"  # a throttle behind the middleware does not measure once more
+TIMED = "headroom.watched"  # a throttle behind the middleware does not measure once more
 
 
 class QuotaMiddleware:
@@ -73,7 +73,7 @@ class QuotaMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        request.META[WATCHED] = "1"
+        request.META[TIMED] = "1"
         return self._later(request) if self._is_async else self._now(request)
 
     def _now(self, request: HttpRequest) -> HttpResponseBase:
@@ -84,8 +84,8 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 time.sleep(verdict.wait_s)
-            with Watch(limiter(), verdict) as watch:
-                return finished(self.get_response(request), verdict, release, watch)
+            with ResponseTimer(limiter(), verdict) as timer:
+                return finished(self.get_response(request), verdict, release, timer)
         except BaseException:
             release()
             raise
@@ -98,16 +98,18 @@ class QuotaMiddleware:
         try:
             if verdict.wait_s:
                 await asyncio.sleep(verdict.wait_s)
-            with Watch(async_limiter(), verdict) as watch:
-                return finished(await self.get_response(request), verdict, release, watch)
+            with ResponseTimer(async_limiter(), verdict) as timer:
+                return finished(await self.get_response(request), verdict, release, timer)
         except BaseException:
             release()
             raise
 
 
-def finished(response: HttpResponseBase, verdict: Verdict, release: Release, watch: Watch | None) -> HttpResponseBase:
-    if watch is not None:
-        watch.answered(response.status_code)
+def finished(
+    response: HttpResponseBase, verdict: RequestVerdict, release: Release, timer: ResponseTimer | None
+) -> HttpResponseBase:
+    if timer is not None:
+        timer.stop(response.status_code)
     for name, value in verdict.headers.items():
         response[name] = value
     close = response.close
@@ -121,16 +123,16 @@ def finished(response: HttpResponseBase, verdict: Verdict, release: Release, wat
     return response
 
 
-def refused(verdict: Verdict) -> HttpResponse:
+def refused(verdict: RequestVerdict) -> HttpResponse:
     return HttpResponse(verdict.body, status=verdict.status, headers=verdict.headers)
 
 
-def release_of(verdict: Verdict) -> Release:
+def release_of(verdict: RequestVerdict) -> Release:
     decision = verdict.decision
     return partial(limiter().release, decision) if decision is not None and verdict.holds else _nothing
 
 
-def _release_on(loop: asyncio.AbstractEventLoop, verdict: Verdict) -> None:
+def _release_on(loop: asyncio.AbstractEventLoop, verdict: RequestVerdict) -> None:
     """Django closes responses in a thread."""
     if verdict.decision is not None:
         asyncio.run_coroutine_threadsafe(async_limiter().release(verdict.decision), loop)

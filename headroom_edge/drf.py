@@ -19,11 +19,11 @@ from rest_framework.views import APIView
 
 from headroom_edge import Check
 from headroom_edge.core import Conversation, Core
-from headroom_edge.django import WATCHED, finished, guard, limiter, release_of, request_of
+from headroom_edge.django import TIMED, finished, guard, limiter, release_of, request_of
 from headroom_edge.errors import StoreError
-from headroom_edge.guard import Caller, Verdict, refusal, without_store
+from headroom_edge.guard import Caller, RequestVerdict, refusal, without_store
 from headroom_edge.problems import CONTENT_TYPE, Problem
-from headroom_edge.watch import Watch
+from headroom_edge.response_timer import ResponseTimer
 
 Finalize = Callable[..., Response]
 
@@ -48,15 +48,15 @@ class HeadroomThrottle(BaseThrottle):
             raise QuotaRefusedError(verdict.problem, verdict.headers)
         if verdict.wait_s:
             time.sleep(verdict.wait_s)
-        watch = None if WATCHED in request.META else Watch(limiter(), verdict)
-        view.finalize_response = _finalizer(finalize, verdict, watch)  # type: ignore[method-assign]
+        timer = None if TIMED in request.META else ResponseTimer(limiter(), verdict)
+        view.finalize_response = _finalizer(finalize, verdict, timer)  # type: ignore[method-assign]
         return True
 
     def caller(self, request: DrfRequest, view: APIView) -> Caller | None:
         """On whose account the request goes; None: by its API key, as in the middleware."""
         return None
 
-    def judge(self, core: Core, request: DrfRequest, view: APIView) -> Conversation[Verdict]:
+    def judge(self, core: Core, request: DrfRequest, view: APIView) -> Conversation[RequestVerdict]:
         plain = request_of(request._request)
         caller = self.caller(request, view)
         endpoint = getattr(view, "headroom_endpoint", None)
@@ -73,13 +73,13 @@ class HeadroomThrottle(BaseThrottle):
         return (yield from guard().decide(core, check, guard().rules.max_wait_ms))
 
 
-def _finalizer(finalize: Finalize, verdict: Verdict, watch: Watch | None) -> Finalize:
+def _finalizer(finalize: Finalize, verdict: RequestVerdict, timer: ResponseTimer | None) -> Finalize:
     def finalize_response(*arguments: Any, **named: Any) -> Response:
         response = finalize(*arguments, **named)
         is_json = getattr(response, "accepted_media_type", "").startswith("application/json")
         if verdict.problem is not None and is_json:
             response.content_type = CONTENT_TYPE
-        finished(response, verdict, release_of(verdict), watch)
+        finished(response, verdict, release_of(verdict), timer)
         return response
 
     return finalize_response

@@ -13,7 +13,7 @@ from typing import Final
 from headroom_edge.check import Check
 from headroom_edge.decision import Decision, Failure
 from headroom_edge.local import LocalLimiter, local_plan
-from headroom_edge.recent import Recent
+from headroom_edge.recent import RecentCache
 
 logger = logging.getLogger("headroom_edge")
 
@@ -37,7 +37,7 @@ class KnownPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DegradedReport:
     """Degraded decisions of one tenant and endpoint that the store has not been told of."""
 
     tenant: str
@@ -53,8 +53,8 @@ class FailureModes:
         self._where = where
         self._clock = clock
         self._lock = threading.Lock()
-        self._modes: Recent[Key, Failure] = Recent(MODES_KEPT)
-        self._plans: Recent[Key, KnownPlan] = Recent(PLANS_KEPT)
+        self._modes: RecentCache[Key, Failure] = RecentCache(MODES_KEPT)
+        self._plans: RecentCache[Key, KnownPlan] = RecentCache(PLANS_KEPT)
         self._wanted: dict[Key, int] = {}
         self._reports: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._logged_s = float("-inf")
@@ -120,12 +120,12 @@ class FailureModes:
             cause,
         )
 
-    def take_reports(self) -> list[Report]:
+    def take_reports(self) -> list[DegradedReport]:
         with self._lock:
             taken, self._reports = self._reports, {}
-        return [Report(*cell, *sums) for cell, sums in taken.items()]
+        return [DegradedReport(*cell, *sums) for cell, sums in taken.items()]
 
-    def put_back(self, report: Report) -> None:
+    def put_back(self, report: DegradedReport) -> None:
         cell = (report.tenant, report.endpoint, report.outcome)
         with self._lock:
             count, cost = self._reports.get(cell, (0, 0))

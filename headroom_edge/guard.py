@@ -18,7 +18,7 @@ from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Directory
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
-from headroom_edge.plan.paths import LONGEST_PATH, USUAL, Finder, Reading
+from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading
 from headroom_edge.plan.routes import Route
 from headroom_edge.problems import (
     CONTENT_TYPE,
@@ -48,7 +48,7 @@ class Request:
     path: str  # without a query
     peer: str  # address of who connected; empty over a Unix socket
     header: Callable[[str], str]  # by lower case name; several lines joined by a comma; empty: not sent
-    reading: Reading | None = None  # None: as the rules say
+    reading: PathReading | None = None  # None: as the rules say
     raw: Any = None  # the framework's own
 
 
@@ -61,7 +61,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class GuardRules:
     """How requests are judged. Headers that name a tenant or a subject are believed from trusted proxies only."""
 
     trusted_proxies: TrustedProxies = field(default_factory=TrustedProxies)
@@ -77,11 +77,11 @@ class Rules:
     profile: Profile = field(default_factory=Profile)
     max_wait_ms: int = 1_000  # longer than this nobody waits for a turn
     deadline_header: str = ""  # in which a caller says how many milliseconds it waits
-    reading: Reading = USUAL  # of paths that a proxy or a caller of the gateway reports
+    reading: PathReading = USUAL  # of paths that a proxy or a caller of the gateway reports
 
 
 @dataclass(slots=True)
-class Verdict:
+class RequestVerdict:
     problem: Problem | None = None  # None: go on
     decision: Decision | None = None  # None: it was not asked for
     headers: dict[str, str] = field(default_factory=dict)
@@ -101,15 +101,15 @@ class Verdict:
         return b"" if self.problem is None else self.problem.body()
 
 
-PASS: Final = Verdict()
+PASS: Final = RequestVerdict()
 
 
 class Guard:
-    def __init__(self, rules: Rules | None = None) -> None:
-        self.rules = rules or Rules()
+    def __init__(self, rules: GuardRules | None = None) -> None:
+        self.rules = rules or GuardRules()
         self.directory = Directory()
         self._routes: tuple[Route, ...] = ()
-        self._finder = Finder(())
+        self._finder = EndpointFinder(())
 
     def warm(self, core: Core) -> Conversation[bool]:
         """Ahead of the first request: a connection, the library, and what is published of keys and routes."""
@@ -118,7 +118,7 @@ class Guard:
             yield from self.directory.refresh(core)
         return is_ready
 
-    def judge(self, core: Core, request: Request) -> Conversation[Verdict]:
+    def judge(self, core: Core, request: Request) -> Conversation[RequestVerdict]:
         rules = self.rules
         if rules.exempt and request.path.startswith(rules.exempt):
             return PASS
@@ -134,7 +134,7 @@ class Guard:
         check = Check(caller.tenant, endpoint, caller.subject, holder=secrets.token_hex(12))
         return (yield from self.decide(core, check, self._patience_ms(request)))
 
-    def decide(self, core: Core, check: Check, patience_ms: int) -> Conversation[Verdict]:
+    def decide(self, core: Core, check: Check, patience_ms: int) -> Conversation[RequestVerdict]:
         rules = self.rules
         (decision,) = yield from core.decide(CHECK, [check], True)
         headers = decision.headers(rules.profile)
@@ -145,7 +145,7 @@ class Guard:
             yield from core.release(decision)
             yield from core.refund(decision)
             return refusal(late(decision, rules.limits_url), decision, headers)
-        return Verdict(None, decision, headers, decision.wait_us / 1_000_000)
+        return RequestVerdict(None, decision, headers, decision.wait_us / 1_000_000)
 
     def caller(self, core: Core, request: Request) -> Conversation[Caller | Problem]:
         found = yield from self._caller(core, request)
@@ -182,10 +182,10 @@ class Guard:
             return named
         return (yield from self.endpoint_at(core, request.method, request.path, request.reading))
 
-    def endpoint_at(self, core: Core, method: str, path: str, reading: Reading | None = None) -> Conversation[str]:
+    def endpoint_at(self, core: Core, method: str, path: str, reading: PathReading | None = None) -> Conversation[str]:
         yield from self.directory.refresh(core)
         if self.directory.routes is not self._routes:
-            self._finder, self._routes = Finder(self.directory.routes), self.directory.routes
+            self._finder, self._routes = EndpointFinder(self.directory.routes), self.directory.routes
         return self._finder.find(method, path, reading or self.rules.reading) or UNREGISTERED
 
     def client_ip(self, request: Request) -> str | None:
@@ -210,9 +210,11 @@ class Guard:
         return self.rules.max_wait_ms
 
 
-def refusal(problem: Problem, decision: Decision | None = None, headers: Mapping[str, str] | None = None) -> Verdict:
+def refusal(
+    problem: Problem, decision: Decision | None = None, headers: Mapping[str, str] | None = None
+) -> RequestVerdict:
     fields = {**(headers or {}), **problem.headers, "Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"}
-    return Verdict(problem, decision, fields)
+    return RequestVerdict(problem, decision, fields)
 
 
 def scope_missing() -> Problem:
@@ -224,11 +226,11 @@ def own_tenant() -> Problem:
     return forbidden("own-tenant", f"{OWN_TENANT} is the tenant of this installation itself; name another one.")
 
 
-def without_store(core: Core) -> Verdict:
+def without_store(core: Core) -> RequestVerdict:
     """Whose request it is cannot be told, so no plan's own failure mode applies, only what holds before the first."""
     if core.failures.default == "closed":
         return refusal(unavailable(), headers={"Headroom-Degraded": "closed"})
-    return Verdict(headers={"Headroom-Degraded": "open"})
+    return RequestVerdict(headers={"Headroom-Degraded": "open"})
 
 
 def key_text(header: Callable[[str], str]) -> str:

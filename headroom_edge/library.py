@@ -38,7 +38,7 @@ class LibraryError(RuntimeError):
     """The server cannot carry the library; the message says what to change."""
 
 
-class Server(Protocol):
+class RedisClient(Protocol):
     """The part of a redis-py client the loader needs."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any: ...
@@ -67,7 +67,7 @@ def simulation_source() -> str:
     return _assemble(SIMULATION_NAME, "hs_", "clock_sim")
 
 
-def ensure_loaded(server: Server) -> bool:
+def ensure_loaded(server: RedisClient) -> bool:
     """Loads the library if the server has none or a lower version. True if it was loaded now."""
     if stored_version(server) >= VERSION:
         return False
@@ -76,7 +76,7 @@ def ensure_loaded(server: Server) -> bool:
     return True
 
 
-def stored_version(server: Server) -> int:
+def stored_version(server: RedisClient) -> int:
     try:
         return int(server.execute_command("FCALL_RO", "hr_version", 0))
     except Exception as error:  # redis-py, hiredis and raw clients each have an error class of their own
@@ -85,7 +85,7 @@ def stored_version(server: Server) -> int:
         raise
 
 
-def _refuse_old_server(server: Server) -> None:
+def _refuse_old_server(server: RedisClient) -> None:
     info = server.execute_command("INFO", "server")
     facts = info if isinstance(info, dict) else _parse_info(info)
     flavour = "valkey" if "valkey_version" in facts else "redis"

@@ -12,27 +12,27 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from headroom_edge.check import Check, Subject
+from headroom_edge.check import Check, SubjectValues
 from headroom_edge.chores import TICK_S
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
 from headroom_edge.store.address import Address, parse_url
-from headroom_edge.store.breaker import Breaker, State
-from headroom_edge.store.connection import Wire
-from headroom_edge.store.pool import Lanes
+from headroom_edge.store.breaker import Breaker, BreakerState
+from headroom_edge.store.connection import BlockingConnection
+from headroom_edge.store.pool import ConnectionPool
 
 
-class Attendant:
-    def __init__(self, core: Core, dial: Callable[[], Wire], patience_s: float) -> None:
+class ChoreThread:
+    def __init__(self, core: Core, dial: Callable[[], BlockingConnection], patience_s: float) -> None:
         self._core = core
         self._dial = dial
         self._patience_s = patience_s
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._started = False
-        self._wire: Wire | None = None
+        self._connection: BlockingConnection | None = None
 
     def ensure(self) -> None:
         if not self._started:
@@ -53,23 +53,23 @@ class Attendant:
     def _attend(self) -> None:
         while not self._stopped.wait(TICK_S):
             # While the breaker is open a request finds out whether the store is back, not we.
-            if self._core.breaker.state is State.CLOSED:
+            if self._core.breaker.state is BreakerState.CLOSED:
                 self.attend()
-        if self._wire is not None:
-            self._wire.close()
+        if self._connection is not None:
+            self._connection.close()
 
     def attend(self) -> None:
         chores = self._core.chores.take()
         if not chores:
             return
         try:
-            wire = self._wire or self._dial()
-            self._wire = None
-            replies = wire.exchange([chore.command for chore in chores], time.monotonic() + self._patience_s)
+            connection = self._connection or self._dial()
+            self._connection = None
+            replies = connection.exchange([chore.command for chore in chores], time.monotonic() + self._patience_s)
         except StoreError:
             self._core.chores.settle(chores, None)
             return
-        self._wire = wire
+        self._connection = connection
         self._core.chores.settle(chores, replies)
 
 
@@ -98,11 +98,11 @@ class Limiter:
     def _start_over(self) -> None:
         self._core = self._settings.core(self._address)
         patience_s = self._settings.connect_timeout_ms / 1_000
-        dial = partial(Wire, self._address, patience_s)
-        self._lanes = Lanes(dial, self._settings.connections)
-        self._attendant = Attendant(self._core, dial, patience_s)
+        dial = partial(BlockingConnection, self._address, patience_s)
+        self._pool = ConnectionPool(dial, self._settings.connections)
+        self._chore_thread = ChoreThread(self._core, dial, patience_s)
         # A limiter that nobody holds any more takes its thread with it.
-        weakref.finalize(self, self._attendant.stop)
+        weakref.finalize(self, self._chore_thread.stop)
 
     def __enter__(self) -> Self:
         return self
@@ -111,8 +111,8 @@ class Limiter:
         self.close()
 
     def close(self) -> None:
-        self._attendant.stop()
-        self._lanes.close()
+        self._chore_thread.stop()
+        self._pool.close()
 
     def ready(self, timeout_ms: float = READY_MS) -> bool:
         """Before the first request: connects, and brings the Lua library if the store has none."""
@@ -132,7 +132,7 @@ class Limiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
         rows: bool | None = None,
@@ -153,7 +153,7 @@ class Limiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         rows: bool | None = None,
         budget_ms: float | None = None,
@@ -167,7 +167,7 @@ class Limiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         cost: int | None = None,
         holder: str = "",
         rows: bool | None = None,
@@ -194,7 +194,7 @@ class Limiter:
         *,
         tenant: str,
         endpoint: str,
-        subject: Subject | None = None,
+        subject: SubjectValues | None = None,
         limit: str = "*",
         budget_ms: float | None = None,
     ) -> int:
@@ -211,8 +211,8 @@ class Limiter:
 
     def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
         deadline = time.monotonic() + (self._budget_s if budget_ms is None else seconds(budget_ms))
-        self._attendant.ensure()
-        exchange = self._lanes.exchange
+        self._chore_thread.ensure()
+        exchange = self._pool.exchange
         try:
             commands = next(talk)
             while True:

@@ -18,9 +18,9 @@ from typing import Any, Final
 from headroom_edge.algorithms import KINDS
 from headroom_edge.algorithms.base import SECOND_US, Algorithm, Outcome, ParameterError, State, Verdict
 from headroom_edge.algorithms.windows import FixedWindow
-from headroom_edge.check import Check, Subject
+from headroom_edge.check import Check, SubjectValues
 from headroom_edge.decision import Decision
-from headroom_edge.recent import Recent
+from headroom_edge.recent import RecentCache
 
 STATES_KEPT: Final = 100_000
 IPV6_PREFIX: Final = 64
@@ -125,7 +125,7 @@ def _algorithm(limit: Mapping[str, Any]) -> Algorithm:
     return algorithm
 
 
-def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: Subject) -> tuple[str, ...]:
+def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: SubjectValues) -> tuple[str, ...]:
     """The first alternative that the caller sent whole, by its dimensions and values; none: one absent subject."""
     for names in alternatives:
         values = [subject.get(name) for name in names]
@@ -156,8 +156,8 @@ class LocalLimiter:
     def __init__(self, clock_us: Callable[[], int] = now_us) -> None:
         self._clock_us = clock_us
         self._lock = threading.Lock()
-        self._states: Recent[StateKey, State] = Recent(STATES_KEPT)
-        self._held: Recent[str, tuple[tuple[StateKey, int], ...]] = Recent(STATES_KEPT)
+        self._states: RecentCache[StateKey, State] = RecentCache(STATES_KEPT)
+        self._held: RecentCache[str, tuple[tuple[StateKey, int], ...]] = RecentCache(STATES_KEPT)
 
     def decide(self, plan: tuple[LocalLimit, ...], check: Check) -> LocalVerdict:
         """All or nothing, as in the store: nothing is charged unless every limit admits."""

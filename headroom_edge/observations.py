@@ -42,7 +42,7 @@ Cell = tuple[int, int, str]  # second of our own clock, which the store's is nea
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observation:
     """Answers of one process, as they lie in the store."""
 
     second: int  # of the store's clock, since 1970

@@ -12,13 +12,13 @@ UNIX: Final = "unix"  # a peer over a Unix socket has no address
 HOPS_AT_MOST: Final = 32
 ADDRESSES_KEPT: Final = 4_096
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    networks: tuple[Network, ...] = ()
+    networks: tuple[IpNetwork, ...] = ()
     unix: bool = False
 
     @classmethod
@@ -50,12 +50,12 @@ class TrustedProxies:
         return _text(nearest)
 
 
-def _text(address: Address | None) -> str | None:
+def _text(address: IpAddress | None) -> str | None:
     return None if address is None else str(address)
 
 
 @lru_cache(maxsize=ADDRESSES_KEPT)
-def address_of(text: str) -> Address | None:
+def address_of(text: str) -> IpAddress | None:
     """Of `1.2.3.4`, `1.2.3.4:567`, `2001:db8::1`, `[2001:db8::1]:567`; an IPv4 address inside IPv6 is itself."""
     text = text.strip()
     if text.startswith("["):
@@ -70,7 +70,7 @@ def address_of(text: str) -> Address | None:
     return mapped or address
 
 
-def _network(text: str) -> Network:
+def _network(text: str) -> IpNetwork:
     try:
         return ip_network(text, strict=False)
     except ValueError:

@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class RecentCache(Generic[K, V]):
     """Keeps at least the last `size` keys used and at most twice as many.
 
     Two generations instead of an ordered list: a hit costs one look-up and no lock. When the young one

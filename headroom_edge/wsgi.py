@@ -8,9 +8,9 @@ from http import HTTPStatus
 from typing import Any
 
 from headroom_edge import Limiter
-from headroom_edge.guard import Guard, Request, Rules, Verdict
+from headroom_edge.guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.plan.paths import AS_ROUTED
-from headroom_edge.watch import Watch
+from headroom_edge.response_timer import ResponseTimer
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -25,7 +25,7 @@ class QuotaMiddleware:
         app: App,
         store: str = "redis://localhost:6379/0",
         *,
-        rules: Rules | None = None,
+        rules: GuardRules | None = None,
         limiter: Limiter | None = None,
     ) -> None:
         self.app = app
@@ -41,23 +41,23 @@ class QuotaMiddleware:
         if verdict.wait_s:
             time.sleep(verdict.wait_s)
 
-        watch = Watch(self.limiter, verdict)
+        timer = ResponseTimer(self.limiter, verdict)
 
         def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            watch.answered(int(status[:3]))
+            timer.stop(int(status[:3]))
             return start_response(status, [*headers, *verdict.headers.items()], *more)
 
-        with watch:
+        with timer:
             return self._answer(environ, start, verdict) if verdict.holds else self.app(environ, start)
 
-    def _answer(self, environ: Environ, start: StartResponse, verdict: Verdict) -> Iterable[bytes]:
+    def _answer(self, environ: Environ, start: StartResponse, verdict: RequestVerdict) -> Iterable[bytes]:
         try:
             return _Held(self.app(environ, start), lambda: self._release(verdict))
         except BaseException:
             self._release(verdict)
             raise
 
-    def _release(self, verdict: Verdict) -> None:
+    def _release(self, verdict: RequestVerdict) -> None:
         if verdict.decision is not None:
             self.limiter.release(verdict.decision)
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from headroom_edge.asgi import Scope, header_of, request_of
-from headroom_edge.guard import Request, Verdict
+from headroom_edge.guard import Request, RequestVerdict
 from headroom_edge.plan.paths import target_path
 from headroom_edge.problems import Problem, bad_request
 
@@ -25,7 +25,7 @@ PROBLEM: Final = "X-Headroom-Problem"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthzResponse:
     status: int
     headers: dict[str, str]
     body: bytes = b""
@@ -47,19 +47,19 @@ def proxy_of(scope: Scope) -> str:
     return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[-1] if query else NGINX
 
 
-def answer_of(scope: Scope, verdict: Verdict) -> Answer:
+def response_of(scope: Scope, verdict: RequestVerdict) -> AuthzResponse:
     problem = verdict.problem
     if problem is None:
-        return Answer(HTTPStatus.OK, {**verdict.headers, **_who(verdict)})
+        return AuthzResponse(HTTPStatus.OK, {**verdict.headers, **_who(verdict)})
     if proxy_of(scope) != NGINX:
-        return Answer(problem.status, verdict.headers, verdict.body)
+        return AuthzResponse(problem.status, verdict.headers, verdict.body)
     # nginx takes 2xx, 401 and 403 for an answer and anything else for a fault; its configuration maps these fields.
     status = HTTPStatus.UNAUTHORIZED if problem.status == HTTPStatus.UNAUTHORIZED else HTTPStatus.FORBIDDEN
     fields = {**verdict.headers, STATUS: str(int(problem.status)), PROBLEM: verdict.body.decode()}
-    return Answer(status, fields, verdict.body)
+    return AuthzResponse(status, fields, verdict.body)
 
 
-def _who(verdict: Verdict) -> dict[str, str]:
+def _who(verdict: RequestVerdict) -> dict[str, str]:
     """For the service behind: who was let through."""
     if verdict.decision is None:
         return {}

@@ -26,7 +26,7 @@ _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 _AT: Final = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
-class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class CheckItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """One question: for a tenant or the owner of an API key, about an endpoint or a method and path."""
 
     tenant: str = ""
@@ -39,22 +39,22 @@ class Item(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     holder: str = ""
 
 
-class Body(Item):
-    checks: list[Item] | None = None
+class CheckBody(CheckItem):
+    checks: list[CheckItem] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RefusedCheck:
     """A question that needs no check: the customer's own key is no key."""
 
     problem: Problem
 
 
-_decode: Final = msgspec.json.Decoder(Body).decode
+_decode: Final = msgspec.json.Decoder(CheckBody).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Checks:
+class CheckHandler:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
@@ -79,12 +79,14 @@ class Checks:
             return unavailable()
         if isinstance(question, Problem):
             return question
-        if isinstance(question, Answered):
+        if isinstance(question, RefusedCheck):
             return _encode(refused(question.problem))
         (decision,) = yield from core.decide(CHECK, (question,), True)
         return _encode(self._answer(decision))
 
-    def _check_many(self, core: Core, credential: Credential, items: Sequence[Item]) -> Conversation[bytes | Problem]:
+    def _check_many(
+        self, core: Core, credential: Credential, items: Sequence[CheckItem]
+    ) -> Conversation[bytes | Problem]:
         questions = yield from self._questions(core, credential, items)
         if isinstance(questions, Problem):
             return questions
@@ -105,7 +107,7 @@ class Checks:
             question = yield from self._question(core, credential, body, "")
         except StoreError:
             return unavailable()
-        if isinstance(question, Answered):
+        if isinstance(question, RefusedCheck):
             return question.problem
         if isinstance(question, Problem):
             return question
@@ -120,11 +122,11 @@ class Checks:
         return credential
 
     def _questions(
-        self, core: Core, credential: Credential, items: Sequence[Item]
-    ) -> Conversation[list[Check | Answered] | Problem]:
+        self, core: Core, credential: Credential, items: Sequence[CheckItem]
+    ) -> Conversation[list[Check | RefusedCheck] | Problem]:
         if not 0 < len(items) <= CHECKS_AT_MOST:
             return bad_request("invalid-field", f"checks must have 1 to {CHECKS_AT_MOST} entries.", "checks")
-        questions: list[Check | Answered] = []
+        questions: list[Check | RefusedCheck] = []
         for number, item in enumerate(items):
             found = yield from self._question(core, credential, item, f"checks[{number}].")
             if isinstance(found, Problem):
@@ -133,17 +135,17 @@ class Checks:
         return questions
 
     def _question(
-        self, core: Core, credential: Credential, item: Item, where: str
-    ) -> Conversation[Check | Answered | Problem]:
+        self, core: Core, credential: Credential, item: CheckItem, where: str
+    ) -> Conversation[Check | RefusedCheck | Problem]:
         tenant = item.tenant or credential.tenant
         if item.api_key:
             owner = yield from self._guard.directory.credential(core, item.api_key)
             if owner is None:
-                return Answered(unauthorised("The API key is unknown or revoked; send a valid one."))
+                return RefusedCheck(unauthorised("The API key is unknown or revoked; send a valid one."))
             if SCOPE not in owner.scopes:
-                return Answered(scope_missing())
+                return RefusedCheck(scope_missing())
             if owner.tenant == OWN_TENANT:
-                return Answered(own_tenant())
+                return RefusedCheck(own_tenant())
             tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
         path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
@@ -153,7 +155,9 @@ class Checks:
             endpoint = yield from self._guard.endpoint_at(core, item.method, path)
         return self._check_of(credential, item, tenant, endpoint, where)
 
-    def _check_of(self, credential: Credential, item: Item, tenant: str, endpoint: str, where: str) -> Check | Problem:
+    def _check_of(
+        self, credential: Credential, item: CheckItem, tenant: str, endpoint: str, where: str
+    ) -> Check | Problem:
         if credential.tenant not in (EVERY_TENANT, tenant):
             return forbidden(
                 "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
@@ -170,11 +174,11 @@ class Checks:
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 
-    def _answers(self, core: Core, questions: Sequence[Check | Answered]) -> Conversation[list[dict[str, Any]]]:
+    def _answers(self, core: Core, questions: Sequence[Check | RefusedCheck]) -> Conversation[list[dict[str, Any]]]:
         checks = [question for question in questions if isinstance(question, Check)]
         decisions = iter((yield from core.decide(CHECK, checks, True)))
         return [
-            refused(question.problem) if isinstance(question, Answered) else self._answer(next(decisions))
+            refused(question.problem) if isinstance(question, RefusedCheck) else self._answer(next(decisions))
             for question in questions
         ]
 
@@ -214,7 +218,7 @@ def refused(problem: Problem) -> dict[str, Any]:
     }
 
 
-def read(raw: bytes | None) -> Body | Problem:
+def read(raw: bytes | None) -> CheckBody | Problem:
     if raw is None:
         return too_large()
     try:
@@ -224,7 +228,7 @@ def read(raw: bytes | None) -> Body | Problem:
         return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _place(str(error)))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return bad_request("invalid-json", f"The body is not JSON: {error}.")
-    if body.checks is not None and body != Body(checks=body.checks):
+    if body.checks is not None and body != CheckBody(checks=body.checks):
         return bad_request("invalid-field", "checks stands alone: put every other field into its entries.", "checks")
     return body
 

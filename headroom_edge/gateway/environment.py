@@ -9,9 +9,9 @@ from typing import Final, cast
 from headroom_edge import AsyncLimiter, Profile
 from headroom_edge.check import TENANT, is_dimension
 from headroom_edge.decision import FAILURES, Failure
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from headroom_edge.keys import SHARDS
-from headroom_edge.plan.paths import Reading
+from headroom_edge.plan.paths import PathReading
 from headroom_edge.proxies import TrustedProxies
 
 Environment = Mapping[str, str]
@@ -35,7 +35,7 @@ class GatewaySettings:
     shards: int
     budget_ms: int
     fail: Failure
-    rules: Rules
+    rules: GuardRules
 
     @classmethod
     def read(cls, environment: Environment) -> GatewaySettings:
@@ -51,8 +51,8 @@ class GatewaySettings:
         return AsyncLimiter.from_url(self.store, shards=self.shards, budget_ms=self.budget_ms, fail=self.fail)
 
 
-def _rules(environment: Environment) -> Rules:
-    return Rules(
+def _rules(environment: Environment) -> GuardRules:
+    return GuardRules(
         trusted_proxies=_proxies(environment),
         forwarded_header=_text(environment, "HEADROOM_FORWARDED_HEADER", "x-forwarded-for").lower(),
         tenant_header=_text(environment, "HEADROOM_TENANT_HEADER", "").lower(),
@@ -111,10 +111,10 @@ def _subject_headers(environment: Environment) -> dict[str, str]:
     return {dimension: header.lower() for dimension, header in pairs.items()}
 
 
-def _reading(environment: Environment) -> Reading:
+def _reading(environment: Environment) -> PathReading:
     name = "HEADROOM_PATHS"
     words = _words(environment, name)
     for word in words:
         if word not in READINGS:
             raise ValueError(f"{name} has {word!r}: use any of {', '.join(READINGS)}, separated by commas.")
-    return Reading(**{READINGS[word]: True for word in words})
+    return PathReading(**{READINGS[word]: True for word in words})

@@ -10,9 +10,9 @@ from typing import Final
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import App, Receive, Scope, Send, header_of, respond
-from headroom_edge.gateway.authz import answer_of, original
-from headroom_edge.gateway.check import Checks
-from headroom_edge.guard import Guard, Rules, Verdict, key_text, refusal
+from headroom_edge.gateway.authz import original, response_of
+from headroom_edge.gateway.check import CheckHandler
+from headroom_edge.guard import Guard, GuardRules, RequestVerdict, key_text, refusal
 from headroom_edge.problems import Problem
 from headroom_edge.settings import READY_MS
 
@@ -25,10 +25,10 @@ Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 class Gateway:
     """Serves `paths`; alone it answers everything else with 404."""
 
-    def __init__(self, limiter: AsyncLimiter, rules: Rules | None = None) -> None:
+    def __init__(self, limiter: AsyncLimiter, rules: GuardRules | None = None) -> None:
         self.limiter = limiter
         self.guard = Guard(rules)
-        self._checks = Checks(self.guard)
+        self._checks = CheckHandler(self.guard)
         self._handlers: dict[str, Handler] = {
             "/v1/check": self._check,
             "/v1/release": self._release,
@@ -85,7 +85,7 @@ class Gateway:
         verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
         if verdict.wait_s:
             await asyncio.sleep(verdict.wait_s)
-        answer = answer_of(scope, verdict)
+        answer = response_of(scope, verdict)
         await respond(send, answer.status, answer.headers, answer.body)
 
 
@@ -126,7 +126,7 @@ async def _answer(send: Send, found: bytes | Problem) -> None:
 
 
 async def refuse(send: Send, problem: Problem) -> None:
-    verdict: Verdict = refusal(problem)
+    verdict: RequestVerdict = refusal(problem)
     await respond(send, problem.status, verdict.headers, verdict.body)
 
 

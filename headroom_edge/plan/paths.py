@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from headroom_edge.plan.routes import Route, Routes, Split
+from headroom_edge.plan.routes import Route, Routes, SplitPath
 
 LONGEST_PATH: Final = 8_192  # longer ones are refused: unmatched they would escape their endpoint's policy
 PATHS_KEPT: Final = 64
@@ -19,7 +19,7 @@ _DOTS: Final = (".", "..")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PathReading:
     """How a server reads the path of a request before it looks for a route."""
 
     decodes: int = 1  # how often %xx is decoded; 0: the path comes decoded
@@ -31,14 +31,14 @@ class Reading:
 
 
 # What nginx, Traefik, Caddy and most servers behind them do.
-USUAL: Final = Reading()
+USUAL: Final = PathReading()
 # Inside a Python framework: the path has been decoded, and the router takes it as it is.
-AS_ROUTED: Final = Reading(decodes=0, merges_slashes=False, resolves_dots=False)
+AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False)
 # Everything that any server does. Applied to what is otherwise nobody's, so that no spelling escapes a policy.
-LENIENT: Final = Reading(decodes=2, drops_parameters=True, ignores_case=True)
+LENIENT: Final = PathReading(decodes=2, drops_parameters=True, ignores_case=True)
 
 
-class Finder:
+class EndpointFinder:
     """Endpoints by method and path. Immutable: new routes make a new one."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
@@ -46,7 +46,7 @@ class Finder:
         self._folded = Routes(routes, ignore_case=True)
         self.is_empty = not routes
 
-    def find(self, method: str, path: str, reading: Reading) -> str | None:
+    def find(self, method: str, path: str, reading: PathReading) -> str | None:
         """Of a path of at most LONGEST_PATH characters, without a query."""
         if self.is_empty or not path.startswith("/"):
             return None
@@ -55,7 +55,7 @@ class Finder:
             found = self._match(method, path, replace(LENIENT, decodes=2 if reading.decodes else 1))
         return found
 
-    def _match(self, method: str, path: str, reading: Reading) -> str | None:
+    def _match(self, method: str, path: str, reading: PathReading) -> str | None:
         routes = self._folded if reading.ignores_case else self._exact
         return routes.match(method, split_path(path, reading))
 
@@ -69,7 +69,7 @@ def target_path(target: str) -> str:
     return path
 
 
-def split_path(path: str, reading: Reading) -> Split:
+def split_path(path: str, reading: PathReading) -> SplitPath:
     segments = _segments(path, reading)
     slash = segments[-1] == "" or (reading.resolves_dots and segments[-1] in _DOTS)
     if segments[-1] == "":
@@ -78,10 +78,10 @@ def split_path(path: str, reading: Reading) -> Split:
         segments = [segment for segment in segments if segment]
     if reading.resolves_dots and ("." in segments or ".." in segments):
         segments = _without_dots(segments)
-    return Split(segments, slash=slash and bool(segments))
+    return SplitPath(segments, slash=slash and bool(segments))
 
 
-def _segments(path: str, reading: Reading) -> list[str]:
+def _segments(path: str, reading: PathReading) -> list[str]:
     """Decoded, of what comes after the first slash; at least one."""
     inner = path[1:]
     if reading.joins_encoded_slash:

@@ -20,7 +20,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitPath:
     """A path as segments; whether it ends in / is kept apart, because servers differ in whether it matters."""
 
     segments: Sequence[str]
@@ -45,7 +45,7 @@ class Routes:
         for route in routes:
             self._add(route)
 
-    def match(self, method: str, path: Split) -> str | None:
+    def match(self, method: str, path: SplitPath) -> str | None:
         """The most specific template's endpoint: literal before variable, from left to right."""
         if len(path.segments) > self._depth:
             return None
@@ -85,9 +85,9 @@ class Routes:
                 waiting.append((literal, at + 1))
 
 
-def split_template(path: str) -> Split:
+def split_template(path: str) -> SplitPath:
     inner = path[1:].removesuffix("/")
-    return Split(inner.split("/") if inner else [], slash=path.endswith("/") and bool(inner))
+    return SplitPath(inner.split("/") if inner else [], slash=path.endswith("/") and bool(inner))
 
 
 def _end(node: _Node, method: str, slash: bool) -> str | None:

@@ -10,13 +10,13 @@ from enum import Enum
 from typing import Final
 
 
-class State(Enum):
+class BreakerState(Enum):
     CLOSED = "closed"  # asks
     OPEN = "open"  # does not ask
     HALF_OPEN = "half_open"  # one request asks, on behalf of all
 
 
-class Pass(Enum):
+class Permit(Enum):
     """What a request may do."""
 
     ASK = "ask"
@@ -50,40 +50,40 @@ class Breaker:
         self._history = 0  # one bit a request, the newest lowest; 1: failed
         self._last_failure_s = 0.0
         self._opened_s = 0.0
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self.opened = 0  # how often it has opened
         self.probes = 0  # how many requests went out as a probe
 
-    def enter(self) -> Pass:
-        if self.state is State.CLOSED:
-            return Pass.ASK
+    def enter(self) -> Permit:
+        if self.state is BreakerState.CLOSED:
+            return Permit.ASK
         with self._lock:
             return self._enter_slowly()
 
-    def _enter_slowly(self) -> Pass:
-        if self.state is State.CLOSED:
-            return Pass.ASK
-        if self.state is State.HALF_OPEN or self._clock() - self._opened_s < self._settings.cooldown_s:
-            return Pass.REFUSED
-        self.state = State.HALF_OPEN
+    def _enter_slowly(self) -> Permit:
+        if self.state is BreakerState.CLOSED:
+            return Permit.ASK
+        if self.state is BreakerState.HALF_OPEN or self._clock() - self._opened_s < self._settings.cooldown_s:
+            return Permit.REFUSED
+        self.state = BreakerState.HALF_OPEN
         self.probes += 1
-        return Pass.PROBE
+        return Permit.PROBE
 
-    def succeeded(self, how: Pass) -> None:
+    def succeeded(self, permit: Permit) -> None:
         # Without the lock: a lost bit among successes changes nothing.
-        if how is Pass.ASK:
+        if permit is Permit.ASK:
             if self._history:
                 self._history = (self._history << 1) & self._mask
             return
         with self._lock:
-            self.state = State.CLOSED
+            self.state = BreakerState.CLOSED
             self._history = 0
 
-    def failed(self, how: Pass) -> None:
+    def failed(self, permit: Permit) -> None:
         with self._lock:
-            if how is Pass.PROBE:
+            if permit is Permit.PROBE:
                 self._open()
-            elif self.state is State.CLOSED:
+            elif self.state is BreakerState.CLOSED:
                 self._count_failure()
 
     def _count_failure(self) -> None:
@@ -97,5 +97,5 @@ class Breaker:
             self._open()
 
     def _open(self) -> None:
-        self.state = State.OPEN
+        self.state = BreakerState.OPEN
         self._opened_s = self._clock()

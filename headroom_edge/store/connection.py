@@ -20,7 +20,7 @@ CHUNK: Final = 65_536
 LEAST_S: Final = 0.000_001
 
 
-class Wire:
+class BlockingConnection:
     def __init__(self, address: Address, timeout_s: float) -> None:
         """Dials, and returns only once the store has answered."""
         deadline = time.monotonic() + timeout_s
@@ -47,7 +47,7 @@ class Wire:
         return not self._demoted and not self._poll.poll(0)
 
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
-        """Sends the commands in one write and reads as many replies. After an error the wire is useless."""
+        """Sends the commands in one write and reads as many replies. After an error the connection is useless."""
         try:
             return self._exchange(b"".join(commands) if len(commands) > 1 else commands[0], len(commands), deadline)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""The event loop's way to the store: one pipelined connection, all questions of one tick in one write."""
+"""The event loop's way to the store: one pipelined connection, all calls of one tick in one write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headroom_edge.store.address import Address
 from headroom_edge.store.connection import check_greeting, greeting, is_demoted
 
 
-class Question:
+class PendingCall:
     """Commands on their way, and the future that gets their replies."""
 
     __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
@@ -40,17 +40,17 @@ class Stream(asyncio.Protocol):
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
         self._demoted = False
-        # A question whose caller has given up stays in its place, so that no reply slips to another.
-        self.asked: deque[Question] = deque()
+        # A call whose caller has given up stays in its place, so that no reply slips to another.
+        self.pending: deque[PendingCall] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are of a class of their own.
         self._transport = cast("asyncio.Transport", transport)
 
-    def send(self, questions: Sequence[Question]) -> None:
-        self.asked.extend(questions)
+    def send(self, calls: Sequence[PendingCall]) -> None:
+        self.pending.extend(calls)
         if self._transport is not None:
-            self._transport.write(b"".join([command for question in questions for command in question.commands]))
+            self._transport.write(b"".join([command for call in calls for command in call.commands]))
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader
@@ -65,14 +65,14 @@ class Stream(asyncio.Protocol):
             self.drop(StoreLostError("the store has become a replica"))
 
     def _match(self, reply: Any) -> None:
-        question = self.asked[0]
-        question.replies.append(reply)
+        call = self.pending[0]
+        call.replies.append(reply)
         if is_demoted(reply):
             self._demoted = True
-        if len(question.replies) == len(question.commands):
-            self.asked.popleft()
-            if not question.answer.done():
-                question.answer.set_result(question.replies)
+        if len(call.replies) == len(call.commands):
+            self.pending.popleft()
+            if not call.answer.done():
+                call.answer.set_result(call.replies)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.drop(StoreLostError(f"the connection broke: {exc or 'closed by the store'}"))
@@ -82,9 +82,9 @@ class Stream(asyncio.Protocol):
         if transport is None:
             return
         transport.abort()
-        stranded, self.asked = self.asked, deque()
-        for question in stranded:
-            question.fail(error)
+        stranded, self.pending = self.pending, deque()
+        for call in stranded:
+            call.fail(error)
         self._on_lost(self)
 
 
@@ -94,7 +94,7 @@ async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], N
     try:
         async with asyncio.timeout(timeout_s):
             await _connect(address, stream)
-            hello = Question(greeting(address), asyncio.get_running_loop().create_future(), timeout_s, float("inf"))
+            hello = PendingCall(greeting(address), asyncio.get_running_loop().create_future(), timeout_s, float("inf"))
             stream.send([hello])
             check_greeting(await hello.answer)
     except (OSError, TimeoutError, ValueError, StoreError) as error:
@@ -119,7 +119,7 @@ async def _connect(address: Address, stream: Stream) -> None:
 UNDER_WAY_AT_MOST: Final = 10_000
 
 
-class Line:
+class Pipeline:
     """Belongs to the loop that runs when it is made."""
 
     def __init__(self, address: Address, patience_s: float, connect_timeout_s: float) -> None:
@@ -129,42 +129,42 @@ class Line:
         self._connect_timeout_s = connect_timeout_s
         self._stream: Stream | None = None
         self._dialling: asyncio.Task[None] | None = None
-        self._unsent: list[Question] = []
+        self._unsent: list[PendingCall] = []
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_s = 0.0
         self._closed = False
 
     def ask(self, commands: Sequence[bytes], budget_s: float) -> asyncio.Future[list[Any]]:
-        question = Question(commands, self.loop.create_future(), budget_s, time.monotonic() + budget_s)
+        call = PendingCall(commands, self.loop.create_future(), budget_s, time.monotonic() + budget_s)
         if self._closed or len(self._unsent) >= UNDER_WAY_AT_MOST:
-            question.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
-            return question.answer
-        self._unsent.append(question)
-        if self._timer is None or question.deadline < self._timer_s:
-            self._watch(question.deadline)
+            call.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
+            return call.answer
+        self._unsent.append(call)
+        if self._timer is None or call.deadline < self._timer_s:
+            self._watch(call.deadline)
         if self._stream is None:
             self._ensure_dialling()
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
-        return question.answer
+        return call.answer
 
     def _flush(self) -> None:
         self._flushing = False
         # What a busy loop took up to this moment is not the store's time.
         now = time.monotonic()
-        for question in self._unsent:
-            question.deadline = now + question.budget_s
+        for call in self._unsent:
+            call.deadline = now + call.budget_s
         self._send()
 
     def _send(self) -> None:
-        questions = [question for question in self._unsent if not question.answer.done()]
-        if self._stream is None or not questions:
+        calls = [call for call in self._unsent if not call.answer.done()]
+        if self._stream is None or not calls:
             return
         self._unsent = []
-        self._stream.send(questions)
-        if len(self._stream.asked) > UNDER_WAY_AT_MOST:
+        self._stream.send(calls)
+        if len(self._stream.pending) > UNDER_WAY_AT_MOST:
             self._stream.drop(StoreTimeoutError("the store has stopped answering"))
 
     def _ensure_dialling(self) -> None:
@@ -176,8 +176,8 @@ class Line:
             self._stream = await dial(self._address, self._connect_timeout_s, self._lost)
         except StoreError as error:
             stranded, self._unsent = self._unsent, []
-            for question in stranded:
-                question.fail(error)
+            for call in stranded:
+                call.fail(error)
         finally:
             self._dialling = None
         self._send()
@@ -199,19 +199,19 @@ class Line:
     def _expire(self) -> None:
         self._timer = None
         now = time.monotonic()
-        asked = self._stream.asked if self._stream is not None else ()
-        late = [question for question in asked if question.deadline <= now]
-        for question in (*late, *self._unsent):
-            if question.deadline <= now:
-                question.fail(StoreTimeoutError("no answer within the budget"))
-        self._unsent = [question for question in self._unsent if question.deadline > now]
-        if self._stream is not None and any(question.budget_s >= self._patience_s for question in late):
+        pending = self._stream.pending if self._stream is not None else ()
+        late = [call for call in pending if call.deadline <= now]
+        for call in (*late, *self._unsent):
+            if call.deadline <= now:
+                call.fail(StoreTimeoutError("no answer within the budget"))
+        self._unsent = [call for call in self._unsent if call.deadline > now]
+        if self._stream is not None and any(call.budget_s >= self._patience_s for call in late):
             self._stream.drop(StoreTimeoutError("no answer within the budget"))
         self._watch_next()
 
     def _watch_next(self) -> None:
-        asked = self._stream.asked if self._stream is not None else ()
-        deadlines = [question.deadline for question in (*asked, *self._unsent) if not question.answer.done()]
+        pending = self._stream.pending if self._stream is not None else ()
+        deadlines = [call.deadline for call in (*pending, *self._unsent) if not call.answer.done()]
         if deadlines:
             self._watch(min(deadlines))
 
@@ -222,7 +222,7 @@ class Line:
         if self._dialling is not None:
             self._dialling.cancel()
         closed = StoreLostError("the limiter is closed")
-        for question in self._unsent:
-            question.fail(closed)
+        for call in self._unsent:
+            call.fail(closed)
         if self._stream is not None:
             self._stream.drop(closed)

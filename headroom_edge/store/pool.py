@@ -23,7 +23,7 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
-class _Passenger:
+class _Waiter:
     """Commands that wait for a connection; `done` is released when there is news."""
 
     __slots__ = ("batch", "commands", "connection", "deadline", "done", "error", "gone", "replies")
@@ -34,12 +34,12 @@ class _Passenger:
         self.done = threading.Lock()
         self.done.acquire()
         self.connection: Connection | None = None  # set: lead the batch over it
-        self.batch: list[_Passenger] = []
+        self.batch: list[_Waiter] = []
         self.replies: list[Any] = []
         self.error: StoreError | None = None
         self.gone = False  # its thread waits no longer: it must never lead
 
-    def arrive(self, replies: list[Any]) -> None:
+    def succeed(self, replies: list[Any]) -> None:
         self.replies = replies
         self.done.release()
 
@@ -48,7 +48,7 @@ class _Passenger:
         self.done.release()
 
 
-class Lanes:
+class ConnectionPool:
     def __init__(self, dial: Callable[[], Connection], size: int) -> None:
         self._dial = dial
         self._size = size
@@ -58,25 +58,25 @@ class Lanes:
         # free or in use, are counted weakly, and a dial that nobody ends is forgotten.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._dials: dict[object, float] = {}
-        self._waiting: list[_Passenger] = []
+        self._waiting: list[_Waiter] = []
         self._closed = False
 
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
         with self._lock:
             connection = self._take()
             if connection is None:
-                passenger = self._join(commands, deadline)
+                waiter = self._join(commands, deadline)
         if connection is None:
-            return self._ride(passenger)
+            return self._wait(waiter)
         return self._use(connection, commands, deadline)
 
-    def _join(self, commands: Sequence[bytes], deadline: float) -> _Passenger:
+    def _join(self, commands: Sequence[bytes], deadline: float) -> _Waiter:
         if self._closed:
             raise StoreLostError("the limiter is closed")
-        passenger = _Passenger(commands, deadline)
-        self._waiting.append(passenger)
+        waiter = _Waiter(commands, deadline)
+        self._waiting.append(waiter)
         self._grow()
-        return passenger
+        return waiter
 
     def _take(self) -> Connection | None:
         while self._free:
@@ -117,8 +117,8 @@ class Lanes:
             if self._open or self._dials:
                 return
             stranded, self._waiting = self._waiting, []
-        for passenger in stranded:
-            passenger.fail(error)
+        for waiter in stranded:
+            waiter.fail(error)
 
     def _use(self, connection: Connection, commands: Sequence[bytes], deadline: float) -> list[Any]:
         try:
@@ -140,7 +140,7 @@ class Lanes:
                 self._free.append(connection)
 
     @staticmethod
-    def _appoint(connection: Connection, batch: list[_Passenger]) -> None:
+    def _appoint(connection: Connection, batch: list[_Waiter]) -> None:
         leader = batch[0]
         leader.batch, leader.connection = batch, connection
         leader.done.release()
@@ -153,56 +153,56 @@ class Lanes:
             if self._waiting:
                 self._grow()
 
-    def _ride(self, passenger: _Passenger) -> list[Any]:
+    def _wait(self, waiter: _Waiter) -> list[Any]:
         try:
-            arrived = passenger.done.acquire(timeout=max(0.0, passenger.deadline - time.monotonic()))
+            has_news = waiter.done.acquire(timeout=max(0.0, waiter.deadline - time.monotonic()))
         except BaseException:
-            if not self._gives_up(passenger) and passenger.connection is not None:
-                self._pass_on(passenger.connection, passenger.batch[1:])
+            if not self._gives_up(waiter) and waiter.connection is not None:
+                self._pass_on(waiter.connection, waiter.batch[1:])
             raise
-        if not arrived and self._gives_up(passenger):
+        if not has_news and self._gives_up(waiter):
             raise StoreTimeoutError("no answer within the budget")
-        if passenger.connection is not None:
-            return self._lead(passenger.connection, passenger)
-        if passenger.error is not None:
-            raise passenger.error
-        return passenger.replies
+        if waiter.connection is not None:
+            return self._lead(waiter.connection, waiter)
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.replies
 
-    def _gives_up(self, passenger: _Passenger) -> bool:
+    def _gives_up(self, waiter: _Waiter) -> bool:
         """False if the news came at the last moment. Replies that come later are thrown away."""
         with self._lock:
-            if passenger in self._waiting:
-                self._waiting.remove(passenger)
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
                 return True
-            passenger.gone = passenger.connection is None and passenger.error is None and not passenger.replies
-            return passenger.gone
+            waiter.gone = waiter.connection is None and waiter.error is None and not waiter.replies
+            return waiter.gone
 
-    def _lead(self, connection: Connection, leader: _Passenger) -> list[Any]:
+    def _lead(self, connection: Connection, leader: _Waiter) -> list[Any]:
         followers = leader.batch[1:]
         if leader.deadline <= time.monotonic():
             self._pass_on(connection, followers)
             raise StoreTimeoutError("no connection was free within the budget")
-        commands = [command for passenger in leader.batch for command in passenger.commands]
+        commands = [command for waiter in leader.batch for command in waiter.commands]
         try:
             replies = self._use(connection, commands, leader.deadline)
         except StoreError as error:
-            for passenger in followers:
-                passenger.fail(error)
+            for waiter in followers:
+                waiter.fail(error)
             raise
         except BaseException:
-            for passenger in followers:
-                passenger.fail(StoreLostError("the thread that asked for all was interrupted"))
+            for waiter in followers:
+                waiter.fail(StoreLostError("the thread that asked for all was interrupted"))
             raise
         start = len(leader.commands)
-        for passenger in followers:
-            end = start + len(passenger.commands)
-            passenger.arrive(replies[start:end])
+        for waiter in followers:
+            end = start + len(waiter.commands)
+            waiter.succeed(replies[start:end])
             start = end
         return replies[: len(leader.commands)]
 
-    def _pass_on(self, connection: Connection, followers: list[_Passenger]) -> None:
+    def _pass_on(self, connection: Connection, followers: list[_Waiter]) -> None:
         with self._lock:
-            self._waiting = [passenger for passenger in followers if not passenger.gone] + self._waiting
+            self._waiting = [waiter for waiter in followers if not waiter.gone] + self._waiting
         self._give(connection)
 
     def close(self) -> None:

@@ -9,10 +9,10 @@ from datetime import datetime
 from django.utils import timezone
 
 from headroom_edge import Check, Decision, Limiter
-from headroom_edge.decision import Row
+from headroom_edge.decision import LimitRow
 from headroom_edge.errors import StoreRefusedError
 from headroom_edge.keys import endpoint_number
-from headroom_edge.plan.paths import LONGEST_PATH, USUAL, Finder, target_path
+from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, target_path
 from headroom_edge.plan.routes import Route
 from quotas.errors import refuse
 from quotas.models import Endpoint
@@ -131,10 +131,10 @@ def standing_of_tier(tier: str, at: datetime | None = None) -> tuple[Effective, 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     explained: ExplainedLimit
-    row: Row | None  # None: the store does not enforce it (yet)
+    row: LimitRow | None  # None: the store does not enforce it (yet)
 
 
-def verdicts(explanation: Explanation, rows: Sequence[Row]) -> Iterator[Verdict]:
+def verdicts(explanation: Explanation, rows: Sequence[LimitRow]) -> Iterator[Verdict]:
     """A tenant's limit and a global one may share name and scope; the store gives the global ones last, as we do."""
     left = list(rows)
     texts = _scope_texts(explanation.endpoint)
@@ -190,5 +190,5 @@ def endpoint_of(*, method: str, path: str) -> str:
     if len(path) > LONGEST_PATH:
         raise refuse("path", "too_long", f"the path has {len(path):,} characters; {LONGEST_PATH:,} are the most")
     rows = Endpoint.objects.filter(retired=False).exclude(path="").values_list("name", "method", "path")
-    found = Finder([Route(*row) for row in rows]).find(method, target_path(path), USUAL)
+    found = EndpointFinder([Route(*row) for row in rows]).find(method, target_path(path), USUAL)
     return found or EVERYWHERE

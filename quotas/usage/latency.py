@@ -15,7 +15,7 @@ import redis
 from django.db import connection, transaction
 
 from headroom_edge import keys
-from headroom_edge.observations import ENDS, Observed
+from headroom_edge.observations import ENDS, Observation
 from quotas.models import Endpoint
 from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
@@ -70,7 +70,7 @@ def _parse(items: Iterable[bytes], at: datetime, unreadable: Quotes) -> Answers:
     rows = []
     for item in items:
         try:
-            observed = Observed.parse(item)
+            observed = Observation.parse(item)
         except ValueError:
             unreadable.add(item)
             continue

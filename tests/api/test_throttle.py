@@ -203,7 +203,7 @@ class TestLogin:
             settings.HEADROOM_STORE = wire.url
             account("alice")
             sign_in("alice", "guess")
-            limiter()._attendant.attend()
+            limiter()._chore_thread.attend()
             wire.refuse()
             statuses = [sign_in("alice", "guess").status_code for _ in range(TRIES + 1)]
             assert statuses == [200] * TRIES + [429]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import redis
 
 from headroom_edge import AsyncLimiter, Decision
-from headroom_edge.store.breaker import BreakerSettings, State
+from headroom_edge.store.breaker import BreakerSettings, BreakerState
 from quotas.policies.spec import EVERYWHERE, Policy
 from tests.faults.proxy import Proxy
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
@@ -39,7 +39,7 @@ async def open_market(proxy: Proxy) -> tuple[list[Decision], ...]:
         proxy.delay(3)  # the store slows down under the load
         late = await rush(limiter, range(USUAL + SPIKE // 4, USUAL + SPIKE))
         proxy.heal()
-        while limiter.breaker.state is not State.CLOSED:
+        while limiter.breaker.state is not BreakerState.CLOSED:
             await rush(limiter, range(1))
             await asyncio.sleep(0.05)
         after = await rush(limiter, range(USUAL))

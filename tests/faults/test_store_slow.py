@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from headroom_edge.store.breaker import BreakerSettings, State
+from headroom_edge.store.breaker import BreakerSettings, BreakerState
 from tests.faults.load import Load, modes
 from tests.faults.proxy import Proxy
 from tests.headroom_edge.limiter.both import MakeLimiter, until
@@ -37,7 +37,7 @@ def test_delays_beyond_the_budget_open_the_breaker_and_one_request_at_a_time_pro
     valkey.config_resetstat()
     proxy.delay(delay_s)
     for sent in range(BREAKER.failures):
-        assert load.limiter.breaker.state is State.CLOSED, sent
+        assert load.limiter.breaker.state is BreakerState.CLOSED, sent
         assert load.ask().degraded
     assert load.limiter.breaker.opened == 1
     with load.running():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headroom_edge.algorithms.base import SECOND_US
-from headroom_edge.decision import NEVER, Decision, Row
+from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.spec import Override
 from quotas.policies.words import limit_short, override_words
@@ -27,7 +27,7 @@ class Rung:
 @dataclass(frozen=True, slots=True)
 class Rule:
     explained: ExplainedLimit
-    row: Row | None  # None: the store does not enforce it
+    row: LimitRow | None  # None: the store does not enforce it
     rungs: tuple[Rung, ...]
 
     @property

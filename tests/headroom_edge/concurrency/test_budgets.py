@@ -17,8 +17,8 @@ import redis
 from headroom_edge.check import pack
 from headroom_edge.errors import StoreError
 from headroom_edge.store.address import parse_url
-from headroom_edge.store.connection import Wire
-from headroom_edge.store.pool import Lanes
+from headroom_edge.store.connection import BlockingConnection
+from headroom_edge.store.pool import ConnectionPool
 
 CALLERS = 8
 ROUNDS = 150
@@ -29,16 +29,16 @@ class Interrupted(BaseException):
 
 
 @pytest.fixture(params=[1, 3])
-def lanes(request: pytest.FixtureRequest, valkey: redis.Redis, valkey_url: str) -> Iterator[Lanes]:
-    lanes = Lanes(partial(Wire, parse_url(valkey_url), 5.0), request.param)
-    yield lanes
-    lanes.close()
+def pool(request: pytest.FixtureRequest, valkey: redis.Redis, valkey_url: str) -> Iterator[ConnectionPool]:
+    pool = ConnectionPool(partial(BlockingConnection, parse_url(valkey_url), 5.0), request.param)
+    yield pool
+    pool.close()
 
 
-def echo(lanes: Lanes, text: str, budget_s: float) -> None:
+def echo(pool: ConnectionPool, text: str, budget_s: float) -> None:
     """Two commands, so that replies which slip by one are found out."""
     words = [f"{text}-{number}" for number in range(2)]
-    replies = lanes.exchange([pack(("ECHO", word)) for word in words], time.monotonic() + budget_s)
+    replies = pool.exchange([pack(("ECHO", word)) for word in words], time.monotonic() + budget_s)
     assert replies == [word.encode() for word in words]
 
 
@@ -62,26 +62,26 @@ def callers(ask: Callable[[int], None]) -> Iterator[list[BaseException]]:
     assert not any(thread.is_alive() for thread in threads)
 
 
-def assert_it_still_works(lanes: Lanes) -> None:
+def assert_it_still_works(pool: ConnectionPool) -> None:
     for number in range(20):
-        echo(lanes, f"after-{number}", 10)
-    assert lanes._waiting == []
+        echo(pool, f"after-{number}", 10)
+    assert pool._waiting == []
 
 
-def test_callers_that_give_up_disturb_nobody(lanes: Lanes) -> None:
+def test_callers_that_give_up_disturb_nobody(pool: ConnectionPool) -> None:
     def ask(number: int) -> None:
         random = Random(number)
         for turn in range(ROUNDS):
             with suppress(StoreError):
-                echo(lanes, f"{number}-{turn}", random.choice([0.0001, 0.0005, 0.001, 0.002, 5.0]))
+                echo(pool, f"{number}-{turn}", random.choice([0.0001, 0.0005, 0.001, 0.002, 5.0]))
 
     with callers(ask) as wrong:
         pass
     assert wrong == []
-    assert_it_still_works(lanes)
+    assert_it_still_works(pool)
 
 
-def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None:
+def test_a_main_thread_that_is_interrupted_disturbs_nobody(pool: ConnectionPool) -> None:
     done = threading.Event()
 
     def ask(number: int) -> None:
@@ -89,7 +89,7 @@ def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None
         while not done.is_set():
             turn += 1
             with suppress(StoreError):
-                echo(lanes, f"{number}-{turn}", 0.5)
+                echo(pool, f"{number}-{turn}", 0.5)
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise Interrupted
@@ -103,11 +103,11 @@ def test_a_main_thread_that_is_interrupted_disturbs_nobody(lanes: Lanes) -> None
                     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
                     for step in range(50):
                         with suppress(StoreError):
-                            echo(lanes, f"main-{turn}-{step}", 0.5)
+                            echo(pool, f"main-{turn}-{step}", 0.5)
                     signal.setitimer(signal.ITIMER_REAL, 0)
             done.set()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert wrong == []
-    assert_it_still_works(lanes)
+    assert_it_still_works(pool)

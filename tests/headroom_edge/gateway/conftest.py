@@ -8,13 +8,13 @@ import redis
 
 from headroom_edge import AsyncLimiter, django
 from headroom_edge.gateway.server import Gateway
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
 from tests.headroom_edge.gateway.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.
 AMPLE_MS = 10_000
-LOOPBACK = Rules(trusted_proxies=TrustedProxies.parse(["127.0.0.1"]))
+LOOPBACK = GuardRules(trusted_proxies=TrustedProxies.parse(["127.0.0.1"]))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def project(settings: Any, valkey_url: str) -> Iterator[Any]:
         "django.middleware.common.CommonMiddleware",
     ]
     settings.SECURE_SSL_REDIRECT = False
-    settings.HEADROOM_STORE, settings.HEADROOM_BUDGET_MS, settings.HEADROOM_RULES = valkey_url, AMPLE_MS, Rules()
+    settings.HEADROOM_STORE, settings.HEADROOM_BUDGET_MS, settings.HEADROOM_RULES = valkey_url, AMPLE_MS, GuardRules()
     made = (django.limiter, django.async_limiter, django.guard)
     for one in made:
         one.cache_clear()

@@ -14,7 +14,7 @@ import redis
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
-from headroom_edge.guard import Caller, Rules
+from headroom_edge.guard import Caller, GuardRules
 from headroom_edge.proxies import TrustedProxies
 from tests.headroom_edge.gateway.apps import SERVED_BY, fastapi_app
 from tests.headroom_edge.gateway.conftest import AMPLE_MS
@@ -32,7 +32,7 @@ def serve(store: redis.Redis, valkey_url: str) -> Iterator[Serve]:
         def start(**rules: Any) -> Client:
             app = fastapi_app()
             limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
-            app.add_middleware(QuotaMiddleware, limiter=limiter, rules=Rules(**rules))
+            app.add_middleware(QuotaMiddleware, limiter=limiter, rules=GuardRules(**rules))
             return stack.enter_context(served(app))
 
         yield start
@@ -96,7 +96,7 @@ def test_an_authorization_of_another_kind_is_the_applications_own(serve: Serve) 
 def test_ten_thousand_invented_hops_of_an_untrusted_peer_share_one_bucket(store: redis.Redis, valkey_url: str) -> None:
     """A1. Straight into the application: the peer is what a server would tell."""
     publish_world(store, limit("each", "fixed_window", "ip", limit=3, window="1h"))
-    rules = Rules(anonymous="visitors", trusted_proxies=TrustedProxies.parse(["10.0.0.0/8"]))
+    rules = GuardRules(anonymous="visitors", trusted_proxies=TrustedProxies.parse(["10.0.0.0/8"]))
 
     async def knock() -> list[int]:
         app = QuotaMiddleware(hello, limiter=AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), rules=rules)

@@ -8,7 +8,7 @@ import redis
 
 from headroom_edge import AsyncLimiter, Limiter
 from headroom_edge.decorator import QuotaExceededError, limited
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from tests.headroom_edge.gateway.conftest import AMPLE_MS
 from tests.headroom_edge.gateway.world import publish_world
 from tests.headroom_edge.limiter.world import limit
@@ -98,7 +98,7 @@ def test_it_waits_for_its_turn_but_not_past_what_the_rules_allow(store: redis.Re
         def patient() -> float:
             return time.monotonic()
 
-        @limited(limiter, tenant="zenith", endpoint="rides:list", rules=Rules(max_wait_ms=1))
+        @limited(limiter, tenant="zenith", endpoint="rides:list", rules=GuardRules(max_wait_ms=1))
         def hasty() -> float:
             return time.monotonic()
 

@@ -44,13 +44,13 @@ class World:
         self.directory = Directory(self.clock)
         self.limiter = Limiter.from_url(url, budget_ms=AMPLE_MS)
         self._trips = 0
-        exchange = self.limiter._lanes.exchange
+        exchange = self.limiter._pool.exchange
 
         def counted(commands: Sequence[bytes], deadline: float) -> list[Any]:
             self._trips += 1
             return exchange(commands, deadline)
 
-        self.limiter._lanes.exchange = counted  # type: ignore[method-assign]
+        self.limiter._pool.exchange = counted  # type: ignore[method-assign]
 
     def trips(self) -> int:
         """Round trips since the start."""

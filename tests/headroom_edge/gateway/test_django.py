@@ -15,7 +15,7 @@ from django.test import Client as DjangoClient
 from django.test.utils import CaptureQueriesContext
 
 from headroom_edge import django
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
 from tests.headroom_edge.gateway.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 from tests.headroom_edge.limiter.world import limit
@@ -36,7 +36,7 @@ def rules(project: Any, store: redis.Redis) -> Callable[..., None]:
     """Changes the rules of the project."""
 
     def change(**fields: Any) -> None:
-        project.HEADROOM_RULES = Rules(**fields)
+        project.HEADROOM_RULES = GuardRules(**fields)
         django.guard.cache_clear()
 
     return change

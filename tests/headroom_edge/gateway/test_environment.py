@@ -4,8 +4,8 @@ import pytest
 
 from headroom_edge import Profile
 from headroom_edge.gateway.environment import GatewaySettings
-from headroom_edge.guard import Rules
-from headroom_edge.plan.paths import Reading
+from headroom_edge.guard import GuardRules
+from headroom_edge.plan.paths import PathReading
 
 
 def test_nothing_set_trusts_nobody_and_refuses_who_has_no_key() -> None:
@@ -16,7 +16,7 @@ def test_nothing_set_trusts_nobody_and_refuses_who_has_no_key() -> None:
         20,
         "open",
     )
-    assert settings.rules == Rules()
+    assert settings.rules == GuardRules()
 
 
 def test_every_variable_counts() -> None:
@@ -45,7 +45,7 @@ def test_every_variable_counts() -> None:
     assert (rules.anonymous, rules.max_wait_ms) == ("visitors", 250)
     assert rules.limits_url == "https://example.com/limits/{tenant}"
     assert rules.profile == Profile(triple="X-RateLimit")
-    assert rules.reading == Reading(ignores_case=True, drops_parameters=True)
+    assert rules.reading == PathReading(ignores_case=True, drops_parameters=True)
 
 
 @pytest.mark.parametrize(

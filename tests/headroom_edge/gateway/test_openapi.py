@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from api.openapi import gateway_operations
 from api.openapi.describe import ProblemOut
-from headroom_edge.gateway.check import Body, Item
+from headroom_edge.gateway.check import CheckBody, CheckItem
 from headroom_edge.gateway.server import LONGEST_BODY
 from tests.headroom_edge.gateway.world import ACME, BANKRUPT, MACHINE, READER, STRANGER, Answer, Client
 
@@ -38,8 +38,8 @@ def _pointed(schema: Any) -> Any:
 
 
 def test_the_fields_of_a_question_are_those_that_are_read() -> None:
-    assert tuple(gateway_operations.COMPONENTS["CheckItem"]["properties"]) == Item.__struct_fields__
-    assert tuple(gateway_operations.COMPONENTS["Check"]["properties"]) == Body.__struct_fields__
+    assert tuple(gateway_operations.COMPONENTS["CheckItem"]["properties"]) == CheckItem.__struct_fields__
+    assert tuple(gateway_operations.COMPONENTS["Check"]["properties"]) == CheckBody.__struct_fields__
 
 
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/release"])

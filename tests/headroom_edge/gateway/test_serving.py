@@ -19,7 +19,7 @@ from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.directory import Directory
 from headroom_edge.gateway.server import Gateway, mounted
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.publishing.store import connect
 from quotas.tokens import token_issue
@@ -148,7 +148,7 @@ def test_a_websocket_is_judged_like_any_request(store: redis.Redis, valkey_url: 
 
     async def connect() -> None:
         limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
-        app = QuotaMiddleware(accept, limiter=limiter, rules=Rules(anonymous="visitors"))
+        app = QuotaMiddleware(accept, limiter=limiter, rules=GuardRules(anonymous="visitors"))
 
         async def send(message: Any) -> None:
             sent.append(message)

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from headroom_edge import Limiter
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.wsgi import QuotaMiddleware
 from tests.headroom_edge.gateway.apps import flask_app
@@ -28,7 +28,7 @@ def serve(store: redis.Redis, valkey_url: str) -> Iterator[Serve]:
         def start(**rules: Any) -> Client:
             app = flask_app()
             limiter = stack.enter_context(Limiter.from_url(valkey_url, budget_ms=AMPLE_MS))
-            app.wsgi_app = QuotaMiddleware(app.wsgi_app, limiter=limiter, rules=Rules(**rules))  # type: ignore[method-assign]
+            app.wsgi_app = QuotaMiddleware(app.wsgi_app, limiter=limiter, rules=GuardRules(**rules))  # type: ignore[method-assign]
             return stack.enter_context(served_wsgi(app))
 
         yield start
@@ -77,7 +77,7 @@ def test_a_slot_is_given_back_when_the_application_fails(store: redis.Redis, val
         raise RuntimeError("as it was meant to")
 
     with Limiter.from_url(valkey_url, budget_ms=AMPLE_MS) as limiter:
-        app = QuotaMiddleware(broken, limiter=limiter, rules=Rules(anonymous="visitors"))
+        app = QuotaMiddleware(broken, limiter=limiter, rules=GuardRules(anonymous="visitors"))
         for _ in range(3):
             with pytest.raises(RuntimeError, match="as it was meant to"):
                 app({"REQUEST_METHOD": "GET", "PATH_INFO": "/", "REMOTE_ADDR": "203.0.113.9"}, lambda *_: None)

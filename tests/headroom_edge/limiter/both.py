@@ -46,7 +46,7 @@ class OnThreads:
         return self.limiter.check_many(checks, **about)
 
     def attend(self) -> None:
-        self.limiter._attendant.attend()
+        self.limiter._chore_thread.attend()
 
     def at_once(self, count: int, **about: Any) -> list[Decision]:
         """From `count` threads at the same moment."""
@@ -121,8 +121,8 @@ class OnLoop:
 
     def attend(self) -> None:
         async def attend() -> None:
-            assert self.limiter._line is not None
-            asked = self.limiter._do_chores(self.limiter._line)
+            assert self.limiter._pipeline is not None
+            asked = self.limiter._do_chores(self.limiter._pipeline)
             if asked is not None:
                 await asked
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from headroom_edge import Check, Row
+from headroom_edge import Check, LimitRow
 from tests.headroom_edge.limiter.both import Either, MakeLimiter
 from tests.headroom_edge.limiter.world import (
     COSTLY_ENDPOINT,
@@ -38,7 +38,7 @@ def test_a_decision_carries_what_the_caller_needs(store: redis.Redis, limiter: E
 
 def test_rows_come_when_they_are_asked_for(store: redis.Redis, limiter: Either) -> None:
     (row,) = limiter.check(tenant=TENANT, endpoint=ENDPOINT, rows=True).rows
-    assert isinstance(row, Row)
+    assert isinstance(row, LimitRow)
     assert (row.name, row.allowed, row.quota, row.window_s, row.remaining) == ("hourly", True, 5, 3_600, 4)
     assert (row.mode, row.unit, row.subject, row.scope) == ("e", "requests", "tenant", "0")
     assert limiter.check(tenant=TENANT, endpoint=ENDPOINT, rows=False).rows == ()

@@ -12,7 +12,7 @@ import redis
 import uvloop
 
 from headroom_edge import AsyncLimiter, BreakerSettings, Check, Decision
-from headroom_edge.store.breaker import State
+from headroom_edge.store.breaker import BreakerState
 from tests.faults.proxy import Proxy
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
@@ -92,7 +92,7 @@ def test_a_cancelled_probe_lets_the_next_one_try(proxy: Proxy, run: Run) -> None
             await asyncio.sleep(0.01)
             probe = asyncio.create_task(ask(limiter))
             await asyncio.sleep(0)
-            assert limiter.breaker.state is State.HALF_OPEN
+            assert limiter.breaker.state is BreakerState.HALF_OPEN
             probe.cancel()
             await asyncio.gather(probe, return_exceptions=True)
             proxy.heal()

@@ -10,7 +10,7 @@ import redis
 
 from headroom_edge import AsyncLimiter, Limiter, keys
 from headroom_edge.errors import StoreError
-from headroom_edge.observations import CELLS_KEPT, ENDS, Observations, Observed, bucket_of
+from headroom_edge.observations import CELLS_KEPT, ENDS, Observation, Observations, bucket_of
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT
 
@@ -88,9 +88,9 @@ def test_no_thread_loses_another_ones(clock: Clock) -> None:
     assert histogram == f"{bucket_of(1_000)}:8000"
 
 
-def observed(store: redis.Redis) -> list[Observed]:
+def observed(store: redis.Redis) -> list[Observation]:
     found: Any = store.lrange(f"{keys.ALL}:a", 0, -1)
-    return [Observed.parse(item) for item in found]
+    return [Observation.parse(item) for item in found]
 
 
 def test_the_store_is_told_in_one_call(store: redis.Redis, limiter: Either) -> None:
@@ -129,4 +129,4 @@ def limiter_of(either: Either) -> Limiter | AsyncLimiter:
 @pytest.mark.parametrize("item", [b"", b"x 2 1:1 e", b"69198220 2 1:1 ", b"69198220 2 1;1 e", b"69198220 22 1:1 e"])
 def test_what_is_no_item_is_said_so(item: bytes) -> None:
     with pytest.raises(ValueError, match="is no observation"):
-        Observed.parse(item)
+        Observation.parse(item)

@@ -9,7 +9,7 @@ import redis
 
 from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
-from headroom_edge.observations import Observed
+from headroom_edge.observations import Observation
 
 LIST = f"{keys.ALL}:a"
 
@@ -24,9 +24,9 @@ def observe(server: redis.Redis, *words: Any, key: str = keys.ALL) -> Any:
     return server.fcall("hr_observe", 1, key, *words)
 
 
-def items(server: redis.Redis, key: str = LIST) -> list[Observed]:
+def items(server: redis.Redis, key: str = LIST) -> list[Observation]:
     found: Any = server.lrange(key, 0, -1)
-    return [Observed.parse(item) for item in found]
+    return [Observation.parse(item) for item in found]
 
 
 def test_answers_are_kept_in_the_second_in_which_they_began_by_the_stores_clock(server: redis.Redis) -> None:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headroom_edge.plan.paths import AS_ROUTED, USUAL, Finder, Reading, split_path, target_path, unquoted
-from headroom_edge.plan.routes import Split
+from headroom_edge.plan.paths import AS_ROUTED, USUAL, EndpointFinder, PathReading, split_path, target_path, unquoted
+from headroom_edge.plan.routes import SplitPath
 from tests.headroom_edge.gateway.world import ROUTES_OF_RIDES
 from tests.headroom_edge.plan.test_routes import best_ms
 
-FINDER = Finder(ROUTES_OF_RIDES)
+FINDER = EndpointFinder(ROUTES_OF_RIDES)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ FINDER = Finder(ROUTES_OF_RIDES)
     ],
 )
 def test_the_usual_server_reads_a_path_like_this(path: str, segments: list[str], slash: bool) -> None:
-    assert split_path(path, USUAL) == Split(segments, slash)
+    assert split_path(path, USUAL) == SplitPath(segments, slash)
 
 
 @given(st.text(alphabet="%=0aF/2é_\n ", max_size=40) | st.text(max_size=40))
@@ -48,12 +48,12 @@ def test_escapes_are_decoded_as_everywhere(text: str) -> None:
 
 
 def test_a_router_in_python_takes_the_path_as_it_comes() -> None:
-    assert split_path("//v1/./%2e/x;y/", AS_ROUTED) == Split(["", "v1", ".", "%2e", "x;y"], slash=True)
+    assert split_path("//v1/./%2e/x;y/", AS_ROUTED) == SplitPath(["", "v1", ".", "%2e", "x;y"], slash=True)
 
 
 def test_an_encoded_slash_may_stay_in_its_segment() -> None:
-    reading = Reading(joins_encoded_slash=True)
-    assert split_path("/v1/rides/a%2Fb", reading) == Split(["v1", "rides", "a/b"])
+    reading = PathReading(joins_encoded_slash=True)
+    assert split_path("/v1/rides/a%2Fb", reading) == SplitPath(["v1", "rides", "a/b"])
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_only_the_path_of_a_target_counts(target: str, path: str) -> None:
         "/v1/rides%253Bx",
     ],
 )
-@pytest.mark.parametrize("reading", [USUAL, Reading(drops_parameters=True, ignores_case=True)])
-def test_no_spelling_escapes_the_policy_of_its_endpoint(path: str, reading: Reading) -> None:
+@pytest.mark.parametrize("reading", [USUAL, PathReading(drops_parameters=True, ignores_case=True)])
+def test_no_spelling_escapes_the_policy_of_its_endpoint(path: str, reading: PathReading) -> None:
     assert FINDER.find("GET", path, reading) == "rides:list"
 
 
 def test_the_servers_own_reading_comes_first() -> None:
     assert FINDER.find("POST", "/v1/rides/5%2Fcancel", USUAL) == "rides:cancel"
-    assert FINDER.find("GET", "/files/a%2Fb", Reading(joins_encoded_slash=True)) == "files:any"
+    assert FINDER.find("GET", "/files/a%2Fb", PathReading(joins_encoded_slash=True)) == "files:any"
     assert FINDER.find("GET", "/v1/rides/STATUS", USUAL) == "rides:get"
-    assert FINDER.find("GET", "/v1/rides/STATUS", Reading(ignores_case=True)) == "rides:status"
+    assert FINDER.find("GET", "/v1/rides/STATUS", PathReading(ignores_case=True)) == "rides:status"
 
 
 @pytest.mark.parametrize("path", ["", "*", "v1/rides", "/v1/ride", "/v1/rides/1/2/3", "\x00"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headroom_edge.plan.routes import Route, Routes, Split, split_template
+from headroom_edge.plan.routes import Route, Routes, SplitPath, split_template
 
 RIDES = Routes(
     [
@@ -25,7 +25,7 @@ RIDES = Routes(
 )
 
 
-def split(path: str) -> Split:
+def split(path: str) -> SplitPath:
     return split_template(path)
 
 
@@ -61,7 +61,7 @@ def test_a_trailing_slash_tells_two_endpoints_apart() -> None:
 
 
 def test_a_variable_takes_no_empty_segment() -> None:
-    assert RIDES.match("GET", Split(["v1", "rides", ""])) is None
+    assert RIDES.match("GET", SplitPath(["v1", "rides", ""])) is None
 
 
 def test_case_counts_unless_it_is_told_not_to() -> None:
@@ -85,14 +85,14 @@ def test_it_agrees_with_trying_every_template(templates: list[tuple[str, ...]], 
         if len(template) == len(path) and all(own in ("{x}", given) for own, given in zip(template, path, strict=True))
     ]
     best = min(fitting, key=lambda template: [part == "{x}" for part in template], default=None)
-    assert routes.match("GET", Split(path)) == (None if best is None else "/".join(best))
+    assert routes.match("GET", SplitPath(path)) == (None if best is None else "/".join(best))
 
 
 def test_a_thousand_crossing_templates_are_matched_within_a_millisecond() -> None:
     """A5: the worst that templates can do, every mixture of literal and variable, and a path that fits none."""
     mixtures = itertools.product(("a", "{x}"), repeat=9)
     routes = Routes(Route("e", "GET", "/" + "/".join((*parts, "end"))) for parts in mixtures)
-    path = Split(["a"] * 9 + ["other"])
+    path = SplitPath(["a"] * 9 + ["other"])
     assert best_ms(lambda: routes.match("GET", path)) <= 1.0
     assert routes.match("GET", path) is None
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from headroom_edge import AsyncLimiter, Limiter, asgi, django, wsgi
 from headroom_edge.decorator import limited
-from headroom_edge.guard import Rules
+from headroom_edge.guard import GuardRules
 from headroom_edge.observations import Observations
 from tests.headroom_edge.gateway.apps import fastapi_app, flask_app
 from tests.headroom_edge.gateway.conftest import AMPLE_MS
@@ -48,14 +48,14 @@ def notes_of(limiter: Limiter | AsyncLimiter) -> Notes:
 
 
 @pytest.fixture
-def anonymous(project: Any, store: redis.Redis) -> Rules:
+def anonymous(project: Any, store: redis.Redis) -> GuardRules:
     publish_world(store, limit("few", "fixed_window", limit=6, window="1h"))
-    rules = project.HEADROOM_RULES = Rules(anonymous="visitors", exempt=("/healthz",))
+    rules = project.HEADROOM_RULES = GuardRules(anonymous="visitors", exempt=("/healthz",))
     return rules
 
 
 @pytest.fixture(params=["fastapi", "flask", "django", "django-async"])
-def serving(request: pytest.FixtureRequest, anonymous: Rules, valkey_url: str) -> Iterator[tuple[Client, Notes]]:
+def serving(request: pytest.FixtureRequest, anonymous: GuardRules, valkey_url: str) -> Iterator[tuple[Client, Notes]]:
     behind: AbstractContextManager[Client]
     if request.param == "fastapi":
         app: FastAPI = fastapi_app()
@@ -90,14 +90,14 @@ def test_what_is_denied_never_reached_the_service_and_is_not_told(serving: tuple
     assert notes.told == {("rides:list", 2): 6}
 
 
-def test_a_throttle_behind_the_middleware_does_not_tell_it_twice(anonymous: Rules) -> None:
+def test_a_throttle_behind_the_middleware_does_not_tell_it_twice(anonymous: GuardRules) -> None:
     notes = notes_of(django.limiter())
     with served_wsgi(get_wsgi_application()) as rides:
         assert rides.get("/costly").status == 200
     assert notes.told == {("-", 2): 1}
 
 
-def test_a_throttle_alone_tells_it_by_the_views_own_endpoint(anonymous: Rules, project: Any) -> None:
+def test_a_throttle_alone_tells_it_by_the_views_own_endpoint(anonymous: GuardRules, project: Any) -> None:
     project.MIDDLEWARE = project.MIDDLEWARE[1:]
     notes = notes_of(django.limiter())
     with served_wsgi(get_wsgi_application()) as rides:
