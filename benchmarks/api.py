@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 from config.places import ROOT
 

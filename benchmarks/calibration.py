@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 
 TENANTS = 1_000
@@ -83,8 +83,8 @@ def record() -> int:
     from django.db import transaction
 
     from quotas.models import DrainState, Endpoint
-    from quotas.models.rates import PackedSeconds
     from quotas.models.usage import BEGINNING, GapRecord, UsageDay
+    from quotas.models.usage_rates import PackedSeconds
     from quotas.usage.partitions import ensure, slice_of
     from tenants.models import Tenant
     from tenants.privileges import as_owner
@@ -119,7 +119,7 @@ def record() -> int:
 def shape(number: int, days: list[datetime]) -> Iterator[bytes]:
     """A demand of its own kind and height, day by day."""
     from quotas.observations.seconds import Seconds
-    from quotas.simulation.synthetic import cron_burst, diurnal_weekly, growing, steady
+    from quotas.simulation.synthetic_tenants import cron_burst, diurnal_weekly, growing, steady
 
     height, first = PER_SECOND * (0.4 + number / SHAPES), days[0].timestamp()
     kinds: list[Any] = [

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 
 TENANTS = 1_000

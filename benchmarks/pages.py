@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 
 FEW, MANY = 10, 1_000  # tenants
@@ -42,7 +42,7 @@ def run() -> list[Row]:
 def measure() -> list[Row]:
     from django.utils import timezone
 
-    from quotas.usage.tier_use import tier_use_measure
+    from quotas.usage.tier_usage import tier_use_measure
 
     # Nothing is published here, which the limiter of the pages would tell of.
     logging.getLogger("headroom_edge").setLevel(logging.ERROR)
@@ -94,8 +94,8 @@ def count(tenants: range, now: datetime, days: int, skip_days: int = 0) -> None:
     from django.db import connection
 
     from quotas.models.usage import DrainState
-    from quotas.usage.history import add_history
-    from quotas.usage.tier_use import tier_use_measure
+    from quotas.usage.backfill import add_history
+    from quotas.usage.tier_usage import tier_use_measure
 
     end = int(now.timestamp())
     seconds = np.r_[np.arange(end - days * DAY_S, end - 2 * HOUR_S, 600), np.arange(end - 2 * HOUR_S, end, 60)]
@@ -138,11 +138,11 @@ def repeat(now: datetime) -> None:
     """The day before yesterday's rows, on each of the days before."""
     from django.db import connection
 
-    from quotas.models.rates import RatesDay, RatesHour
-    from quotas.models.totals import TotalDay, TotalHour
     from quotas.models.usage import UsageDay, UsageHour
+    from quotas.models.usage_rates import RatesDay, RatesHour
+    from quotas.models.usage_totals import TotalDay, TotalHour
+    from quotas.usage.maintenance import close_day
     from quotas.usage.partitions import ensure, slice_of
-    from quotas.usage.upkeep import close_day
 
     first = (now - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
     close_day(first)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 from config.places import ROOT
 

@@ -10,8 +10,8 @@ from benchmarks.report import Row
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
-from quotas.simulation.arrivals import Arrival
-from quotas.simulation.fast import Batch, FastReplay
+from quotas.simulation.arrivals_csv import Arrival
+from quotas.simulation.fast_replay import Batch, FastReplay
 from quotas.simulation.replay import replay
 
 DECISIONS = 3_000_000

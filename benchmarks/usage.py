@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.apart import apart
+from benchmarks.isolated_process import apart
 from benchmarks.report import Row
 
 TENANTS = 1_000
@@ -35,7 +35,7 @@ def measure() -> list[Row]:
 
 def measure_queries() -> Iterator[Row]:
     from quotas.models.usage import UsageDay, UsageHour
-    from quotas.usage.queries.breakdown import Grouping
+    from quotas.usage.queries.grouped_usage import Grouping
 
     fill(UsageDay, DAYS)
     fill(UsageHour, 24)
@@ -51,7 +51,7 @@ def measure_queries() -> Iterator[Row]:
 
 def took(days: int, group: tuple[Any, ...]) -> float:
     """Seconds, of several rounds the median."""
-    from quotas.usage.queries.breakdown import Query, usage_query
+    from quotas.usage.queries.grouped_usage import Query, usage_query
 
     times = []
     for _ in range(ROUNDS):
@@ -82,11 +82,11 @@ def fill(model: Any, steps: int) -> None:
 
 def measure_room() -> Iterator[Row]:
     """A whole day of some tenants as it lies in the tables, index and all, for the whole fleet."""
-    from quotas.models.rates import PARTITIONED
-    from quotas.models.totals import TOTALS
-    from quotas.usage.history import add_history
+    from quotas.models.usage_rates import PARTITIONED
+    from quotas.models.usage_totals import TOTALS
+    from quotas.usage.backfill import add_history
+    from quotas.usage.maintenance import close_day
     from quotas.usage.packed_hours import pack_due
-    from quotas.usage.upkeep import close_day
 
     draw = np.random.default_rng(1)
     for hour in range(24):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from quotas.status.pulse import Pulse
+from quotas.status.summary import Pulse
 
 GROUPS = ("Observe", "Control", "Improve", "Operate")
 

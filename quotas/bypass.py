@@ -11,7 +11,7 @@ from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
-from quotas.publishing.bypass import Scope, Switch, switch_off, switch_on, switches_read
+from quotas.publishing.bypass_switches import Scope, Switch, switch_off, switch_on, switches_read
 
 LONGEST_US = 7 * DAY_US
 

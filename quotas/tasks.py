@@ -17,10 +17,10 @@ from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.runs import calibration_now, calibration_task
 from quotas.simulation.what_if import whatif_task
-from quotas.usage import upkeep
+from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_due
-from quotas.usage.tier_use import tier_use_measure
+from quotas.usage.tier_usage import tier_use_measure
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def apply_due_changes() -> None:
 
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
 def keep_usage_up() -> None:
-    log.info("usage tables: %s", upkeep.keep_up())
+    log.info("usage tables: %s", maintenance.keep_up())
 
 
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)

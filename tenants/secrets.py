@@ -21,7 +21,7 @@ _SALT = "tenants.keys"
 
 
 def pepper() -> bytes:
-    """Of every secret's HMAC. Enforcers get it (quotas.publishing.directory): SECRET_KEY does not follow from it."""
+    """The HMAC key of every secret. Enforcers get it (quotas.publishing.gateway_tables). It hides SECRET_KEY."""
     return hashlib.sha256((_SALT + settings.SECRET_KEY).encode()).digest()
 
 

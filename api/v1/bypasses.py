@@ -16,7 +16,7 @@ from api.v1.tenant_limits import moment_of
 from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
 from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
-from quotas.publishing.bypass import Scope, Switch
+from quotas.publishing.bypass_switches import Scope, Switch
 from tenants.models import Tenant
 
 SCOPES = ("all", "tenant", "endpoint", "limit")

@@ -17,9 +17,9 @@ from access.authentication import principal_of
 from api.inputs import Fields, Moment, Query, query
 from api.openapi.describe import reads
 from api.v1.tenants import tenant_shown
-from quotas.usage.queries import breakdown
-from quotas.usage.queries.breakdown import GROUPINGS, MOST_ROWS, OUTCOMES, Answer, Row
+from quotas.usage.queries import grouped_usage
 from quotas.usage.queries.denials import REASONS, Wanted, denials_read
+from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, Answer, Row
 
 FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)  # before anything was counted
 MOST_STEPS: Final = 5_000
@@ -108,8 +108,8 @@ class Usage(APIView):
         begin = asked.get("begin", end - USUAL_SPAN)
         step = _step(asked.get("step"))
         _check_span(begin, end, step)
-        answer = breakdown.usage_query(
-            breakdown.Query(
+        answer = grouped_usage.usage_query(
+            grouped_usage.Query(
                 begin,
                 end,
                 step,

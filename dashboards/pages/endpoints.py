@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from dashboards.pages.matrix.cells import Shown, shown_of
 from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
-from quotas.usage.queries.nearness import Asked, measured_read
+from quotas.usage.queries.near_limits import Asked, measured_read
 
 
 @dataclass(frozen=True, slots=True)

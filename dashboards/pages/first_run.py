@@ -20,7 +20,7 @@ from quotas.endpoints import endpoint_create
 from quotas.errors import Refused
 from quotas.policies.edit import policy_create
 from quotas.policies.spec import METHODS
-from quotas.status.pulse import FirstSteps, first_steps_read
+from quotas.status.summary import FirstSteps, first_steps_read
 from quotas.status.system import enforcement_read
 from quotas.tenants import tenant_create, tier_create
 from tenants.models import Tier

@@ -18,7 +18,7 @@ from django.db import Error, close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.views.decorators.http import require_safe
 
-from quotas.status.pulse import pulse_read
+from quotas.status.summary import pulse_read
 
 EVERY_SECONDS: Final = 1.0
 # A proxy closes what is silent; a comment is not an event.

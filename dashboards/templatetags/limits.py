@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 
 from dashboards.templatetags.figures import NARROW_SPACE
-from quotas.usage.queries.nearness import Measured
+from quotas.usage.queries.near_limits import Measured
 
 register = template.Library()
 

@@ -17,7 +17,7 @@ from dashboards.figure import Figure
 from dashboards.menu import Group, menu_of
 from dashboards.templatetags.figures import NARROW_SPACE
 from dashboards.viewer import Viewer, initials, viewer_of
-from quotas.status.pulse import Pulse, pulse_read
+from quotas.status.summary import Pulse, pulse_read
 
 register = template.Library()
 

@@ -10,8 +10,8 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import MINUTE_S, Counts
 from quotas.calibration.percentiles import age_weights, quantile, weighted_quantile
-from quotas.simulation.arrays import Floats, Ints
-from quotas.simulation.fast import Batch
+from quotas.observations.arrays import Floats, Ints
+from quotas.simulation.fast_replay import Batch
 
 MARGIN = 1.15
 MOST_SUBJECTS = 1_000_000  # of one series; of more, an even sample by hash

@@ -18,8 +18,8 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.percentiles import load_quantile
 from quotas.calibration.recommend import change
 from quotas.calibration.trend import daily_peaks, outlook
-from quotas.simulation.arrays import Floats
-from quotas.simulation.fast import Batch
+from quotas.observations.arrays import Floats
+from quotas.simulation.fast_replay import Batch
 
 RECOMMENDER = "recommender"
 MOST_REFITS = 14

@@ -12,7 +12,7 @@ from headroom_edge.plan.subject import TENANT, Subject
 from quotas.backtest.fitting import Fitted
 from quotas.calibration.sizing import minute_allowance
 from quotas.policies.spec import Limit
-from quotas.simulation.fast import ALLOWED, Batch, FastReplay
+from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay
 
 BY_SUBJECT = Subject.parse("subject")
 

@@ -13,8 +13,8 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from quotas.backtest.trace import Chunk, TraceError
-from quotas.simulation.arrays import Ints
-from quotas.simulation.fast import Batch
+from quotas.observations.arrays import Ints
+from quotas.simulation.fast_replay import Batch
 
 MOST_OUT_OF_ORDER = 20_000_000  # rows of one series that may have to be sorted in memory
 

@@ -19,8 +19,8 @@ from typing import BinaryIO
 import numpy as np
 
 from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, shown
+from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.spec import MOST_COST
-from quotas.simulation.arrays import Ints, whole_numbers
 
 REQUIRED = ("timestamp", "tenant")
 OPTIONAL = ("endpoint", "subject", "cost")

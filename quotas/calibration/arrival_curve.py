@@ -18,7 +18,7 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US, ceil_div
 from quotas.calibration.counts import Counts
 from quotas.calibration.percentiles import weighted_quantile
-from quotas.simulation.arrays import Floats, Ints
+from quotas.observations.arrays import Floats, Ints
 
 LARGEST = 2**62
 GOLDEN = (sqrt(5) - 1) / 2

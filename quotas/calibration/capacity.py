@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.simulation.arrays import Floats
+from quotas.observations.arrays import Floats
 
 BINS = 24
 FEWEST_BINS = 6

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quotas.simulation.arrays import Flags, Floats, Ints
+from quotas.observations.arrays import Flags, Floats, Ints
 
 MINUTE_S = 60
 HOUR_S = 3_600

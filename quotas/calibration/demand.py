@@ -10,7 +10,7 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import HOUR_S, MINUTE_S, Counts, joined
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.simulation.arrays import Attempts, Flags
+from quotas.observations.arrays import Attempts, Flags
 
 
 @dataclass(frozen=True, slots=True)

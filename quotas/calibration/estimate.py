@@ -15,8 +15,8 @@ from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.percentiles import age_weights, weighted_quantiles
 from quotas.calibration.sizing import bucket
 from quotas.calibration.trend import daily_peaks, outlook
-from quotas.simulation.arrays import Flags
-from quotas.simulation.fast import Batch
+from quotas.observations.arrays import Flags
+from quotas.simulation.fast_replay import Batch
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
 CURVE_SPAN = 4.0

@@ -16,9 +16,9 @@ from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.plan.subject import TENANT
 from quotas.calibration.arrival_curve import bracket
 from quotas.calibration.counts import Counts
+from quotas.observations.arrays import Floats, whole_numbers
 from quotas.policies.spec import Limit
-from quotas.simulation.arrays import Floats, whole_numbers
-from quotas.simulation.fast import ALLOWED, Batch, FastReplay
+from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay
 
 GRAINS = 10  # of one step
 

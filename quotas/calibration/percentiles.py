@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quotas.calibration.counts import DAY_S, Counts
-from quotas.simulation.arrays import Floats
+from quotas.observations.arrays import Floats
 
 ROUNDING = 1e-12  # of sums in doubles
 HIGH = 0.9

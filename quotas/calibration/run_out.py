@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quotas.calibration.counts import DAY_S
-from quotas.simulation.arrays import Floats
+from quotas.observations.arrays import Floats
 
 WEEK = 7
 Z = 1.645  # of a normal distribution: nine of ten outcomes lie between the two ends

@@ -17,8 +17,8 @@ from quotas.calibration.counts import Counts
 from quotas.calibration.demand import demand_of, first_attempts
 from quotas.calibration.estimate import Confidence, Estimate, Observed, Span, estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.simulation.arrays import Attempts
-from quotas.simulation.fast import Batch
+from quotas.observations.arrays import Attempts
+from quotas.simulation.fast_replay import Batch
 
 MOST_SUBJECTS = 500  # of one tenant: more say no more of a 99 % quantile
 

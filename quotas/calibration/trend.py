@@ -9,7 +9,7 @@ import numpy as np
 
 from quotas.calibration.counts import DAY_S, Counts
 from quotas.calibration.parameters import DEFAULTS, Parameters
-from quotas.simulation.arrays import Floats
+from quotas.observations.arrays import Floats
 
 ACTIVE_SHARE = 0.8  # of the days; a tenant that comes and goes has no trend
 

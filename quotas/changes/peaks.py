@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from quotas.changes.affected import Group, Judgement
 from quotas.models import Endpoint
-from quotas.models.rates import EVERY_ENDPOINT, RatesDay, RatesHour
+from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.policies.compare import Tightened, tightened
 from quotas.policies.spec import EVERYWHERE
-from quotas.usage.queries.measured import days_until
+from quotas.usage.queries.coverage import days_until
 from tenants.models import Tenant
 
 LOOKED_BACK: Final = timedelta(days=28)

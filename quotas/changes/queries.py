@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from quotas.models import Change, Endpoint, Revision
 from quotas.models.change import ChangeState
-from quotas.models.totals import EVERYONE, of_tier
 from quotas.models.usage import LET_THROUGH, REFUSED, slot_of
+from quotas.models.usage_totals import EVERYONE, of_tier
 from quotas.policies.diff import ObjectDiff, ObjectState, differences
 from quotas.usage.queries.throttling import published_at
 from tenants.models import Tenant, Tier

@@ -11,22 +11,22 @@ import numpy as np
 from django.db.models import Max
 
 from quotas.changes.draft import take_turn
-from quotas.demo.copying import Recorder, of_seconds
-from quotas.demo.counters import write_counters
-from quotas.demo.denials import denials
-from quotas.demo.flows import flows
-from quotas.demo.history import Numbers, Series, recorded
-from quotas.demo.past import as_of_then, moment
-from quotas.demo.rates import write_rates
+from quotas.demo.backdating import as_of_then, moment
+from quotas.demo.calendar_counters import write_counters
+from quotas.demo.denial_samples import denials
+from quotas.demo.rate_writer import write_rates
+from quotas.demo.rollup_writer import Recorder, of_seconds
 from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
+from quotas.demo.traffic_history import Numbers, Series, recorded
+from quotas.demo.traffic_patterns import flows
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
 from quotas.models.jobs import Heartbeat
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
+from quotas.usage.backfill import add_history
 from quotas.usage.drain import connect
-from quotas.usage.history import add_history
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 

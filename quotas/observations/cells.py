@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
+from quotas.observations.arrays import Flags, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
-from quotas.simulation.arrays import Flags, Ints
 
 MINUTE_S: Final = 60
 ENDPOINT_BITS: Final = 16  # a number of three digits to the base 36 fits

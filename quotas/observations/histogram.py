@@ -16,9 +16,9 @@ from typing import Final, Self
 import numpy as np
 
 from headroom_edge.observations import ENDS, LARGEST, bucket_of
+from quotas.observations.arrays import Ints
 from quotas.observations.packing import groups, pack, unpack
 from quotas.observations.seconds import Seconds
-from quotas.simulation.arrays import Ints
 
 __all__ = ["ENDS", "LARGEST", "Histogram", "bucket_of"]
 

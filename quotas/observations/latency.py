@@ -9,9 +9,9 @@ from typing import Final, Self
 import numpy as np
 
 from headroom_edge.observations import ENDS, LARGEST
+from quotas.observations.arrays import Flags, Ints
 from quotas.observations.histogram import Histogram
 from quotas.observations.packing import groups, pack, unpack
-from quotas.simulation.arrays import Flags, Ints
 
 HOUR_S: Final = 3_600
 _ENDS: Final = np.array(ENDS, np.int64)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from quotas.simulation.arrays import Ints
+from quotas.observations.arrays import Ints
 
 PLAIN: Final = b"\x00"
 SQUEEZED: Final = b"\x01"

@@ -8,8 +8,8 @@ from typing import Final, Self
 
 import numpy as np
 
+from quotas.observations.arrays import Flags, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
-from quotas.simulation.arrays import Flags, Ints
 
 SECOND: Final = 1
 MINUTE: Final = 60

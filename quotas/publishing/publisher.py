@@ -26,8 +26,8 @@ from quotas.policies.image import Delta, Image
 from quotas.policies.plans import month_start_us
 from quotas.policies.spec import Configuration
 from quotas.publishing import store
-from quotas.publishing.calendars import bring_back
-from quotas.publishing.directory import ApiKeyIndex, RouteTable
+from quotas.publishing.calendar_restore import bring_back
+from quotas.publishing.gateway_tables import ApiKeyIndex, RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
 from quotas.publishing.shards import Shards, SupersededError, digest_of

@@ -19,8 +19,8 @@ from headroom_edge.library import ensure_loaded
 from quotas import metrics
 from quotas.models.revision import AuditEvent
 from quotas.policies.image import ShardImage
-from quotas.publishing.bypass import switches_read
-from quotas.publishing.directory import Sheet
+from quotas.publishing.bypass_switches import switches_read
+from quotas.publishing.gateway_tables import Sheet
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import CHUNK, Found
 

@@ -16,7 +16,7 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Recommended, TenantLimit
 from quotas.models.recommendation import Trust
 from quotas.recommendations.measure import Measured, iso
-from quotas.usage.queries.arrivals import SAMPLED
+from quotas.usage.queries.sampled_arrivals import SAMPLED
 
 MOST_TENANTS = 200
 MOST_SPANS = 50

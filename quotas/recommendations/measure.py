@@ -19,8 +19,8 @@ from quotas.calibration.sizing import point_of
 from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
 from quotas.recommendations.targets import Target
-from quotas.usage.queries.arrivals import attempts_read
 from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
+from quotas.usage.queries.sampled_arrivals import attempts_read
 
 SUDDEN = 5.0  # times the usual daily peak, reached within the last days only: nobody's demand, until somebody says so
 SUDDEN_DAYS = 3

@@ -10,7 +10,7 @@ from django.db.models import Count, QuerySet
 
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage, Trust
-from quotas.status.pulse import WAITING
+from quotas.status.summary import WAITING
 
 MOST: Final = 200
 TABS: Final[Mapping[str, tuple[Stage, ...]]] = {

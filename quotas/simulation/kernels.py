@@ -17,8 +17,8 @@ import numpy as np
 
 from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.base import State
-from quotas.simulation.arrays import Flags, Ints
-from quotas.simulation.unrolled import ONE, Lines
+from quotas.observations.arrays import Flags, Ints
+from quotas.simulation.generated_loop import ONE, Lines
 
 LARGEST = 2**62
 

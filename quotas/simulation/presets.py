@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.simulation.arrivals import Arrival
+from quotas.simulation.algorithm_comparison import Timeline
+from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.model import BASE_US, MINUTE_US, Ask
-from quotas.simulation.side_by_side import Timeline
 
 SUBJECT = "you"
 MS = 1_000

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from quotas.policies.spec import Limit
-from quotas.simulation.arrivals import Arrival
-from quotas.simulation.plan import Plan
-from quotas.simulation.reference import ReferenceLimiter, Request
+from quotas.simulation.arrivals_csv import Arrival
+from quotas.simulation.reference_limiter import ReferenceLimiter, Request
+from quotas.simulation.reference_plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

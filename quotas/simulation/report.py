@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from headroom_edge.algorithms.base import ceil_div
 from quotas.policies.spec import Policy
-from quotas.simulation.accuracy import Tally, measure
 from quotas.simulation.replay import Decided, Totals
 from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.engine import ReferenceEngine
 from quotas.simulation.scenarios.model import Case, Result, run
+from quotas.simulation.sliding_accuracy import Tally, measure
 
 ACCURACY = 14
 ACCURACY_TITLE = "How often the sliding counter decides otherwise than the exact log"

@@ -23,7 +23,7 @@ from headroom_edge.library import simulation_source
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.plans import month_start_us
 from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
-from quotas.simulation.arrivals import Arrival
+from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.replay import Decided
 from quotas.simulation.scenarios.model import BASE_US, ENDPOINT, TENANT, TIER, Ask, Reply, everywhere, limit_names
 from quotas.simulation.scenarios.nesting import NEIGHBOUR

@@ -21,9 +21,9 @@ from quotas.policies.document import Document, read_document
 from quotas.policies.resolve import Index
 from quotas.policies.spec import Configuration
 from quotas.recommendations.measure import Progress
-from quotas.simulation.fleet import FleetPlan, Verdict, arrivals, judge, plan_of
-from quotas.usage.queries.arrivals import SAMPLED
+from quotas.simulation.tenant_replay import FleetPlan, Verdict, arrivals, judge, plan_of
 from quotas.usage.queries.demand import askers_read, loads_of, measured_until
+from quotas.usage.queries.sampled_arrivals import SAMPLED
 
 DAYS = 7.0
 MOST_DAYS = 30.0

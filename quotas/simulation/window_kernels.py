@@ -9,9 +9,9 @@ import numpy as np
 
 from headroom_edge.algorithms import CalendarQuota, FixedWindow, SlidingCounter, SlidingLog
 from headroom_edge.algorithms.base import SECOND_US, State
-from quotas.simulation.arrays import Ints, whole_numbers
+from quotas.observations.arrays import Ints, whole_numbers
+from quotas.simulation.generated_loop import Lines
 from quotas.simulation.kernels import LARGEST, BaseKernel, Block, TooWideError, drop
-from quotas.simulation.unrolled import Lines
 
 NEVER = -2  # no window has this number, nor the one after it
 

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from headroom_edge.library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
-from quotas.models.rates import FoldName
+from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
-from quotas.publishing.bypass import Switch, switches_read
+from quotas.publishing.bypass_switches import Switch, switches_read
 from quotas.publishing.queries import Enforcer, enforcers_read
 from quotas.publishing.shards import Shards
 

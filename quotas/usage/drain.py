@@ -18,14 +18,14 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from headroom_edge import keys
-from quotas.models.rates import UsageLog
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
+from quotas.models.usage_rates import UsageLog
 from quotas.observations.cells import Cells
 from quotas.usage import rollups
-from quotas.usage.batches import Batch, Taken, forget, read, take
-from quotas.usage.calendars import drain_calendars
+from quotas.usage.batch_format import FUTURE
+from quotas.usage.calendar_counters import drain_calendars
+from quotas.usage.drain_batches import Batch, Taken, forget, read, take
 from quotas.usage.latency import drain_observed
-from quotas.usage.parse import FUTURE
 from quotas.usage.rollups import add_tally
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Final
 from django.db import connection, transaction
 from django.utils import timezone
 
-from quotas.models.rates import FoldName, FoldState, UsageLog
 from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute, UsageStep
+from quotas.models.usage_rates import FoldName, FoldState, UsageLog
 from quotas.observations.cells import Cells
 from quotas.usage.latency import fold_latency
 from quotas.usage.rates import add_rates

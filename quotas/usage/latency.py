@@ -17,10 +17,10 @@ from django.db import connection, transaction
 from headroom_edge import keys
 from headroom_edge.observations import ENDS, Observation
 from quotas.models import Endpoint
-from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
+from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.observations.latency import Answers, LoadRow, load_rows, pack_histogram, unpack_histogram
-from quotas.usage.parse import FUTURE, Quotes
+from quotas.usage.batch_format import FUTURE, Quotes
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
 
 log = logging.getLogger(__name__)

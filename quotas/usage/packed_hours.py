@@ -15,12 +15,12 @@ import numpy as np
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
-from quotas.models.packed import FRESH, PACKED
-from quotas.models.rates import FoldName, FoldState
+from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import BEGINNING, SLOT, Rollup, UsageMinute, UsageStep, slot_of
+from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
-from quotas.usage.bulk_copy import copy_cells, like, staged
 from quotas.usage.partitions import LOCK_TIMEOUT, Slice, ensure, existing, slice_of
+from quotas.usage.postgres_copy import copy_cells, like, staged
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Literal
 
-from quotas.models.rates import PARTITIONED
 from quotas.models.usage import BEGINNING, Partitioned
+from quotas.models.usage_rates import PARTITIONED
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ import numpy as np
 from django.db import connection
 from psycopg.sql import SQL, Identifier
 
-from quotas.models.rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.models.usage import BEGINNING, Partitioned
+from quotas.models.usage_rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.observations.cells import Cells
 from quotas.observations.seconds import Seconds
-from quotas.usage.bulk_copy import like, staged
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
-from quotas.usage.rate_rows import Load, RateRow, day_rows, hour_rows
+from quotas.usage.postgres_copy import like, staged
+from quotas.usage.rate_aggregation import Load, RateRow, day_rows, hour_rows
 
 SECOND: Final = timedelta(seconds=1)
 DAY_S: Final = 86_400

@@ -16,17 +16,17 @@ from django.db import connection
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
-from quotas.models.packed import FRESH
-from quotas.models.rates import EVERY_ENDPOINT
-from quotas.models.totals import EVERYONE, NO_TIER, TOTALS, WHOLE, of_tier
+from quotas.models.packed_usage import FRESH
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
+from quotas.models.usage_rates import EVERY_ENDPOINT
+from quotas.models.usage_totals import EVERYONE, NO_TIER, TOTALS, WHOLE, of_tier
+from quotas.observations.arrays import Ints
 from quotas.observations.cells import Cells
 from quotas.observations.packing import groups
-from quotas.simulation.arrays import Ints
-from quotas.usage import parse
-from quotas.usage.bulk_copy import copy_cells, like, staged
+from quotas.usage import batch_format
 from quotas.usage.packed_hours import fresh_since, pack_cells, share_lock
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.usage.postgres_copy import copy_cells, like, staged
 from tenants.models import Tenant
 
 _ADD_TALLY = """
@@ -113,12 +113,12 @@ def _add(model: type[Rollup], cells: Cells) -> None:
         cursor.execute(_ADD.format(table=Identifier(model._meta.db_table)))
 
 
-def add_arrivals(arrivals: Iterable[parse.Arrival], now: datetime) -> int:
+def add_arrivals(arrivals: Iterable[batch_format.Arrival], now: datetime) -> int:
     rows = [(_moment(a.at_us), a.tenant, a.endpoint, a.subject, a.cost, a.allowed) for a in arrivals]
     return _insert(Arrival, ("at", "tenant_number", "endpoint_number", "subject", "cost", "allowed"), rows, now)
 
 
-def add_denials(denials: Iterable[parse.Denied], now: datetime) -> int:
+def add_denials(denials: Iterable[batch_format.Denied], now: datetime) -> int:
     rows = [
         (
             *(_moment(d.at_us), _digest(d), d.tenant, d.endpoint, d.limit, d.reason, d.cost),
@@ -132,7 +132,7 @@ def add_denials(denials: Iterable[parse.Denied], now: datetime) -> int:
 
 def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tuple[Any, ...]], now: datetime) -> int:
     """Rows that are there already are passed over; the first column is their moment."""
-    kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + parse.FUTURE]
+    kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + batch_format.FUTURE]
     if not kept:
         return 0
     ensure(slice_of(model, row[0]) for row in kept)
@@ -156,6 +156,6 @@ def subject_hash(values: bytes) -> bytes:
     return salted_hmac("quotas.usage.subject", values, algorithm="sha256").digest()[:SUBJECT_BYTES]
 
 
-def _digest(denied: parse.Denied) -> int:
+def _digest(denied: batch_format.Denied) -> int:
     facts = f"{denied.endpoint} {denied.limit} {denied.reason} {denied.cost} {denied.revision} ".encode()
     return int.from_bytes(blake2b(facts + denied.subject, digest_size=8).digest(), signed=True)

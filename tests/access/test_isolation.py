@@ -16,8 +16,8 @@ from django.db import DatabaseError, connection, connections, models, transactio
 from config.places import APPLICATION
 from quotas.api_keys import api_key_issue
 from quotas.models import Limit, Override, Policy, Revision
-from quotas.models.rates import PARTITIONED
 from quotas.models.usage import UsageMinute
+from quotas.models.usage_rates import PARTITIONED
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from quotas.models.usage import DrainState, GapRecord
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.parse import Denied
+from quotas.usage.batch_format import Denied
 from quotas.usage.rollups import add_cells, add_denials
 from tenants.models import Tenant
 from tests.access.people import token

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName
 from quotas.policies.configuration_rows import to_us
-from quotas.usage.parse import Denied
+from quotas.usage.batch_format import Denied
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.dashboards.world import counted

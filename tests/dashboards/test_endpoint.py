@@ -11,10 +11,10 @@ from django.test import Client
 from quotas.models import Change
 from quotas.observations.cells import Cells
 from quotas.policies.edit import policy_create
-from quotas.usage.history import add_history
-from quotas.usage.tier_use import tier_use_measure
+from quotas.usage.backfill import add_history
+from quotas.usage.tier_usage import tier_use_measure
 from tests.access.people import signed_in
-from tests.quotas.usage.test_tier_use import NOW, asked, measured, world
+from tests.quotas.usage.test_tier_usage import NOW, asked, measured, world
 from tests.quotas.world import FORCED, GET, PAY, bucket
 
 __all__ = ["world"]

@@ -15,7 +15,7 @@ from quotas.own_limits import own_limits_install
 from quotas.policies.edit import candidate_set, policy_create
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
-from tests.quotas.usage.test_tier_use import NOW, measured
+from tests.quotas.usage.test_tier_usage import NOW, measured
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, limit_of, make_world, newest
 
 

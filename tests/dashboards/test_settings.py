@@ -15,7 +15,7 @@ from django.utils import timezone
 from headroom_edge import keys
 from quotas.alerts.settings import alert_rules
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
-from quotas.models.rates import FoldName, FoldState
+from quotas.models.usage_rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from dashboards.pages.simulator.forms import EXAMPLE, MOST_ARRIVALS, timeline_of
-from quotas.simulation.arrivals import Arrival
+from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.presets import presets, scenarios
 from quotas.simulation.scenarios import SCENARIOS
 

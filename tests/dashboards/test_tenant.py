@@ -15,7 +15,7 @@ from quotas.observations.cells import Cell, Cells, Series
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.tenants import tenant_suspend
-from quotas.usage.history import add_history
+from quotas.usage.backfill import add_history
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of

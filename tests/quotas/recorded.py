@@ -13,9 +13,9 @@ from quotas.models.usage import BEGINNING, GapRecord, UsageDay, UsageMinute
 from quotas.observations.cells import Cells
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
-from quotas.simulation.synthetic import SyntheticTenant, Throttle
+from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.rate_rows import Load
+from quotas.usage.rate_aggregation import Load
 from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant

@@ -24,7 +24,7 @@ from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
 from quotas.policies.diff import differences
-from quotas.status.pulse import Pulse, pulse_read
+from quotas.status.summary import Pulse, pulse_read
 from quotas.status.system import enforcement_read
 from quotas.usage.queries.periods import period_between
 from quotas.usage.queries.throttling import published_at

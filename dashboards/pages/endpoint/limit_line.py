@@ -16,7 +16,7 @@ from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell
 from quotas.policies.fields import limit_fields
 from quotas.policies.spec import EVERYWHERE, Limit
-from quotas.usage.queries.leaders import Leader, Leaders, Struck
+from quotas.usage.queries.busiest_tenants import Leader, Leaders, Struck
 
 DIVISIONS = 5
 STEPS = 100  # of the line, over the whole axis

@@ -9,7 +9,7 @@ from dashboards.charts import nice_top, number
 from dashboards.pages.endpoint.limit_line import holding_of
 from quotas.matrix.queries import EVERYONE, Column, Matrix
 from quotas.models import Endpoint
-from quotas.usage.queries.nearness import Measured
+from quotas.usage.queries.near_limits import Measured
 
 DIVISIONS = 4
 

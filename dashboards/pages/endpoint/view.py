@@ -24,8 +24,8 @@ from quotas.errors import Refused
 from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
-from quotas.usage.queries.leaders import Leaders, leaders_read
-from quotas.usage.queries.nearness import Measured, measured_read
+from quotas.usage.queries.busiest_tenants import Leaders, leaders_read
+from quotas.usage.queries.near_limits import Measured, measured_read
 
 FASTEST = 1e9  # requests a second
 NO_ROOM = 0.15  # of the axis: words do not fit to the left of it

@@ -10,7 +10,7 @@ from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.matrix.queries import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
 from quotas.policies.spec import EVERYWHERE
 from quotas.policies.words import algorithm_words, limit_short, limit_words
-from quotas.usage.queries.nearness import Asked, Measured, Nearest
+from quotas.usage.queries.near_limits import Asked, Measured, Nearest
 
 NEAR = 0.8
 EVERYONE_WORDS = "everyone"

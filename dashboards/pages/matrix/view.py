@@ -20,7 +20,7 @@ from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import Cell, Matrix, matrix_read
 from quotas.publishing.queries import progress_read
 from quotas.publishing.store import StoreError
-from quotas.usage.queries.nearness import measured_read
+from quotas.usage.queries.near_limits import measured_read
 
 MOST_CELLS = 500  # that one edit may hold
 

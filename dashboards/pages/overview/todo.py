@@ -14,8 +14,8 @@ from quotas.models import Change, Override
 from quotas.models.change import ChangeState
 from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
-from quotas.status.decisions import Decisions
 from quotas.status.system import Enforcement
+from quotas.status.todo import Decisions
 from quotas.usage.queries.throttling import Throttled
 
 # Below this share of a tenant's requests on an endpoint, limits do what they are for.

@@ -20,10 +20,10 @@ from dashboards.pages.changes.words import Summary, summary_of
 from dashboards.pages.overview.todo import todo_of
 from quotas.changes.queries import Aftermath, aftermaths_read
 from quotas.models import Revision
-from quotas.status.decisions import decisions_read
-from quotas.status.pulse import Pulse, pulse_read
+from quotas.status.summary import Pulse, pulse_read
 from quotas.status.system import enforcement_read
-from quotas.usage.queries.nearness import nearness_read
+from quotas.status.todo import decisions_read
+from quotas.usage.queries.near_limits import nearness_read
 from quotas.usage.queries.periods import SPANS, Period
 from quotas.usage.queries.throttling import causes_read, published_at, reigns, revisions_within, throttled_read
 from quotas.usage.queries.traffic import Traffic, traffic_read

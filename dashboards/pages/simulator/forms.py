@@ -12,11 +12,11 @@ from headroom_edge.algorithms.base import ParameterError, parse_duration_us
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.policies.words import algorithm_words
-from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
-from quotas.simulation.plan import on_calendar
+from quotas.simulation.algorithm_comparison import Timeline, lasting
+from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.presets import painted, presets
+from quotas.simulation.reference_plan import on_calendar
 from quotas.simulation.scenarios.model import BASE_US
-from quotas.simulation.side_by_side import Timeline, lasting
 
 MOST_ARRIVALS: Final = 20_000
 MOST_CSV: Final = 1_000_000  # characters

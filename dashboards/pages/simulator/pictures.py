@@ -9,7 +9,7 @@ from dashboards.charts import Tick, nice_top, number
 from dashboards.figure import Column, Draw, Figure, Panel, Row
 from headroom_edge.algorithms.base import SECOND_US, format_duration
 from quotas.policies.words import algorithm_words, limit_short
-from quotas.simulation.side_by_side import Seen, Timeline
+from quotas.simulation.algorithm_comparison import Seen, Timeline
 
 LONG_US = 300 * SECOND_US  # from here on the axis has minutes
 DIVISIONS = 4

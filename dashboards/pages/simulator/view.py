@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
 from dashboards.pages.simulator.pictures import Axis, Painter, multiples_of, output_of, span_words
+from quotas.simulation.algorithm_comparison import side_by_side
 from quotas.simulation.presets import painted_as, presets, scenarios, shapes
-from quotas.simulation.side_by_side import side_by_side
 
 AT_FIRST = "idle"
 NOT_SHARED = ("csv",)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from dashboards.pages.tenant.limits import Line, sorted_lines
 from quotas.models import Endpoint, LimitName
-from quotas.models.rates import EVERY_ENDPOINT
+from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.policies.explain import Standing, standing
 from quotas.policies.spec import EVERYWHERE
 from quotas.usage.queries.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of

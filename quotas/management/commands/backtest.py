@@ -14,7 +14,7 @@ from quotas.backtest.pictures import pictures
 from quotas.backtest.run import Options, Report, backtest
 from quotas.backtest.scoring import Score
 from quotas.backtest.trace import TraceError
-from quotas.management.progress import Bar
+from quotas.management.progress_bar import Bar
 from quotas.simulation.report import table
 
 HEAD = ("rule", "rejected", "tenants hit", "p90 tenant", "headroom", "changes")

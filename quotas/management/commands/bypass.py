@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
 from quotas.publishing import store
-from quotas.publishing.bypass import Scope, Switch, is_published, switch_off, switch_on, switches_read
+from quotas.publishing.bypass_switches import Scope, Switch, is_published, switch_off, switch_on, switches_read
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
-from quotas.management.progress import Bar
+from quotas.management.progress_bar import Bar
 from quotas.models import Recommendation
 from quotas.recommendations.runs import calibration_now
 

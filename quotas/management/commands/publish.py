@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.library import LibraryError
 from quotas.publishing import store
-from quotas.publishing.service import Service
+from quotas.publishing.publisher_process import Service
 from quotas.publishing.shards import SupersededError
 
 

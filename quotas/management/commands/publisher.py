@@ -10,7 +10,7 @@ from prometheus_client import start_http_server
 
 from headroom_edge.library import LibraryError
 from quotas.metrics import PUBLISHER
-from quotas.publishing.service import Service
+from quotas.publishing.publisher_process import Service
 from quotas.publishing.store import UnfitServerError
 
 

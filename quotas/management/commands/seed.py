@@ -8,7 +8,7 @@ from django.utils import timezone
 from quotas.demo.seeding import RECORDED, seed
 from quotas.demo.story import HOUR
 from quotas.demo.tenants import TENANTS
-from quotas.management.progress import Bar
+from quotas.management.progress_bar import Bar
 
 
 class Command(BaseCommand):

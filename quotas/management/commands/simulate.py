@@ -17,8 +17,8 @@ from quotas.policies.document import Document, read_document
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit, Policy
 from quotas.simulation import replay
-from quotas.simulation.arrivals import Arrival, ArrivalsError, read_arrivals
-from quotas.simulation.plan import on_calendar
+from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals
+from quotas.simulation.reference_plan import on_calendar
 from quotas.simulation.report import (
     ACCURACY,
     accuracy_table,

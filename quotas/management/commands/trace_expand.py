@@ -11,9 +11,9 @@ from typing import IO, Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
-from quotas.backtest.expand import Thinning, Window, expand, read_windows
 from quotas.backtest.trace import TraceError
-from quotas.management.progress import Bar
+from quotas.backtest.trace_expansion import Thinning, Window, expand, read_windows
+from quotas.management.progress_bar import Bar
 
 
 class Command(BaseCommand):

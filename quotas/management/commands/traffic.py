@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
-from quotas.demo.flows import Flow, flows
+from quotas.demo.live_traffic import Traffic
 from quotas.demo.seeding import catch_up, history_begins, is_published
-from quotas.demo.traffic import Traffic
+from quotas.demo.traffic_patterns import Flow, flows
 
 WAIT_S: Final = 0.2
 

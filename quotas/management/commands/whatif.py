@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
 from quotas.errors import Refused
-from quotas.management.progress import Bar
+from quotas.management.progress_bar import Bar
 from quotas.simulation.report import table
 from quotas.simulation.what_if import DAYS, whatif
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from quotas.policies.spec import Policy
-from quotas.simulation.answer import Answer
-from quotas.simulation.plan import Plan, applied_at, on_calendar
-from quotas.simulation.reference import ReferenceLimiter, Request
+from quotas.simulation.reference_decision import Answer
+from quotas.simulation.reference_limiter import ReferenceLimiter, Request
+from quotas.simulation.reference_plan import Plan, applied_at, on_calendar
 from quotas.simulation.scenarios.model import TIER, Ask, Reply
 
 

@@ -16,11 +16,11 @@ from django.db.models import Avg, Min, Sum
 
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.estimate import Span
-from quotas.models.rates import PackedSeconds, RatesDay
 from quotas.models.usage import Denial, DrainState, GapRecord, Outcome, UsageDay
+from quotas.models.usage_rates import PackedSeconds, RatesDay
+from quotas.observations.arrays import Ints
 from quotas.observations.seconds import Seconds
-from quotas.simulation.arrays import Ints
-from quotas.simulation.fleet import Load
+from quotas.simulation.tenant_replay import Load
 
 ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts

@@ -11,8 +11,8 @@ from django.db.models import QuerySet, Sum
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import Endpoint, LimitName
-from quotas.models.totals import EVERYONE, TotalHour
 from quotas.models.usage import Denial, Outcome
+from quotas.models.usage_totals import EVERYONE, TotalHour
 from tenants.models import Tenant
 
 NEVER = -1

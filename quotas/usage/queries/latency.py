@@ -8,7 +8,7 @@ from typing import Final
 
 from headroom_edge.observations import ENDS
 from quotas.calibration.capacity import Sample
-from quotas.models.rates import LatencyHour
+from quotas.models.usage_rates import LatencyHour
 from quotas.observations.histogram import Histogram
 from quotas.observations.latency import unpack_histogram
 

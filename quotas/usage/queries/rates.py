@@ -14,9 +14,9 @@ from typing import Any, Final
 from django.db.models import Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from quotas.models.rates import FoldName, RatesDay, RatesHour
+from quotas.models.usage_rates import FoldName, RatesDay, RatesHour
 from quotas.observations.histogram import WINDOWS, Histogram, RateSet, histograms, merged
-from quotas.usage.queries.measured import days_until, folded_until, measured_read
+from quotas.usage.queries.coverage import days_until, folded_until, measured_read
 from quotas.usage.queries.seconds import Unit, seconds_read
 
 DAY: Final = timedelta(days=1)

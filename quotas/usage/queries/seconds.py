@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from quotas.calibration.counts import Counts
-from quotas.models.rates import EVERY_ENDPOINT, FoldName, PackedSeconds, RatesHour
+from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, PackedSeconds, RatesHour
+from quotas.observations.arrays import Flags
 from quotas.observations.seconds import Seconds
-from quotas.simulation.arrays import Flags
-from quotas.usage.queries.measured import folded_until, measured_read
+from quotas.usage.queries.coverage import folded_until, measured_read
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)

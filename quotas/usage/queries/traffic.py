@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import DateTimeField, F, Func, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
-from quotas.models.totals import EVERYONE, TOTALS
 from quotas.models.usage import BEGINNING, LET_THROUGH, REFUSED, GapRecord, Outcome, Rollup
+from quotas.models.usage_totals import EVERYONE, TOTALS
 from quotas.policies.spec import Unit
-from quotas.usage.queries.measured import drained_and_folded
+from quotas.usage.queries.coverage import drained_and_folded
 from quotas.usage.queries.periods import Period
 
 

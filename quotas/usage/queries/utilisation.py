@@ -15,9 +15,9 @@ from headroom_edge.algorithms.base import DAY_US, SECOND_US
 from headroom_edge.algorithms.windows import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint
-from quotas.models.calendar import CalendarCounter
-from quotas.models.rates import EVERY_ENDPOINT, RatesHour
+from quotas.models.calendar_counter import CalendarCounter
 from quotas.models.usage import BEGINNING, REFUSED, UsageHour
+from quotas.models.usage_rates import EVERY_ENDPOINT, RatesHour
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.configuration_rows import EPOCH, MICROSECOND
 from quotas.policies.resolve import Effective

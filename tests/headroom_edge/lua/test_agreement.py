@@ -22,8 +22,8 @@ from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from headroom_edge.plan.subject import Subject
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us
 from quotas.policies.spec import Carry, Generation, Limit, Policy
-from quotas.simulation.plan import Plan, applied_at
-from quotas.simulation.reference import ReferenceLimiter, Request
+from quotas.simulation.reference_limiter import ReferenceLimiter, Request
+from quotas.simulation.reference_plan import Plan, applied_at
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, Reply, World
 from tests.valkeys import SpareValkey
 

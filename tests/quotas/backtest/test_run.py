@@ -19,10 +19,10 @@ from quotas.backtest.trace import TraceError
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import DAY_S, Counts
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
-from quotas.simulation import synthetic
-from quotas.simulation.arrays import whole_numbers
-from quotas.simulation.fast import Batch
-from quotas.simulation.synthetic import SyntheticTenant
+from quotas.observations.arrays import whole_numbers
+from quotas.simulation import synthetic_tenants
+from quotas.simulation.fast_replay import Batch
+from quotas.simulation.synthetic_tenants import SyntheticTenant
 
 START = 20_000 * DAY_S
 DAYS = 6
@@ -43,9 +43,12 @@ def write(path: Path, tenants: list[SyntheticTenant], days: float = DAYS) -> Pat
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    tenants = [synthetic.steady(f"steady-{n}", 0.01 + 0.005 * n) for n in range(5)]
-    tenants += [synthetic.diurnal_weekly("wave", 0.005, 0.05), synthetic.cron_burst("cron", 0.005, 20)]
-    tenants += [synthetic.growing("growth", 0.01, 1.25, START), synthetic.new("late", 0.05, START + 4 * DAY_S)]
+    tenants = [synthetic_tenants.steady(f"steady-{n}", 0.01 + 0.005 * n) for n in range(5)]
+    tenants += [synthetic_tenants.diurnal_weekly("wave", 0.005, 0.05), synthetic_tenants.cron_burst("cron", 0.005, 20)]
+    tenants += [
+        synthetic_tenants.growing("growth", 0.01, 1.25, START),
+        synthetic_tenants.new("late", 0.05, START + 4 * DAY_S),
+    ]
     return backtest(write(tmp_path_factory.mktemp("traces") / "trace.csv", tenants), Options(train_days=3))
 
 
@@ -76,20 +79,20 @@ def test_at_the_same_headroom_the_recommender_rejects_no_more(report: Report) ->
 
 
 def test_who_was_not_seen_before_the_cut_is_scored_among_unseen_tenants_only(tmp_path: Path) -> None:
-    tenants = [synthetic.steady("a", 0.02), synthetic.new("late", 5.0, START + DAY_S)]
+    tenants = [synthetic_tenants.steady("a", 0.02), synthetic_tenants.new("late", 5.0, START + DAY_S)]
     found = backtest(write(tmp_path / "trace.csv", tenants, 2), Options(train_days=1))
     assert found.rules["max_x1.15"].rejected < 0.1
     assert found.held_out_tenants == {}  # two tenants cannot be split in halves that say anything
 
 
 def test_without_a_number_of_days_the_first_half_is_fitted(tmp_path: Path) -> None:
-    tenants = [synthetic.steady("a", 0.02)]
+    tenants = [synthetic_tenants.steady("a", 0.02)]
     assert backtest(write(tmp_path / "days.csv", tenants, 5)).train_days == pytest.approx(2, abs=0.01)
     assert backtest(write(tmp_path / "hours.csv", tenants, 0.5)).train_days == pytest.approx(0.25, abs=0.01)
 
 
 def test_a_trace_too_short_for_its_fit_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "trace.csv", [synthetic.steady("a", 0.02)], 1)
+    path = write(tmp_path / "trace.csv", [synthetic_tenants.steady("a", 0.02)], 1)
     with pytest.raises(TraceError, match=r"days, so 7 train days leave nothing to replay"):
         backtest(path, Options(train_days=7))
 
@@ -113,7 +116,7 @@ def test_costs_count_and_endpoints_are_apart(tmp_path: Path) -> None:
 
 def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    path = write(tmp_path / "trace.csv", [synthetic.steady("a", 0.02), synthetic.steady("b", 0.02)], 1)
+    path = write(tmp_path / "trace.csv", [synthetic_tenants.steady("a", 0.02), synthetic_tenants.steady("b", 0.02)], 1)
     backtest(path, progress=lambda *step: told.append(step))
     assert [step for step in told if step[0] != "reading"] == [
         ("fitting", 1, 2),
@@ -163,6 +166,6 @@ def test_allowances_are_per_minute() -> None:
 
 def test_tenants_that_all_lie_in_one_half_teach_nobody(tmp_path: Path) -> None:
     names = [name for name in (f"t{n}" for n in range(40)) if crc32(name.encode()) & 1][:4]
-    found = backtest(write(tmp_path / "trace.csv", [synthetic.steady(name, 0.002) for name in names], 2))
+    found = backtest(write(tmp_path / "trace.csv", [synthetic_tenants.steady(name, 0.002) for name in names], 2))
     assert found.rules
     assert found.held_out_tenants == {}

@@ -11,7 +11,7 @@ from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
-from quotas.simulation.arrays import whole_numbers
+from quotas.observations.arrays import whole_numbers
 
 START_US = 1_772_409_600 * SECOND_US
 

@@ -5,7 +5,7 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import HOUR_S, Counts
 from quotas.calibration.demand import demand_from_counts, demand_of, first_attempts
-from quotas.simulation.arrays import Attempts, whole_numbers
+from quotas.observations.arrays import Attempts, whole_numbers
 
 
 def attempts(*rows: tuple[float, int, float | None]) -> Attempts:

@@ -15,9 +15,9 @@ from quotas.calibration.demand import Demand, demand_of
 from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate
 from quotas.calibration.parameters import DEFAULTS
 from quotas.calibration.recommend import TierLimit, recommend
-from quotas.simulation import synthetic
-from quotas.simulation.arrays import Attempts
-from quotas.simulation.synthetic import SyntheticTenant
+from quotas.observations.arrays import Attempts
+from quotas.simulation import synthetic_tenants
+from quotas.simulation.synthetic_tenants import SyntheticTenant
 
 NOW = 20_002 * DAY_S  # a Monday, if weeks began with the epoch
 DAYS = 28
@@ -44,9 +44,9 @@ def seen_through_attempts(tenant: SyntheticTenant, attempts: Attempts, first_s: 
 
 
 KINDS: dict[str, Callable[[], SyntheticTenant]] = {
-    "steady": lambda: synthetic.steady("a", 0.5),
-    "diurnal": lambda: synthetic.diurnal_weekly("b", 0.05, 0.6),
-    "cron": lambda: synthetic.cron_burst("c", 0.2, 40),
+    "steady": lambda: synthetic_tenants.steady("a", 0.5),
+    "diurnal": lambda: synthetic_tenants.diurnal_weekly("b", 0.05, 0.6),
+    "cron": lambda: synthetic_tenants.cron_burst("c", 0.2, 40),
 }
 
 
@@ -60,7 +60,7 @@ def test_the_rate_lies_within_its_bounds_as_often_as_it_should(kind: str) -> Non
 
 
 def test_a_tenant_seen_for_a_few_days_has_wider_bounds_that_still_hold() -> None:
-    tenant, since = synthetic.steady("a", 0.3), NOW - 3 * DAY_S
+    tenant, since = synthetic_tenants.steady("a", 0.3), NOW - 3 * DAY_S
     truth = tenant.true_rate(START, NOW, DEFAULTS.rate_quantile)
     found = [seen(tenant, seed, since) for seed in range(30)]
     assert all(one.confidence.widening == pytest.approx(1 + 1 / 3, rel=0.1) for one in found)
@@ -68,7 +68,7 @@ def test_a_tenant_seen_for_a_few_days_has_wider_bounds_that_still_hold() -> None
 
 
 def test_the_burst_of_a_cron_job_is_its_size() -> None:
-    tenant = synthetic.cron_burst("c", 0.2, 40)
+    tenant = synthetic_tenants.cron_burst("c", 0.2, 40)
     times = tenant.demand(START, NOW, np.random.default_rng(2))
     exact = burst_at(times, np.ones_like(times), Rate(1))
     assert 40 <= exact <= 50
@@ -78,7 +78,7 @@ def test_the_burst_of_a_cron_job_is_its_size() -> None:
 
 
 def test_growth_is_expected_to_go_on() -> None:
-    tenant = synthetic.growing("g", 0.05, 1.08, START)
+    tenant = synthetic_tenants.growing("g", 0.05, 1.08, START)
     found = seen(tenant)
     next_week = tenant.true_rate(NOW, NOW + 7 * DAY_S, DEFAULTS.rate_quantile)
     assert found.growth > 1.15
@@ -95,7 +95,7 @@ def test_steady_and_weekly_traffic_has_no_growth() -> None:
 
 def test_who_is_throttled_already_gets_more_than_it_was_allowed() -> None:
     allowed = 0.3
-    tenant = synthetic.throttled("t", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
+    tenant = synthetic_tenants.throttled("t", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
     since = NOW - 5 * DAY_S
     found = seen_through_attempts(tenant, tenant.attempts(since, NOW, np.random.default_rng(1)), since)
     assert found.is_lower_bound
@@ -107,7 +107,7 @@ def test_who_is_throttled_already_gets_more_than_it_was_allowed() -> None:
 
 
 def test_a_retry_storm_counts_each_request_once() -> None:
-    tenant = synthetic.retry_storm("r", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
+    tenant = synthetic_tenants.retry_storm("r", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
     draw = np.random.default_rng(3)
     attempts = tenant.attempts(NOW - DAY_S, NOW, draw)
     offered = demand_of(attempts).minutes.total
@@ -117,12 +117,12 @@ def test_a_retry_storm_counts_each_request_once() -> None:
 
 
 def crowd(count: int = 20) -> list[SyntheticTenant]:
-    return [synthetic.steady(f"t{n:02d}", 0.05 + 0.02 * n) for n in range(count)]
+    return [synthetic_tenants.steady(f"t{n:02d}", 0.05 + 0.02 * n) for n in range(count)]
 
 
 def test_an_abuser_moves_nobodys_limit() -> None:
     honest = [seen(tenant, seed) for seed, tenant in enumerate(crowd())]
-    abusing = seen(synthetic.abuser("t05", 0.15, 200.0, NOW - 6 * 3_600))
+    abusing = seen(synthetic_tenants.abuser("t05", 0.15, 200.0, NOW - 6 * 3_600))
     before, after = recommend(honest), recommend([*honest[:5], abusing, *honest[6:]])
     assert isinstance(before.tier, TierLimit)
     assert isinstance(after.tier, TierLimit)
@@ -134,14 +134,14 @@ def test_an_abuser_moves_nobodys_limit() -> None:
 
 def test_a_new_tenant_gets_its_tiers_and_is_told_why() -> None:
     since = NOW - 2 * DAY_S
-    found = recommend([*(seen(tenant) for tenant in crowd()), seen(synthetic.new("n", 0.01, since), 1, since)])
+    found = recommend([*(seen(tenant) for tenant in crowd()), seen(synthetic_tenants.new("n", 0.01, since), 1, since)])
     assert isinstance(found.tier, TierLimit)
     assert found.tenants["n"].point == found.tier.point
     assert found.tenants["n"].insufficient is not None
 
 
 def test_gaps_are_left_out_and_told() -> None:
-    tenant = synthetic.steady("a", 0.5)
+    tenant = synthetic_tenants.steady("a", 0.5)
     gap = Span(NOW - 10 * DAY_S, NOW - 3 * DAY_S)
     whole = observed(tenant, counted(tenant))
     found = estimate(Observed("a", "e", whole.demand, whole.fine, START, (gap,)), NOW)
@@ -151,7 +151,7 @@ def test_gaps_are_left_out_and_told() -> None:
 
 
 def test_the_evidence_shows_the_curve_around_the_chosen_point() -> None:
-    tenant = synthetic.cron_burst("c", 0.2, 40)
+    tenant = synthetic_tenants.cron_burst("c", 0.2, 40)
     data = observed(tenant, counted(tenant, step_s=1))
     found = estimate(data, NOW)
     points = curve_around(data, found)
@@ -161,7 +161,7 @@ def test_the_evidence_shows_the_curve_around_the_chosen_point() -> None:
 
 
 def test_nothing_seen_is_no_rate_and_no_curve() -> None:
-    nobody = synthetic.steady("z", 0.0)
+    nobody = synthetic_tenants.steady("z", 0.0)
     data = observed(nobody, counted(nobody))
     found = estimate(data, NOW)
     assert (found.rate, found.confidence.c, found.confidence.widening) == (0.0, 0.0, float("inf"))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quotas.calibration.counts import DAY_S, Counts, joined
 from quotas.calibration.percentiles import load_quantile, quantile, weighted_quantile, weighted_quantiles
-from quotas.simulation.arrays import whole_numbers
+from quotas.observations.arrays import whole_numbers
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9)), min_size=1), st.floats(0, 1))

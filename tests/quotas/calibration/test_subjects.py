@@ -17,8 +17,8 @@ from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.sizing import bucket
 from quotas.calibration.subjects import MOST_SUBJECTS, Place, observed_subjects, subject_estimate
-from quotas.simulation.arrays import Attempts
-from quotas.simulation.synthetic import SyntheticTenant, cron_burst, retry_storm, steady, throttled
+from quotas.observations.arrays import Attempts
+from quotas.simulation.synthetic_tenants import SyntheticTenant, cron_burst, retry_storm, steady, throttled
 
 NOW = 20_000 * DAY_S
 PLACE = Place("acme", "e")

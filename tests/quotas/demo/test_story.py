@@ -8,7 +8,7 @@ from django.core.management import call_command
 
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind
-from quotas.status.pulse import WAITING
+from quotas.status.summary import WAITING
 
 
 @pytest.mark.faults_long

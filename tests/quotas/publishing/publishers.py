@@ -19,7 +19,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402 - the models need the set-up above
 
-from quotas.publishing import service, store  # noqa: E402
+from quotas.publishing import publisher_process, store  # noqa: E402
 from quotas.publishing.publisher import Publisher, Step  # noqa: E402
 from tests.quotas.publishing.worlds import tenant_edit, tier_edit  # noqa: E402
 
@@ -62,9 +62,9 @@ def fork(which: str, step: Step, times: int) -> str:
 
 def main(action: str) -> None:
     if action == "serve-deaf":
-        service.CHANNEL = "nobody_speaks_here"
+        publisher_process.CHANNEL = "nobody_speaks_here"
     if action.startswith("serve"):
-        service.Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
+        publisher_process.Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
     for line in sys.stdin:
         which, name, times = line.split()
         print(name, fork(which, Step[name], int(times)), flush=True)  # noqa: T201 - read by the test

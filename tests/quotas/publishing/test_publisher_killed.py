@@ -10,7 +10,7 @@ from django.conf import settings
 
 from quotas.models import Outbox, Revision
 from quotas.publishing.publisher import Step
-from quotas.publishing.service import Service
+from quotas.publishing.publisher_process import Service
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import differences, publisher_for, quota, revisions, tenant_edit, tier_edit
 

@@ -14,7 +14,7 @@ from headroom_edge import keys
 from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent
 from quotas.publishing import store
-from quotas.publishing.bypass import Switch, switch_off, switch_on
+from quotas.publishing.bypass_switches import Switch, switch_off, switch_on
 from quotas.publishing.reconciler import Reconciler
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import (

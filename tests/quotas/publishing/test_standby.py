@@ -6,7 +6,7 @@ import redis
 from django.db import connection
 
 from quotas.models import Heartbeat
-from quotas.publishing.service import ACTIVE_LOCK
+from quotas.publishing.publisher_process import ACTIVE_LOCK
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import differences, quota, tier_edit, wait_until
 

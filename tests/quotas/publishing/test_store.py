@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from quotas.publishing import store
-from quotas.publishing.service import Service
+from quotas.publishing.publisher_process import Service
 from tests.valkeys import SpareValkey
 
 

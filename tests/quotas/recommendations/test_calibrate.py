@@ -13,10 +13,10 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.capacity import Sample
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.observations.arrays import Floats
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_dismiss
-from quotas.simulation.arrays import Floats
-from quotas.simulation.synthetic import SyntheticTenant, Throttle
+from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from tests.quotas.recorded import NOW, make_recorded, working
 from tests.quotas.world import SAID
 

@@ -16,9 +16,9 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_simulate
-from quotas.simulation.synthetic import SyntheticTenant
+from quotas.simulation.synthetic_tenants import SyntheticTenant
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.parse import Arrival
+from quotas.usage.batch_format import Arrival
 from quotas.usage.rollups import add_arrivals
 from tenants.models import Tenant
 from tests.quotas.recorded import NOW

@@ -2,7 +2,7 @@
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
-from quotas.simulation.arrivals import Arrival
+from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.replay import Point, replay, series, totals
 
 NOW = 1_772_409_600 * SECOND_US

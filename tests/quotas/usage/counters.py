@@ -13,9 +13,9 @@ from headroom_edge import keys
 from headroom_edge.keys import base36
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
 from quotas.observations.cells import Series
-from quotas.usage.batches import read_counters
+from quotas.usage.batch_format import parse_counters
+from quotas.usage.drain_batches import read_counters
 from quotas.usage.fold import FOLDS, fold_in
-from quotas.usage.parse import parse_counters
 
 SHARDS = 64
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 
-from quotas.models.rates import FoldState, RatesHour, UsageLog
 from quotas.models.usage import ROLLUPS, DrainState
+from quotas.models.usage_rates import FoldState, RatesHour, UsageLog
 from quotas.usage import fold
 from quotas.usage.drain import drain
 from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_in

@@ -11,7 +11,7 @@ from django.db import transaction
 from headroom_edge.library import ensure_loaded
 from headroom_edge.observations import ENDS, bucket_of
 from quotas.models import Endpoint
-from quotas.models.rates import FoldName, FoldState, LatencyHour, UsageLog
+from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
 from quotas.observations.latency import Answers
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all, forget_read

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from quotas.models.packed import FRESH, PACKED
-from quotas.models.rates import FoldName, FoldState
+from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import Rollup, UsageMinute, UsageStep
+from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.usage.packed_hours import LATE, fresh_since, pack_due
 from quotas.usage.rollups import add_cells

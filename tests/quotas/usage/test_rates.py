@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import transaction
 
-from quotas.models.rates import EVERY_ENDPOINT, FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
+from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
 from quotas.observations.cells import Cell, Cells, Series
 from quotas.observations.histogram import WINDOWS, Histogram, histograms
 from quotas.observations.seconds import Seconds
+from quotas.usage.maintenance import close_day, close_days
 from quotas.usage.queries.seconds import seconds_read
 from quotas.usage.rates import add_rates
-from quotas.usage.upkeep import close_day, close_days
 
 pytestmark = pytest.mark.django_db
 

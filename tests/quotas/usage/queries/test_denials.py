@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
 from quotas.policies.configuration_rows import to_us
-from quotas.usage.parse import Denied
+from quotas.usage.batch_format import Denied
 from quotas.usage.queries import denials
 from quotas.usage.queries.denials import Wanted, denials_count, denials_read
 from quotas.usage.rollups import add_denials

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from quotas.models.rates import EVERY_ENDPOINT, FoldName, FoldState
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
+from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, FoldState
 from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.history import add_history, note_history
+from quotas.usage.backfill import add_history, note_history
+from quotas.usage.maintenance import close_days
 from quotas.usage.queries.rates import peaks_read, rate_series, rates_read
 from quotas.usage.queries.seconds import counts_of, heat_map, seconds_iter, seconds_read
-from quotas.usage.upkeep import close_days
 
 pytestmark = pytest.mark.django_db
 

@@ -1,0 +1,58 @@
+"""A benchmark in a process and on servers of its own, because Django reads its settings once.
+
+`apart("benchmarks.usage")` gives the rows that `benchmarks.usage.measure` finds there, in an empty database.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.report import Row
+from config.embedded import ValkeyOptions, start_postgres, start_valkey
+from config.places import ROOT, places
+
+
+def apart(module: str) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
+        environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
+        environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
+        words = [sys.executable, "-m", "benchmarks.isolated_process", module]
+        done = subprocess.run(words, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+
+
+@contextmanager
+def servers() -> Iterator[None]:
+    home = places()
+    with ExitStack() as stack:
+        stack.callback(start_postgres(home).stop)
+        stack.callback(start_valkey(Path(home.valkey), ValkeyOptions(socket=home.valkey_socket)).stop)
+        yield
+
+
+def measured(module: str) -> list[Row]:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    measure = importlib.import_module(module).measure
+    # As the web process does.
+    gc.freeze()
+    rows: list[Row] = measure()
+    return rows
+
+
+if __name__ == "__main__":
+    with servers():
+        print(json.dumps([asdict(row) for row in measured(sys.argv[1])]))

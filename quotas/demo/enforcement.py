@@ -1,0 +1,110 @@
+"""Which of the recorded requests were refused: the limits of their time, second by second.
+
+Within a second requests are taken as evenly spread, so what passes in it is the burst that is left plus the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from quotas.observations.arrays import Ints
+
+OPEN_ENDED: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Parameters from a second on, until the next span begins."""
+
+    since_s: int
+    rate: float
+    burst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A limit in front of a flow; `outcome` is how the accounting calls what it refuses."""
+
+    limit: str
+    spans: tuple[Span, ...]
+    outcome: str = "d"
+    keys: int = 1  # it counts each of so many keys apart
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Per second: all that came, retries included, and what was refused of it."""
+
+    offered: Ints
+    refused: Ints
+
+
+def refuse(counts: Ints, first_s: int, held: Held, retries: int, draw: np.random.Generator) -> Asked:
+    parts = _split(counts, held.keys, draw)
+    found = [_through(part, first_s, held.spans, retries) for part in parts]
+    return Asked(sum_of([each.offered for each in found]), sum_of([each.refused for each in found]))
+
+
+def sum_of(parts: Sequence[Ints]) -> Ints:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _split(counts: Ints, keys: int, draw: np.random.Generator) -> list[Ints]:
+    parts, rest = [], counts
+    for left in range(keys, 1, -1):
+        part = draw.binomial(rest, 1 / left).astype(np.int64)
+        parts.append(part)
+        rest = rest - part
+    return [*parts, rest]
+
+
+def _through(counts: Ints, first_s: int, spans: Sequence[Span], retries: int) -> Asked:
+    offered, refused = counts.copy(), np.zeros(len(counts), np.int64)
+    ends = [*(span.since_s for span in spans[1:]), OPEN_ENDED]
+    for span, end in zip(spans, ends, strict=True):
+        begin, stop = max(0, span.since_s - first_s), min(len(counts), end - first_s)
+        if begin < stop and _may_exceed(counts[begin:stop], span):
+            _walk(offered, refused, range(begin, stop), span, retries)
+    return Asked(offered, refused)
+
+
+def _may_exceed(counts: Ints, span: Span) -> bool:
+    """Whether a bucket without an edge would ever have been fuller than this one can be."""
+    level = np.cumsum(counts - span.rate)
+    return bool((level - np.minimum.accumulate(np.minimum(level, 0.0))).max() > span.burst)
+
+
+def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int) -> None:
+    """From one second with requests to the next; what was refused comes again in the second between."""
+    again, rate, full = retries / (retries + 1), span.rate, span.burst + span.rate
+    level, last, comes_back = 0.0, seconds.start - 1, 0
+    places = np.flatnonzero(offered[seconds.start : seconds.stop]) + seconds.start
+    waiting = [(seconds.stop, 0), *zip(places[::-1].tolist(), offered[places[::-1]].tolist(), strict=True)]
+    while True:
+        if comes_back and last + 1 < waiting[-1][0]:
+            here, count = last + 1, 0
+        else:
+            here, count = waiting.pop()
+        if here == seconds.stop:
+            return
+        level -= rate * (here - last - 1)
+        if level < 0.0:
+            level = 0.0
+        wanted = let = count + comes_back
+        if comes_back:
+            offered[here] = wanted
+        last, comes_back = here, 0
+        if level + wanted > full:
+            let = int(full - level)
+            refused[here] = wanted - let
+            comes_back = round((wanted - let) * again)
+        level += let - rate
+        if level < 0.0:
+            level = 0.0

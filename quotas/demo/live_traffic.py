@@ -1,0 +1,109 @@
+"""A living demo: the tenants go on calling the limiter as real clients do, in the shapes of their history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from headroom_edge import AsyncLimiter, Decision
+from quotas.demo.traffic_patterns import Flow
+
+REPORT_S: Final = 60
+BUDGET_MS: Final = 200.0  # a demo shares its machine: patience rather than a decision without the store
+WORK_S: Final = (0.05, 0.4)  # how long a request holds its slot
+CLIENTS: Final = 40  # per tenant
+KEYS: Final = 4
+RETRY_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """`most` bounds the new requests of a second; what would be above it is not sent."""
+
+    limiter: AsyncLimiter
+    flows: Sequence[Flow]
+    most: int
+    draw: np.random.Generator
+    report: Callable[[str], None] = print
+    sent: int = 0
+    denied: int = 0
+    degraded: int = 0
+    _calls: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        second = int(time.time())
+        while not stop.is_set():
+            second += 1
+            await _until(second, stop)
+            # A machine that slept has nothing to catch up on.
+            second = max(second, int(time.time()) - 1)
+            if not stop.is_set():
+                self.send(second)
+            if second % REPORT_S == 0:
+                self._say()
+        await self.finish()
+
+    def send(self, second: int) -> None:
+        """The requests of one second, each at its own moment in it."""
+        for flow in self.arrivals(second):
+            call = asyncio.create_task(self._come(flow, self.draw.random()))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+
+    def arrivals(self, second: int) -> list[Flow]:
+        middle = np.array([second + 0.5])
+        rates = [flow.demand.intensity(middle)[0] for flow in self.flows]
+        counts = self.draw.poisson(rates)
+        for place, flow in enumerate(self.flows):
+            cron = flow.demand.cron
+            if cron is not None and second % cron.every_s == 0:
+                counts[place] += cron.size
+        coming = np.repeat(np.arange(len(self.flows)), counts)
+        self.draw.shuffle(coming)
+        return [self.flows[place] for place in coming[: self.most]]
+
+    async def finish(self) -> None:
+        """Until every call that was sent is over."""
+        while self._calls:
+            await asyncio.gather(*self._calls)
+
+    async def _come(self, flow: Flow, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        for _ in range(flow.retries + 1):
+            if await self._call(flow):
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def _call(self, flow: Flow) -> bool:
+        client = int(self.draw.integers(CLIENTS))
+        subject = {"ip": f"203.0.113.{client}", "key": f"{flow.tenant}-{client % KEYS}"}
+        async with self.limiter.hold(
+            tenant=flow.tenant, endpoint=flow.endpoint, subject=subject, budget_ms=BUDGET_MS
+        ) as decision:
+            self._note(decision)
+            if decision.allowed:
+                work_s = self.draw.uniform(*WORK_S)
+                await asyncio.sleep(decision.wait_ms / 1_000 + work_s)
+                self.limiter.observe(endpoint=flow.endpoint, status=200, seconds=work_s)
+        return decision.allowed
+
+    def _note(self, decision: Decision) -> None:
+        self.sent += 1
+        self.denied += not decision.allowed
+        self.degraded += decision.degraded
+
+    def _say(self) -> None:
+        self.report(f"{self.sent} checks in the last minute, {self.denied} denied, {self.degraded} without Redis")
+        self.sent = self.denied = self.degraded = 0
+
+
+async def _until(second: int, stop: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), max(0.0, second - time.time()))
+    except TimeoutError:
+        return

@@ -1,0 +1,96 @@
+"""Series of seconds into the rollups, straight by COPY: nothing is there yet that they would be added to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from quotas.demo.traffic_history import Series
+from quotas.models.packed_usage import PACKED
+from quotas.models.usage import BEGINNING, ROLLUPS, Rollup
+from quotas.observations.arrays import Ints
+from quotas.observations.cells import Cells
+from quotas.usage.packed_hours import pack_cells
+from quotas.usage.partitions import ensure, slice_of
+from quotas.usage.postgres_copy import copy_cells
+from quotas.usage.rollups import SECOND, totals_of
+
+ROWS_AT_ONCE: Final = 100_000
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Gathers the rows of every rollup, from its own first second on."""
+
+    oldest_s: Mapping[type[Rollup], int]
+    _cells: dict[type[Rollup], list[Cells]] = field(default_factory=lambda: {model: [] for model in ROLLUPS})
+
+    def add(self, series: Series, first_s: int) -> None:
+        cells = of_seconds(series, first_s)
+        for model in ROLLUPS:
+            step_s = model.step // SECOND
+            cells = coarser(cells, step_s)
+            self._cells[model].append(cells.where(cells.start > self.oldest_s[model] - step_s))
+
+    def write(self, progress: Progress) -> None:
+        tables = [table for model, parts in self._cells.items() for table in _with_totals(model, Cells.joined(parts))]
+        total, done = sum(len(cells) for _, cells in tables), 0
+        for model, cells in tables:
+            for size in _copy(model, _in_order(cells)):
+                done += size
+                progress(done, total)
+
+
+def of_seconds(series: Series, first_s: int) -> Cells:
+    places = np.flatnonzero(series.counts)
+    count = series.counts[places]
+
+    def same(number: int) -> Ints:
+        return np.full(len(places), number)
+
+    return Cells(
+        start=first_s + places,
+        length=same(1),
+        tenant=same(series.tenant),
+        endpoint=same(series.endpoint),
+        outcome=same(ord(series.outcome)),
+        limit=same(series.limit),
+        count=count,
+        cost=count * series.cost,
+    )
+
+
+def coarser(cells: Cells, step_s: int) -> Cells:
+    """Of one series, in order of time."""
+    start = cells.start - cells.start % step_s
+    first = np.flatnonzero(np.diff(start, prepend=-1))
+    kept = cells.where(first)
+    if not len(first):
+        return kept
+    count, cost = (np.add.reduceat(column, first) for column in (cells.count, cells.cost))
+    return replace(kept, start=start[first], length=np.full(len(first), step_s), count=count, cost=cost)
+
+
+def _with_totals(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollup], Cells]]:
+    yield model, cells
+    yield from totals_of(model, cells)
+
+
+def _in_order(cells: Cells) -> Cells:
+    """By time, so that rows of a page and of a slice are written together."""
+    return cells.where(np.argsort(cells.start, kind="stable"))
+
+
+def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
+    for begin in range(0, len(cells), ROWS_AT_ONCE):
+        part = cells.where(slice(begin, begin + ROWS_AT_ONCE))
+        if model in PACKED:
+            pack_cells(model, part)
+        else:
+            ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(part.start).tolist())
+            copy_cells(part, model._meta.db_table)
+        yield len(part)

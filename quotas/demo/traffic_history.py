@@ -1,0 +1,124 @@
+"""The platform's traffic since it began, second by second, as the accounting would have counted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+
+from quotas.demo import story
+from quotas.demo.enforcement import Asked, Held, Span, refuse
+from quotas.demo.traffic_patterns import UNKNOWN, Flow
+from quotas.models.usage import Outcome
+from quotas.observations.arrays import Floats, Ints
+from quotas.simulation.synthetic_tenants import DAY_S, MINUTE_S, Cron, SyntheticTenant
+
+KEYS: Final = 4  # API keys in use, of each tenant
+DAILY: Final = 25_000  # the free tier's daily quota, in cost
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What stands for names in the rollups."""
+
+    tenants: Mapping[str, int]
+    tiers: Mapping[str, str]  # tenant → tier
+    endpoints: Mapping[str, int]
+    costs: Mapping[str, int]  # endpoint → default cost
+    limits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series of the rollups; `counts` per second from the first on."""
+
+    tenant: int
+    endpoint: int
+    outcome: str
+    limit: int
+    counts: Ints
+    cost: int  # of one request
+
+
+def recorded(flow: Flow, numbers: Numbers, began_s: int, span: range, draw: np.random.Generator) -> Iterator[Series]:
+    """What the accounting has of one flow for the seconds of `span`."""
+    tenant, endpoint = numbers.tenants.get(flow.tenant, 0), numbers.endpoints[flow.endpoint]
+    cost = numbers.costs[flow.endpoint]
+    counts = per_second(flow.demand, span, draw)
+
+    def series(outcome: str, limit: str, amounts: Ints) -> Series:
+        return Series(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
+
+    # Who may not ask at all is counted without an endpoint: the check has not come to it yet.
+    if flow.tenant == UNKNOWN:
+        yield replace(series(Outcome.UNKNOWN, "", counts), endpoint=0)
+        return
+    if flow.tenant == "early-bird":
+        turned = max(0, began_s + _seconds(story.SUSPENDED) - span.start)
+        refused = np.where(np.arange(len(counts)) >= turned, counts, 0)
+        yield replace(series(Outcome.SUSPENDED, "", refused), endpoint=0)
+        counts = np.where(np.arange(len(counts)) < turned, counts, 0)
+    allowed = counts
+    for held in limits_before(flow, numbers.tiers[flow.tenant], began_s):
+        asked = refuse(counts, span.start, held, flow.retries, draw)
+        yield series(held.outcome, held.limit, asked.refused)
+        if held.outcome == Outcome.DENIED:
+            allowed = asked.offered - asked.refused
+    if flow.tenant == "night-owl-cars":
+        quota = over_quota(allowed, span.start, DAILY // cost)
+        yield series(Outcome.DENIED, "daily", quota.refused)
+        allowed = quota.offered - quota.refused
+    yield series(Outcome.ALLOWED, "", allowed)
+
+
+def per_second(demand: SyntheticTenant, span: range, draw: np.random.Generator) -> Ints:
+    """How many new requests come in each second: the same in law as what the live traffic sends."""
+    minutes = range(span.start // MINUTE_S, -(-span.stop // MINUTE_S))
+    middles: Floats = np.arange(minutes.start, minutes.stop, dtype=np.float64) * MINUTE_S + MINUTE_S / 2
+    of_minute = draw.poisson(demand.intensity(middles) * MINUTE_S)
+    seconds = np.repeat(np.arange(len(minutes)) * MINUTE_S, of_minute)
+    seconds += draw.integers(0, MINUTE_S, len(seconds))
+    counts: Ints = np.bincount(seconds, minlength=len(minutes) * MINUTE_S).astype(np.int64)
+    begin = span.start - minutes.start * MINUTE_S
+    counts = counts[begin : begin + len(span)]
+    if demand.cron is not None:
+        counts[_instants(demand.cron, span)] += demand.cron.size
+    return counts
+
+
+def _instants(cron: Cron, span: range) -> slice:
+    return slice(-span.start % cron.every_s, None, cron.every_s)
+
+
+def limits_before(flow: Flow, tier: str, began_s: int) -> Sequence[Held]:
+    """The limits that bite, as they were at each time."""
+    at = {name: began_s + _seconds(getattr(story, name)) for name in ("BURST_CUT", "BURST_BACK", "QUOTES_RAISED")}
+    if tier == "free" and flow.demand.cron is not None:
+        spans = (Span(0, 5, 40), Span(at["BURST_CUT"], 5, 10), Span(at["BURST_BACK"], 5, 40))
+        return [Held("burst", spans)]
+    if tier == "free" and flow.endpoint == "rider:request":
+        return [Held("requests-per-key", (Span(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]
+    if tier == "pro" and flow.endpoint == "rider:quote":
+        return [Held("quotes", (Span(0, 0.4, 6), Span(at["QUOTES_RAISED"], 0.6, 10)))]
+    if tier == "pro" and flow.endpoint == "driver:location":
+        tried = Span(began_s + _seconds(story.IN_SHADOW), 6, 20)
+        return [Held("smooth", (Span(0, 10, 40),)), Held("smooth~candidate", (tried,), Outcome.CANDIDATE_DENIES)]
+    return []
+
+
+def over_quota(counts: Ints, first_s: int, most: int) -> Asked:
+    """Of a quota of requests a day, UTC."""
+    begin = first_s % DAY_S
+    padded = np.concatenate((np.zeros(begin, np.int64), counts))
+    days = np.pad(padded, (0, -len(padded) % DAY_S)).reshape(-1, DAY_S)
+    used = np.minimum(np.cumsum(days, axis=1), most)
+    let = np.diff(used, axis=1, prepend=0)
+    refused: Ints = (days - let).ravel()[begin : begin + len(counts)]
+    return Asked(counts, refused)
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())

@@ -1,0 +1,93 @@
+"""Brings back what calendar quotas have used, before a shard that lost everything is made ready again.
+
+The order is the point: a mark that the shard's counters are coming back, the counters, then the flip, which refuses a
+shard without token and without the mark. Whoever empties Redis in between takes the mark away too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain, groupby, islice
+from typing import Any
+
+import redis
+
+from headroom_edge import keys
+from quotas.models.calendar_counter import CalendarCounter, note_emptied, was_published
+from quotas.models.revision import AuditEvent
+from tenants.secrets import unseal
+
+logger = logging.getLogger(__name__)
+
+# Records in one call; about a millisecond of Redis' time.
+PUT_AT_ONCE = 200
+MILLISECOND = timedelta(milliseconds=1)
+
+Words = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    at: datetime
+    run_id: str
+
+    @classmethod
+    def of(cls, client: redis.Redis) -> Clock:
+        seconds, micros = client.time()
+        run_id = str(client.info("server")["run_id"])
+        return cls(datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros), run_id)
+
+
+def bring_back(client: redis.Redis, lost: list[int], version: str) -> None:
+    """To shards without token; `version` is the one they are about to be flipped to."""
+    clock = Clock.of(client)
+    emptied = _emptied(client, lost)
+    client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
+    records = 0
+    for place in (keys.EVERYONES_SHARD, *lost):
+        records += _put(client, place, version, _records(place, clock.at))
+    if emptied and (gap := note_emptied(clock.at, clock.run_id)):
+        logger.warning("counts are missing from %s", gap)
+    if records and was_published():
+        logger.warning("brought %d records of calendar quotas back to shards %s", records, lost)
+        AuditEvent.objects.create(kind="counters_restored", detail={"shards": lost, "records": records})
+
+
+def _emptied(client: redis.Redis, shards: list[int]) -> bool:
+    """Whether more than the token is gone: every published shard has its accounting."""
+    return client.exists(*(keys.usage(shard) for shard in shards)) < len(shards)
+
+
+def _put(client: redis.Redis, place: int, version: str, records: Iterator[Words]) -> int:
+    made = 0
+    while page := list(islice(records, PUT_AT_ONCE)):
+        words = chain.from_iterable(page)
+        made += int(client.fcall("hr_calendars", 1, keys.state_prefix(place), "PUT", version, *words))
+    return made
+
+
+def _records(place: int, now: datetime) -> Iterator[Words]:
+    """Each as PUT takes it: the record, how long it has to live, its counters."""
+    rows = CalendarCounter.objects.filter(shard=place, expires_at__gt=now + MILLISECOND)
+    in_order = rows.order_by("tenant_number", "scope", "subject", "limit_number").iterator()
+    unreadable = 0
+    for (tenant, scope, sealed), group in groupby(in_order, lambda r: (r.tenant_number, r.scope, bytes(r.subject))):
+        counters = list(group)
+        subject = unseal(sealed)
+        if subject is None:
+            unreadable += 1
+            continue
+        record = keys.RecordPlace(tenant, scope, subject.decode())
+        ttl_ms = max(counter.expires_at - now for counter in counters) // MILLISECOND
+        yield [str(record), ttl_ms, len(counters), *_numbers(counters)]
+    if unreadable:
+        logger.error("%d records stay lost: they were sealed with another SECRET_KEY", unreadable)
+
+
+def _numbers(counters: Iterable[CalendarCounter]) -> Iterator[int]:
+    for counter in counters:
+        start = int(counter.period_start.timestamp())
+        yield from (counter.limit_number, counter.generation, start, counter.used)

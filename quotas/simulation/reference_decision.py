@@ -1,0 +1,232 @@
+"""How one request stands before every limit of a plan, the answer that follows from it, and the records it leaves."""
+
+from dataclasses import dataclass, field
+
+from headroom_edge.algorithms.base import Outcome, State, Verdict, carry_over
+from headroom_edge.algorithms.concurrency import Concurrency
+from quotas.simulation.reference_plan import Group, Identity, Member, Plan, RecordKey, Role
+
+
+@dataclass(slots=True)
+class Record:
+    group: Group  # as it was written: its members are in the order of the states
+    states: list[State | None]
+
+
+class Records:
+    def __init__(self) -> None:
+        self._records: dict[RecordKey, Record] = {}
+        self._holders: dict[tuple[RecordKey, Identity], dict[str, int]] = {}
+
+    def __contains__(self, key: RecordKey) -> bool:
+        return key in self._records
+
+    def read(self, group: Group, key: RecordKey, now_us: int) -> Record:
+        """A copy, carried over to the parameters of this group."""
+        record = self._records.get(key)
+        if record is None:
+            return Record(group, [None] * len(group.members))
+        if record.group is group:
+            return Record(group, record.states.copy())
+        kept = {
+            member.identity: (member, state) for member, state in zip(record.group.members, record.states, strict=True)
+        }
+        return Record(group, [_adopted(member, kept, now_us) for member in group.members])
+
+    def write(self, key: RecordKey, record: Record) -> None:
+        self._records[key] = record
+
+    def expiries(self, key: RecordKey, member: Member, now_us: int, holder: str) -> State:
+        """Of all holders but this one: the same holder again renews its slot."""
+        holders = self._holders.get((key, member.identity), {})
+        return tuple(sorted(expiry for name, expiry in holders.items() if expiry > now_us and name != holder))
+
+    def hold(self, key: RecordKey, member: Member, now_us: int, holder: str, expiry_us: int) -> None:
+        holders = self._holders.setdefault((key, member.identity), {})
+        for gone in [name for name, expiry in holders.items() if expiry <= now_us]:
+            del holders[gone]
+        holders[holder] = expiry_us
+
+    def mend_holders(self, key: RecordKey, member: Member, algorithm: Concurrency, now_us: int) -> None:
+        """Keeps what a step back of the clock makes of their expiries."""
+        holders = self._holders.get((key, member.identity), {})
+        for name, expiry_us in holders.items():
+            holders[name] = algorithm.mended((expiry_us,), now_us)[0]
+
+    def release(self, key: RecordKey, member: Member, now_us: int, holder: str) -> bool:
+        return self._holders.get((key, member.identity), {}).pop(holder, 0) > now_us
+
+    def forget_holders(self, key: RecordKey, member: Member) -> None:
+        self._holders.pop((key, member.identity), None)
+
+
+def _adopted(member: Member, kept: dict[Identity, tuple[Member, State | None]], now_us: int) -> State | None:
+    """The state of a limit in a record that was written under another plan."""
+    promoted = kept.get(member.adopts) if member.adopts else None
+    written, state = promoted or kept.get(member.identity) or (member, None)
+    if state is None or written.algorithm.kind != member.algorithm.kind:
+        return None
+    if promoted:
+        # The entries of a candidate's log stay behind; what it held counts from its newest on.
+        return (state[-1],) * len(state) if member.algorithm.kind == "o" else state
+    index = member.index_of(written)
+    return state if index == 0 else _carried(member, index, state, now_us)
+
+
+def _carried(member: Member, written: int | None, state: State, now_us: int) -> State | None:
+    """From one set of parameters to the next, up to those in force; not among the known ones: a fresh start."""
+    if written is None:
+        return None
+    current: State | None = state
+    for index in range(written, 0, -1):
+        before, after = member.generations[index], member.generations[index - 1]
+        at_us = min(after.since_us, now_us)
+        if current is not None:
+            current = carry_over(before.algorithm, after.algorithm, current, at_us, after.carry)
+    return current
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one enforced limit saw the request."""
+
+    name: str
+    admitted: bool
+    quota: int
+    window_s: int
+    remaining: int
+    reset_us: int
+    retry_us: int
+    wait_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a refund needs to know of a decision."""
+
+    plan: Plan
+    given_us: int
+    tats: tuple[int, ...]  # of every bucket, as the decision left it
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    allowed: bool
+    reason: str  # ok, limit, cost_too_big
+    limit: str  # the one that denied, or the one with the least remaining; empty: no limit applies
+    quota: int
+    remaining: int
+    reset_us: int
+    retry_us: int  # -1: never
+    wait_us: int
+    holder: str  # where concurrency is limited
+    rows: tuple[Row, ...]
+    shadow_denied: tuple[str, ...]  # shadow limits that would have denied what was allowed
+    candidate_denied: tuple[str, ...]  # limits whose candidate would have denied what was allowed
+    candidate_allowed: tuple[str, ...]  # limits whose candidate would have allowed what was denied
+    receipt: Receipt | None  # None: nothing was charged
+
+
+@dataclass(slots=True)
+class Judged:
+    """One member of the plan in front of the request."""
+
+    member: Member
+    place: int  # of its record
+    index: int  # of its state in the record
+    state: State | None
+    outcome: Outcome
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.outcome.verdict
+
+
+@dataclass(slots=True)
+class Hearing:
+    """All members of the plan in front of the request."""
+
+    plan: Plan
+    now_us: int
+    holder: str
+    keys: list[RecordKey]
+    records: list[Record]
+    judged: list[Judged] = field(default_factory=list)
+    deniers: list[Judged] = field(default_factory=list)
+    wait_us: int = 0
+
+    def note(self, one: Judged) -> None:
+        self.judged.append(one)
+        if one.member.role != "enforce":
+            return
+        if not one.verdict.admitted:
+            self.deniers.append(one)
+        elif one.verdict.wait_us > self.wait_us:
+            self.wait_us = one.verdict.wait_us
+
+    @property
+    def denied(self) -> Judged | None:
+        """Of those that deny, the first one that never admits, or else the first with the longest wait."""
+        never = (one for one in self.deniers if one.verdict.retry_us < 0)
+        return next(never, None) or max(self.deniers, key=lambda one: one.verdict.retry_us, default=None)
+
+    def counts(self, candidate: Judged) -> bool:
+        """Whether every enforced limit admits but the one that the candidate would replace."""
+        if not self.deniers:
+            return True
+        replaced = Identity(candidate.member.identity.name)
+        only = self.deniers[0]
+        return len(self.deniers) == 1 and only.place == candidate.place and only.member.identity == replaced
+
+    def names(self, role: Role, admitted: bool) -> tuple[str, ...]:
+        return tuple(
+            one.member.identity.name
+            for one in self.judged
+            if one.member.role == role and one.verdict.admitted == admitted and self.counts(one)
+        )
+
+
+def answer(hearing: Hearing) -> Answer:
+    enforced = [one for one in hearing.judged if one.member.role == "enforce"]
+    denied = hearing.denied
+    named = denied or min(enforced, key=lambda one: one.verdict.remaining, default=None)
+    verdict = named.verdict if named else Verdict(True, 0, 0, 0, 0)
+    return Answer(
+        allowed=denied is None,
+        reason=_reason(denied),
+        limit=named.member.identity.name if named else "",
+        quota=named.member.algorithm.window.quota if named else 0,
+        remaining=verdict.remaining,
+        reset_us=verdict.reset_us,
+        retry_us=verdict.retry_us,
+        wait_us=hearing.wait_us if denied is None else 0,
+        holder=hearing.holder,
+        rows=tuple(_row(one, hearing) for one in enforced),
+        shadow_denied=hearing.names("shadow", admitted=False) if denied is None else (),
+        candidate_denied=hearing.names("candidate", admitted=False) if denied is None else (),
+        candidate_allowed=hearing.names("candidate", admitted=True) if denied else (),
+        receipt=_receipt(hearing) if denied is None else None,
+    )
+
+
+def _reason(denied: Judged | None) -> str:
+    if denied is None:
+        return "ok"
+    return "cost_too_big" if denied.verdict.retry_us < 0 else "limit"
+
+
+def _row(one: Judged, hearing: Hearing) -> Row:
+    verdict, window = one.verdict, one.member.algorithm.window
+    remaining, reset_us = verdict.remaining, verdict.reset_us
+    if verdict.admitted and hearing.deniers:  # nothing was charged
+        level = one.member.algorithm.level(one.state, hearing.now_us)
+        remaining, reset_us = level.remaining, level.reset_us
+    name = one.member.identity.name
+    seconds = window.seconds or 0
+    return Row(name, verdict.admitted, window.quota, seconds, remaining, reset_us, verdict.retry_us, verdict.wait_us)
+
+
+def _receipt(hearing: Hearing) -> Receipt:
+    buckets = (one for one in hearing.judged if one.member.is_bucket)
+    tats = tuple((one.outcome.charged if one.verdict.admitted else one.outcome.kept or (0,))[0] for one in buckets)
+    return Receipt(hearing.plan, hearing.now_us, tats)

@@ -1,0 +1,178 @@
+"""The pure-Python twin of hr_check and its sisters: the oracle of the tests, and the engine of replay.
+
+It keeps the same state as the store does, decides with the same whole numbers, and must agree with it to the
+last microsecond. Not in it: accounting, bypass switches and the cap on new subjects.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headroom_edge.algorithms.base import State
+from headroom_edge.algorithms.concurrency import Concurrency
+from quotas.simulation.reference_decision import Answer, Hearing, Judged, Receipt, Records, answer
+from quotas.simulation.reference_plan import Group, Identity, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Who asks for how much."""
+
+    tenant: str = ""
+    subject: Mapping[str, str | None] = field(default_factory=dict)  # dimension → value
+    cost: int = 1
+    holder: str = ""  # its name where concurrency is limited
+
+
+ANYBODY = Request()
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    denied_by: str  # the limit's name; empty: allowed
+    wait_us: int
+
+
+class ReferenceLimiter:
+    """State of any number of tenants. Every call names the plan that holds at that moment."""
+
+    def __init__(self) -> None:
+        self._records = Records()
+        self._refunded: set[tuple[object, ...]] = set()
+        self._made = 0  # names for holders that brought none
+
+    def check(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Answer:
+        hearing = self._hear(plan, now_us, request)
+        self._settle(hearing)
+        return answer(hearing)
+
+    def rule(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Ruling:
+        """A check with no more of an answer than replay needs."""
+        hearing = self._hear(plan, now_us, request)
+        self._settle(hearing)
+        denied = hearing.denied
+        return Ruling(denied.member.identity.name, 0) if denied else Ruling("", hearing.wait_us)
+
+    def peek(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Answer:
+        """The same answer, with nothing charged."""
+        return answer(self._hear(plan, now_us, request))
+
+    def release(self, plan: Plan, now_us: int, request: Request) -> int:
+        """How many slots its holder gave back; 0: none was held, or it had expired."""
+        return sum(
+            self._records.release(group.key(request.tenant, request.subject), member, now_us, request.holder)
+            for group in plan.groups
+            for member in group.members
+            if member.is_concurrency
+        )
+
+    def refund(self, plan: Plan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
+        """How many limits gave it back; 0 when it is too late, was done before, or the plan has changed."""
+        records = (group.key(request.tenant, request.subject) for group in plan.groups)
+        once = (receipt.given_us, receipt.tats, request.cost, *records)
+        if receipt.plan != plan or receipt.given_us > now_us or once in self._refunded:
+            return 0
+        self._refunded.add(once)
+        tats = iter(receipt.tats)
+        return sum(self._refund(group, now_us, receipt.given_us, tats, request) for group in plan.groups)
+
+    def reset(self, plan: Plan, now_us: int, name: str, request: Request = ANYBODY) -> int:
+        """Forgets what was used of one limit, or of all (`*`); global limits are everyone's, and stay."""
+        return sum(self._reset(group, now_us, name, request) for group in plan.groups if not group.is_global)
+
+    def state(self, plan: Plan, now_us: int, name: str, request: Request = ANYBODY) -> State | None:
+        """What is kept for the limit of that name, carried over to the plan's parameters."""
+        for group in plan.groups:
+            record = self._records.read(group, group.key(request.tenant, request.subject), now_us)
+            for member, state in zip(group.members, record.states, strict=True):
+                if member.identity == Identity(name) and not member.is_replaced:
+                    return state
+        return None
+
+    def _hear(self, plan: Plan, now_us: int, request: Request) -> Hearing:
+        keys = [group.key(request.tenant, request.subject) for group in plan.groups]
+        records = [self._records.read(group, key, now_us) for group, key in zip(plan.groups, keys, strict=True)]
+        hearing = Hearing(plan, now_us, self._holder(plan, now_us, request), keys, records)
+        for place, record in enumerate(records):
+            for index, member in enumerate(record.group.members):
+                if member.is_replaced:
+                    continue
+                state = record.states[index]
+                if member.is_concurrency:
+                    state = self._records.expiries(keys[place], member, now_us, hearing.holder)
+                outcome = member.algorithm.decide(state, now_us, 1 if member.counts_requests else request.cost)
+                hearing.note(Judged(member, place, index, state, outcome))
+        return hearing
+
+    def _holder(self, plan: Plan, now_us: int, request: Request) -> str:
+        if not plan.has_concurrency or request.holder:
+            return request.holder if plan.has_concurrency else ""
+        self._made += 1
+        return f"{now_us}-{self._made}"
+
+    def _settle(self, hearing: Hearing) -> None:
+        for one in hearing.judged:
+            if isinstance(one.member.algorithm, Concurrency):
+                key = hearing.keys[one.place]
+                self._records.mend_holders(key, one.member, one.member.algorithm, hearing.now_us)
+        if hearing.deniers:
+            self._keep_denied(hearing)
+        else:
+            self._keep_charged(hearing)
+
+    def _keep_charged(self, hearing: Hearing) -> None:
+        for one in hearing.judged:
+            algorithm, key = one.member.algorithm, hearing.keys[one.place]
+            if not isinstance(algorithm, Concurrency):
+                state = one.outcome.charged if one.verdict.admitted else one.outcome.kept
+                hearing.records[one.place].states[one.index] = state
+            elif one.verdict.admitted:
+                # From the request's turn on: a wait does not shorten the hold.
+                expiry_us = hearing.now_us + hearing.wait_us + algorithm.hold_us
+                self._records.hold(key, one.member, hearing.now_us, hearing.holder, expiry_us)
+        for key, record in zip(hearing.keys, hearing.records, strict=True):
+            self._records.write(key, record)
+
+    def _keep_denied(self, hearing: Hearing) -> None:
+        """Only candidates that count, and states mended after a step of the clock."""
+        touched = set[int]()
+        for one in hearing.judged:
+            state = one.outcome.kept
+            if one.member.role == "candidate" and one.verdict.admitted and hearing.counts(one):
+                state = one.outcome.charged
+            if state != one.state and not one.member.is_concurrency:
+                touched.add(one.place)
+                hearing.records[one.place].states[one.index] = state
+        for place in touched:
+            self._records.write(hearing.keys[place], hearing.records[place])
+
+    def _refund(self, group: Group, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
+        key = group.key(request.tenant, request.subject)
+        record, count = self._records.read(group, key, now_us), 0
+        for index, member in enumerate(group.members):
+            if member.is_replaced:
+                continue
+            tat = next(tats) if member.is_bucket else 0
+            state = record.states[index]
+            if member.role == "enforce" and state is not None:
+                amount = 1 if member.counts_requests else request.cost
+                after = member.algorithm.refund(state, now_us, amount, given_us, tat)
+                if after is not None:
+                    record.states[index] = after
+                    count += 1
+        if count:
+            self._records.write(key, record)
+        return count
+
+    def _reset(self, group: Group, now_us: int, name: str, request: Request) -> int:
+        key = group.key(request.tenant, request.subject)
+        if key not in self._records:
+            return 0
+        record, count = self._records.read(group, key, now_us), 0
+        for index, member in enumerate(group.members):
+            if not member.is_replaced and name in ("*", member.identity.name):
+                record.states[index] = None
+                self._records.forget_holders(key, member)
+                count += 1
+        if count:
+            self._records.write(key, record)
+        return count

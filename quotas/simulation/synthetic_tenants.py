@@ -1,0 +1,180 @@
+"""Tenants whose demand is known because it was made: for the tests of the estimators, and for the demo.
+
+Requests come at random (Poisson) with a rate that each tenant has at each second, and at set instants for cron jobs.
+What calibration should find follows from the rate alone, without drawing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from headroom_edge.algorithms import TokenBucket
+from headroom_edge.algorithms.base import SECOND_US, State
+from quotas.observations.arrays import Attempts, Floats, Ints, whole_numbers
+
+MINUTE_S = 60
+HOUR_S = 3_600
+DAY_S = 86_400
+WEEK_S = 7 * DAY_S
+SUBJECTS = 200
+
+Intensity = Callable[[Floats], Floats]  # seconds since the epoch → requests a second
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    size: int
+    every_s: int = HOUR_S
+    within_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A limit that already stands in front of the tenant, and what its clients do when it denies them."""
+
+    bucket: TokenBucket
+    retry_every_s: float | None = None  # None: they give up
+    most_retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticTenant:
+    name: str
+    kind: str
+    intensity: Intensity
+    cron: Cron | None = None
+    throttle: Throttle | None = None
+    subjects: int = field(default=SUBJECTS)
+
+    def demand(self, start_s: float, end_s: float, draw: np.random.Generator) -> Ints:
+        """When each new request is made, in microseconds; retries are no demand."""
+        minutes: Floats = np.arange(start_s // MINUTE_S, np.ceil(end_s / MINUTE_S), dtype=np.float64) * MINUTE_S
+        counts = draw.poisson(self.intensity(minutes + MINUTE_S / 2) * MINUTE_S)
+        times = np.repeat(minutes, counts) + draw.random(int(counts.sum())) * MINUTE_S
+        if self.cron is not None:
+            first = np.ceil(start_s / self.cron.every_s) * self.cron.every_s
+            starts = np.repeat(np.arange(first, end_s, self.cron.every_s), self.cron.size)
+            times = np.concatenate((times, starts + draw.random(len(starts)) * self.cron.within_s))
+        times = times[(times >= start_s) & (times < end_s)]
+        return whole_numbers(np.sort(times) * SECOND_US)
+
+    def counts(self, start_s: int, end_s: int, step_s: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
+        """Starts of the steps with demand, and how much: the same in law as counting `demand`, and much quicker."""
+        starts = np.arange(start_s // step_s, end_s // step_s) * step_s
+        middles: Floats = (starts + step_s / 2).astype(np.float64)
+        counts = draw.poisson(self.intensity(middles) * step_s)
+        if self.cron is not None:
+            counts = counts + np.where(starts % self.cron.every_s < step_s, self.cron.size, 0)
+        return starts[counts > 0], counts[counts > 0]
+
+    def attempts(self, start_s: float, end_s: float, draw: np.random.Generator) -> Attempts:
+        """What arrives at the limiter, retries and denials included."""
+        times = self.demand(start_s, end_s, draw)
+        subjects = whole_numbers(draw.integers(0, self.subjects, len(times)))
+        if self.throttle is None:
+            nothing = np.zeros(len(times), np.int64)
+            return Attempts(times, np.ones(len(times), np.int64), subjects, nothing.astype(bool), nothing)
+        return _throttled(times, subjects, self.throttle)
+
+    def true_rate(self, start_s: float, end_s: float, q: float) -> float:
+        """The 60 s rate (requests a second) that the share `q` of all requests comes no faster than, on average."""
+        minutes = np.arange(start_s, end_s, MINUTE_S, dtype=np.float64)
+        means = self.intensity(minutes + MINUTE_S / 2) * MINUTE_S
+        sure = np.zeros(len(minutes))
+        if self.cron is not None:
+            sure = np.where(minutes % self.cron.every_s < MINUTE_S, self.cron.size, 0.0)
+        return load_quantile_of_poisson(means, q, sure) / MINUTE_S
+
+
+def load_quantile_of_poisson(means: Floats, q: float, sure: Floats | None = None) -> float:
+    """Of counts that are `sure` plus Poisson of these means, each count weighing as much as it is.
+
+    E[s + M; s + M ≤ k] = s × P(M ≤ k − s) + mean × P(M ≤ k − s − 1).
+    """
+    pairs = np.stack((np.round(means, 3), np.zeros(len(means)) if sure is None else sure))
+    (levels, offsets), weights = np.unique(pairs, axis=1, return_counts=True)
+    total = float(((levels + offsets) * weights).sum())
+    low, high = 0.0, float((offsets + levels + 12 * np.sqrt(levels) + 12).max())
+    while high - low > 1:
+        middle = (low + high) // 2
+        carried = offsets * _poisson_cdf(levels, middle - offsets) + levels * _poisson_cdf(levels, middle - offsets - 1)
+        low, high = (low, middle) if float((carried * weights).sum()) >= q * total else (middle, high)
+    return high
+
+
+def _poisson_cdf(means: Floats, most: Floats) -> Floats:
+    """P(M ≤ most), each mean with its own; by logarithms, so that nothing underflows."""
+    numbers = np.arange(max(1, int(most.max()) + 1))
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(numbers[1:]))))
+    logs = numbers * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None] - factorials
+    cdf: Floats = np.where(numbers <= most[:, None], np.exp(logs), 0.0).sum(axis=1)
+    return cdf
+
+
+def _throttled(times_us: Ints, subjects: Ints, throttle: Throttle) -> Attempts:
+    bucket, state = throttle.bucket, None
+    queue = [(time, number, 0) for number, time in enumerate(times_us.tolist())]
+    who = subjects.tolist()
+    rows: list[tuple[int, int, bool, int]] = []
+    while queue:
+        now_us, number, tries = heappop(queue)
+        outcome = bucket.decide(state, now_us, 1)
+        denied = not outcome.verdict.admitted
+        after: State | None = outcome.kept if denied else outcome.charged
+        state = after
+        rows.append((now_us, who[number], denied, max(0, outcome.verdict.retry_us)))
+        if denied and throttle.retry_every_s is not None and tries < throttle.most_retries:
+            heappush(queue, (now_us + int(throttle.retry_every_s * SECOND_US), number, tries + 1))
+    columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    times, subject, refused, retry = (whole_numbers(column) for column in columns)
+    return Attempts(times, np.ones(len(times), np.int64), subject, refused.astype(bool), retry)
+
+
+def steady(name: str, rate: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "steady", lambda seconds: np.full(len(seconds), rate))
+
+
+def diurnal_weekly(name: str, low: float, high: float, weekend: float = 0.4) -> SyntheticTenant:
+    """Up by day and down by night, and less on two days of seven."""
+
+    def intensity(seconds: Floats) -> Floats:
+        wave = (1 - np.cos(2 * np.pi * (seconds % DAY_S) / DAY_S)) / 2
+        calm = np.where(seconds % WEEK_S // DAY_S >= 5, weekend, 1.0)
+        found: Floats = (low + (high - low) * wave) * calm
+        return found
+
+    return SyntheticTenant(name, "diurnal", intensity)
+
+
+def cron_burst(name: str, rate: float, size: int, every_s: int = HOUR_S) -> SyntheticTenant:
+    return SyntheticTenant(name, "cron", lambda seconds: np.full(len(seconds), rate), Cron(size, every_s))
+
+
+def growing(name: str, rate: float, daily: float, since_s: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "growth", lambda seconds: rate * daily ** ((seconds - since_s) / DAY_S))
+
+
+def new(name: str, rate: float, since_s: float) -> SyntheticTenant:
+    return SyntheticTenant(name, "new", lambda seconds: np.where(seconds >= since_s, rate, 0.0))
+
+
+def abuser(name: str, rate: float, factor: float, from_s: float) -> SyntheticTenant:
+    """Like the others, and then all at once far above them."""
+    return SyntheticTenant(name, "abuser", lambda seconds: np.where(seconds >= from_s, rate * factor, rate))
+
+
+def throttled(name: str, rate: float, bucket: TokenBucket) -> SyntheticTenant:
+    """Asks for more than it gets, and takes no for an answer."""
+    return SyntheticTenant(name, "throttled", lambda seconds: np.full(len(seconds), rate), None, Throttle(bucket))
+
+
+def retry_storm(
+    name: str, rate: float, bucket: TokenBucket, every_s: float = 0.2, most_retries: int = 5
+) -> SyntheticTenant:
+    """Every denied request comes again, and again."""
+    throttle = Throttle(bucket, every_s, most_retries)
+    return SyntheticTenant(name, "retry storm", lambda seconds: np.full(len(seconds), rate), None, throttle)

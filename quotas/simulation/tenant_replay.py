@@ -1,0 +1,131 @@
+"""One tenant's recorded load through everything it is limited by, under one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.plan.subject import TENANT
+from quotas.observations.arrays import Ints, whole_numbers
+from quotas.policies.resolve import Effective, Index, Resolved, resolve
+from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
+from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay, can_replay
+from quotas.simulation.reference_plan import on_calendar
+
+MICROSECONDS = 1_000_000
+GRAINS = 10  # arrivals that a step's requests are made into, at most
+RECORD_BYTES = 181  # with one limit; each further one of the same scope and subject shares it
+LIMIT_BYTES = 16
+ENTRY_BYTES = 8  # of a sliding log
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests and their cost in each step with any, on one endpoint."""
+
+    endpoint: int
+    step_s: int
+    starts_s: Ints
+    requests: Ints
+    cost: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What holds one tenant: the limits that can be replayed, and the endpoints that each counts."""
+
+    limits: tuple[Limit, ...]
+    scopes: tuple[frozenset[int], ...]
+    left_out: tuple[str, ...]  # limits that counts alone cannot tell of
+    record_bytes: int  # in Redis, with one subject at work for each limit by subject
+    subject_bytes: int  # for each subject beyond that
+
+    @property
+    def per_check(self) -> float:
+        """Limits that a check judges, over the endpoints alike."""
+        numbers = set().union(*self.scopes) if self.scopes else set()
+        return sum(len(scope) for scope in self.scopes) / max(1, len(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    asked: int
+    denied: int
+    by: Mapping[str, int]  # limit → requests that it denied
+
+
+def arrivals(loads: Sequence[Load]) -> Batch:
+    """In order of time; a step's requests spread evenly, in a few arrivals that stand for several."""
+    parts = [part for load in loads if len(load.starts_s) for part in [_arrivals(load)]]
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return Batch(nothing, nothing, nothing, nothing, nothing)
+    times, requests, costs, endpoints = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(times, kind="stable")
+    subjects = np.zeros(len(times), np.int64)
+    return Batch(times[order], subjects, costs[order], requests[order], endpoints[order])
+
+
+def plan_of(configuration: Configuration, index: Index, tenant: Tenant, at_us: int, numbers: set[int]) -> FleetPlan:
+    """`numbers`: of the endpoints that the tenant asked for; 0 is what nobody registered."""
+    names = {endpoint.number: name for name, endpoint in configuration.endpoints.items()}
+    resolved = resolve(index.of_tenant(tenant), at_us)
+    held = [(one, scope) for one, scope in _scoped(resolved, names, numbers) if one.limit.mode == "enforce" and scope]
+    known = [(one, scope) for one, scope in held if can_replay(one.limit) and one.limit.subject == TENANT]
+    return FleetPlan(
+        tuple(on_calendar(one.limit, tenant.timezone) for one, _ in known),
+        tuple(scope for _, scope in known),
+        tuple(sorted({one.limit.name for one, _ in held} - {one.limit.name for one, _ in known})),
+        _bytes([one for one, _ in held]),
+        _bytes([one for one, _ in held if one.limit.subject != TENANT]),
+    )
+
+
+def judge(plan: FleetPlan, batch: Batch) -> Verdict:
+    requests = batch.requests if batch.requests is not None else np.ones(len(batch), np.int64)
+    if not plan.limits:
+        return Verdict(int(requests.sum()), 0, {})
+    denied_by = FastReplay(plan.limits, plan.scopes).decide(batch).denied_by
+    denied = denied_by != ALLOWED
+    sums = np.bincount(denied_by[denied], weights=requests[denied], minlength=len(plan.limits))
+    by: dict[str, int] = {}
+    for limit, count in zip(plan.limits, sums.tolist(), strict=True):
+        if count:
+            by[limit.name] = by.get(limit.name, 0) + int(count)
+    return Verdict(int(requests.sum()), int(requests[denied].sum()), by)
+
+
+def _scoped(
+    resolved: Resolved, names: Mapping[int, str], numbers: set[int]
+) -> Iterator[tuple[Effective, frozenset[int]]]:
+    own = {number: resolved.own.get(names.get(number, ""), ()) for number in numbers}
+    for number, limits in own.items():
+        yield from ((one, frozenset({number})) for one in limits)
+    for one in resolved.everywhere:
+        replaced = {number for number, limits in own.items() if one.limit.name in {e.limit.name for e in limits}}
+        yield one, frozenset(numbers - replaced)
+
+
+def _bytes(held: Sequence[Effective]) -> int:
+    """Limits of one scope on one subject share a record; a log has one of its own."""
+    records = {(one.scope if one.scope != EVERYWHERE else "", one.limit.subject) for one in held}
+    logs = [one.limit.algorithm for one in held if isinstance(one.limit.algorithm, SlidingLog)]
+    entries = sum(RECORD_BYTES + ENTRY_BYTES * log.limit for log in logs)
+    return len(records) * RECORD_BYTES + max(0, len(held) - len(records)) * LIMIT_BYTES + entries
+
+
+def _arrivals(load: Load) -> tuple[Ints, Ints, Ints, Ints]:
+    grains = np.minimum(load.requests, GRAINS)
+    places = np.arange(int(grains.sum())) - np.repeat(np.cumsum(grains) - grains, grains)
+    spread = places * (load.step_s * MICROSECONDS) // np.repeat(grains, grains)
+    times = np.repeat(load.starts_s * MICROSECONDS, grains) + spread
+    requests, costs = (_shared(column, grains, places) for column in (load.requests, np.maximum(load.cost, grains)))
+    return whole_numbers(times), requests, costs, np.full(len(times), load.endpoint, np.int64)
+
+
+def _shared(units: Ints, grains: Ints, places: Ints) -> Ints:
+    quotient, rest = np.divmod(units, grains)
+    return whole_numbers(np.repeat(quotient, grains) + (places < np.repeat(rest, grains)))

@@ -1,0 +1,160 @@
+"""The figures behind /metrics: what Postgres and Redis know of the whole, in a fixed number of small queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Final
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Count, Min
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from quotas import metrics
+from quotas.matrix.queries import EVERYONE, matrix_read
+from quotas.metrics import Figure
+from quotas.models import (
+    AlertDelivery,
+    AlertState,
+    Delivery,
+    DrainState,
+    Endpoint,
+    FoldState,
+    Heartbeat,
+    Outbox,
+    Revision,
+    Tally,
+)
+from quotas.models.usage import Outcome
+from quotas.models.usage_rates import EVERY_ENDPOINT
+from quotas.publishing import store
+from quotas.publishing.queries import call_quantiles, enforcers_read
+from quotas.usage.queries.near_limits import measured_read
+
+MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are
+PATIENCE_MS: Final = 2_000
+PATIENCE_SECONDS: Final = 1.0
+
+
+class Figures(Collector):
+    """Whatever is away is left out and said to be, so that a scrape never fails with it."""
+
+    def describe(self) -> Iterator[Metric]:
+        """Without asking anybody: the registry wants to know when it starts."""
+        for figure in metrics.FIGURES:
+            yield gauge(figure)
+
+    def collect(self) -> Iterator[Metric]:
+        up = gauge(metrics.STORE_UP)
+        for name, read, failure in (
+            ("postgres", from_postgres, DatabaseError),
+            ("redis", from_redis, store.StoreError),
+        ):
+            found, is_up = _attempt(read, failure)
+            yield from found
+            up.add_metric([name], is_up)
+        yield up
+
+
+def _attempt(read: Callable[[], list[Metric]], failure: type[Exception]) -> tuple[list[Metric], bool]:
+    try:
+        return read(), True
+    except failure:
+        return [], False
+
+
+def from_postgres() -> list[Metric]:
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {PATIENCE_MS}")
+            cursor.execute("SELECT now()")
+            (now,) = cursor.fetchone()
+        return [checks(), *utilisation(now), *configuration(now), *freshness(now), *trouble()]
+
+
+def checks() -> Metric:
+    family = CounterMetricFamily(metrics.CHECKS.name, metrics.CHECKS.words, labels=metrics.CHECKS.labels)
+    names = dict(Endpoint.objects.values_list("number", "name"))
+    words = {outcome.value: outcome.name.lower() for outcome in Outcome}
+    for number, letter, count in Tally.objects.values_list("endpoint_number", "outcome", "count"):
+        family.add_metric([names.get(number, "unregistered"), words.get(letter, letter)], count)
+    return family
+
+
+def utilisation(now: datetime) -> list[Metric]:
+    """The fullest limits of all tiers, each with whoever came nearest to it."""
+    matrix, measured = matrix_read(now), measured_read()
+    tiers = {column.tier: column.number for column in matrix.columns if column.tier != EVERYONE}
+    found = [
+        (near.share, (cell.tier, cell.scope, one.limit.name, near.tenant))
+        for line in matrix.lines
+        for cell in line.cells
+        if cell.tier in tiers
+        for one in cell.limits
+        if (near := measured.nearest(tiers[cell.tier], cell.scope, one.limit)) is not None
+    ]
+    nearest, denied = gauge(metrics.LIMIT_UTILISATION), gauge(metrics.TIER_DENIED)
+    for share, labels in sorted(found, reverse=True)[:MOST_LIMITS]:
+        nearest.add_metric(labels, share)
+    for tier, number in tiers.items():
+        row = measured.rows.get((number, EVERY_ENDPOINT))
+        denied.add_metric([tier], row.denied / row.asked if row and row.asked else 0.0)
+    return [nearest, denied]
+
+
+def configuration(now: datetime) -> list[Metric]:
+    newest = Revision.objects.order_by("-number").values_list("number", flat=True).first()
+    detail = Heartbeat.objects.filter(name="publisher").values_list("detail", flat=True).first() or ""
+    oldest = Outbox.objects.aggregate(oldest=Min("created"))["oldest"]
+    return [
+        gauge(metrics.REVISION, newest or 0),
+        gauge(metrics.PUBLISHED, int(detail) if detail.isdigit() else 0),
+        gauge(metrics.UNPUBLISHED_SECONDS, (now - oldest).total_seconds() if oldest else 0.0),
+    ]
+
+
+def freshness(now: datetime) -> list[Metric]:
+    drain, folds, pulses = gauge(metrics.DRAIN_LAG_SECONDS), gauge(metrics.FOLD_LAG_SECONDS), heartbeats(now)
+    for drained_at in DrainState.objects.values_list("drained_at", flat=True):
+        drain.add_metric([], (now - drained_at).total_seconds())
+    for name, until in FoldState.objects.values_list("name", "until"):
+        folds.add_metric([name], (now - until).total_seconds())
+    return [drain, folds, pulses]
+
+
+def heartbeats(now: datetime) -> GaugeMetricFamily:
+    pulses = gauge(metrics.HEARTBEAT_AGE_SECONDS)
+    for name, at in Heartbeat.objects.values_list("name", "at"):
+        pulses.add_metric([name], (now - at).total_seconds())
+    return pulses
+
+
+def trouble() -> list[Metric]:
+    firing = gauge(metrics.ALERTS_FIRING)
+    found = AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by()
+    for name, count in found.values_list("name").annotate(count=Count("about")):
+        firing.add_metric([name], count)
+    waiting = AlertDelivery.objects.filter(sent_at=None, is_given_up=False).count()
+    set_aside = Delivery.objects.filter(is_set_aside=True).count()
+    return [firing, gauge(metrics.ALERTS_UNSENT, waiting), gauge(metrics.TASKS_SET_ASIDE, set_aside)]
+
+
+def from_redis() -> list[Metric]:
+    client = store.connect(settings.REDIS_URL, patience_seconds=PATIENCE_SECONDS)
+    try:
+        enforcers, quantiles = enforcers_read(client), call_quantiles(client)
+    finally:
+        client.close()
+    states, seconds = gauge(metrics.ENFORCERS), gauge(metrics.CHECK_SECONDS)
+    degraded = sum(each.is_degraded for each in enforcers)
+    states.add_metric(["degraded"], degraded)
+    states.add_metric(["ok"], len(enforcers) - degraded)
+    for quantile, value in quantiles.items():
+        seconds.add_metric([quantile], value)
+    return [states, seconds]
+
+
+def gauge(figure: Figure, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(figure.name, figure.words, labels=figure.labels or None, value=value)

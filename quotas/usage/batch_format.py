@@ -1,0 +1,199 @@
+"""What the Lua layer wrote down: the counters of a batch, its sampled arrivals, and denials.
+
+A counter's field is `s<8 hex second>` (or `m…`, a whole minute, when nobody had drained for a while),
+then the tenant's number, the endpoint's, one letter of outcome and the limit's number; its value is
+cost × 2^24 + count. A field may end in `+`: it goes on where the same one without it was full. What cannot
+be read is counted and quoted, and never stops a drain.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+
+from quotas.observations.arrays import Flags, Ints
+from quotas.observations.cells import MINUTE_S, Cells
+
+COUNT_BITS = 24
+COUNT_MASK = (1 << COUNT_BITS) - 1
+LONGEST = 20  # one more than the digits of 2^63; what has as many and is larger turns negative
+BESIDE = frozenset({b"id", b"_"})  # no counters: the batch's own id, and padding that makes a hash a table
+FUTURE = timedelta(days=1)  # later than this is no clock's mistake but garbage
+QUOTED = 5  # how many unreadable items the log gets to see
+
+# Places in a field, in bytes.
+SECOND, TENANT, ENDPOINT, OUTCOME, LIMIT, END = 1, 9, 14, 17, 18, 23
+WIDEST = 32  # with every `+` that Lua may add
+TENANT_PLACE, ENDPOINT_PLACE = slice(TENANT, ENDPOINT), slice(ENDPOINT, OUTCOME)
+AT_ONCE = 16_384  # fields: their columns stay in the processor's cache
+_DIGITS = np.full(256, 255, np.uint8)
+_DIGITS[list(b"0123456789abcdefghijklmnopqrstuvwxyz")] = np.arange(36)
+
+_ARRIVAL = re.compile(rb"([0-9a-z]{5})([0-9a-z]{3}) ([0-9a-f]{16}) (\d{1,16}) (\d{1,16}) ([ad])")
+_DENIAL = re.compile(
+    rb"(\d{1,16}) ([0-9a-z]{3}) (-|[0-9a-z]{1,5}) ([a-z_]{1,32}) (\d{1,16}) (-1|\d{1,16}) (\d{1,16})(?: (.*))?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    tenant: int
+    endpoint: int
+    subject: int  # 64 bits of a hash, with a sign, as Postgres keeps them
+    at_us: int
+    cost: int
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    tenant: int
+    endpoint: int
+    at_us: int
+    limit: int  # 0: none
+    reason: str
+    cost: int
+    retry_us: int  # -1: never
+    revision: int
+    subject: bytes  # its values; empty: the tenant as a whole
+
+
+@dataclass(slots=True)
+class Quotes:
+    """How much could not be read, and the first few of it."""
+
+    count: int = 0
+    examples: list[bytes] = field(default_factory=list)
+
+    def add(self, item: bytes) -> None:
+        self.count += 1
+        if len(self.examples) < QUOTED:
+            self.examples.append(item[:80])
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    cells: Cells
+    unreadable: Quotes
+
+
+def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[Parsed]:
+    """Of several batches at once: what it costs to begin is then paid once."""
+    names: list[bytes] = []
+    texts: list[bytes] = []
+    ends = []
+    for batch in batches:
+        names += batch.keys()
+        texts += batch.values()
+        ends.append(len(names))
+    if not names:
+        return [Parsed(Cells.of(()), Quotes()) for _ in ends]
+    places = [slice(first, first + AT_ONCE) for first in range(0, len(names), AT_ONCE)]
+    found = [_fields(names[place], _amounts(texts[place])) for place in places]
+    cells, is_good = Cells.joined([part for part, _ in found]), np.concatenate([good for _, good in found])
+    return [_part(cells, is_good, names, texts, slice(*ends)) for ends in pairwise((0, *ends))]
+
+
+def _part(cells: Cells, is_good: Flags, names: Sequence[bytes], texts: Sequence[bytes], place: slice) -> Parsed:
+    unreadable, good = Quotes(), is_good[place]
+    if good.all():
+        return Parsed(cells.where(place), unreadable)
+    for bad in (np.flatnonzero(~good) + place.start).tolist():
+        if names[bad] not in BESIDE:
+            unreadable.add(names[bad] + b"=" + texts[bad])
+    return Parsed(cells.where(place).where(good), unreadable)
+
+
+def _fields(names: Sequence[bytes], amounts: Ints) -> tuple[Cells, Flags]:
+    """All fields as one matrix of letters, a row of it for each place; and which fields were no nonsense."""
+    lengths = np.fromiter(map(len, names), np.int64, len(names))
+    letters = _letters(names, WIDEST)
+    ends = lengths - (letters == ord("+")).sum(axis=0)
+    is_good = (amounts > 0) & (lengths <= WIDEST) & (ends >= LIMIT) & (ends <= END)
+    is_minute = letters[0] == ord("m")
+    is_good &= is_minute | (letters[0] == ord("s"))
+    second = _number(letters[SECOND:TENANT], 16, is_good)
+    tenant, endpoint = (_number(letters[place], 36, is_good) for place in (TENANT_PLACE, ENDPOINT_PLACE))
+    outcome = letters[OUTCOME].astype(np.int64)
+    is_good &= (outcome >= ord("a")) & (outcome <= ord("z"))
+    start = np.where(is_minute, second - second % MINUTE_S, second)
+    length = np.where(is_minute, MINUTE_S, 1)
+    limit = _limits(letters, ends, is_good)
+    cells = Cells(start, length, tenant, endpoint, outcome, limit, amounts & COUNT_MASK, amounts >> COUNT_BITS)
+    return cells, is_good
+
+
+def _letters(texts: Sequence[bytes], width: int) -> np.ndarray:
+    return np.ascontiguousarray(np.array(texts, f"S{width}").view(np.uint8).reshape(len(texts), width).T)
+
+
+def _limits(letters: np.ndarray, ends: Ints, is_good: Flags) -> Ints:
+    """As many digits as stand before the first `+`; after that, nothing but those may come."""
+    limit = np.zeros(len(ends), np.int64)
+    for place in range(LIMIT, min(END, int(ends.max()))):
+        digit, is_there = _DIGITS[letters[place]], place < ends
+        is_good &= (digit < 36) | ~is_there
+        limit = np.where(is_there, limit * 36 + digit, limit)
+    return limit
+
+
+def _number(letters: np.ndarray, base: int, is_good: Flags) -> Ints:
+    found = _DIGITS[letters]
+    is_good &= found.max(axis=0) < base
+    number: Ints = found[0].astype(np.int64)
+    for digit in found[1:]:
+        number = number * base + digit
+    return number
+
+
+def _amounts(texts: Sequence[bytes]) -> Ints:
+    """0 for what is no number, or none that Redis can have counted."""
+    digits = _letters(texts, LONGEST)
+    digits = digits[: int((digits != 0).any(axis=1).sum())]
+    is_there, values = digits != 0, digits - np.uint8(ord("0"))
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    is_good = ((values < 10) | ~is_there).all(axis=0) & (is_there.sum(axis=0) == lengths) & (lengths < LONGEST)
+    amounts = np.zeros(len(texts), np.int64)
+    for is_digit, value in zip(is_there, values, strict=True):
+        amounts = amounts * 10 + value if is_digit.all() else np.where(is_digit, amounts * 10 + value, amounts)
+    return np.where(is_good & (amounts > 0), amounts, 0)
+
+
+def parse_arrivals(items: Iterable[bytes], unreadable: Quotes) -> Iterator[Arrival]:
+    for item in items:
+        match = _ARRIVAL.fullmatch(item)
+        if match is None:
+            unreadable.add(item)
+            continue
+        tenant, endpoint, subject, at_us, cost, outcome = match.groups()
+        signed = int.from_bytes(bytes.fromhex(subject.decode()), signed=True)
+        yield Arrival(int(tenant, 36), int(endpoint, 36), signed, int(at_us), int(cost), outcome == b"a")
+
+
+def parse_denials(tenant: int, items: Iterable[bytes], unreadable: Quotes) -> Iterator[Denied]:
+    for item in items:
+        match = _DENIAL.fullmatch(item)
+        if match is None:
+            unreadable.add(item)
+            continue
+        at_us, endpoint, limit, reason, cost, retry_us, revision, subject = match.groups()
+        yield Denied(
+            tenant=tenant,
+            endpoint=int(endpoint, 36),
+            at_us=int(at_us),
+            limit=0 if limit == b"-" else int(limit, 36),
+            reason=reason.decode(),
+            cost=int(cost),
+            retry_us=int(retry_us),
+            revision=int(revision),
+            subject=values_of(subject or b""),
+        )
+
+
+def values_of(record: bytes) -> bytes:
+    """`[:<scope>]/<subject>:[<alternative>:]<values>` gives the values; the tenant as a whole has none."""
+    return record.partition(b"/")[2].rpartition(b":")[2]

@@ -1,0 +1,123 @@
+"""Keeps in Postgres what calendar quotas have used; after a loss of Redis the publisher brings it back.
+
+Records touched since the last drain are set aside as a batch. What is stored is the count itself, not what was added,
+so a batch may be stored twice; counts are read under a lock, so that no older one is stored after a newer one.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import connection, transaction
+
+from headroom_edge import keys
+from quotas.models.calendar_counter import CalendarCounter, note_emptied
+from tenants.secrets import seal
+
+log = logging.getLogger(__name__)
+
+ROWS_AT_ONCE = 5_000
+_KEY = ("shard", "tenant_number", "scope", "subject", "limit_number")
+_FACTS = ["generation", "period_start", "used", "expires_at", "drained_at"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    at: datetime  # Redis time
+    run_id: str
+    batches: Mapping[int, bytes]  # shard → batch id
+    is_emptied: bool  # some shard has neither configuration nor accounting
+
+
+def drain_calendars(server: redis.Redis) -> int:
+    """How many counters were stored. Any number may run at once."""
+    taken = _take(server, settings.HEADROOM_SHARDS)
+    if taken.is_emptied and (gap := note_emptied(taken.at, taken.run_id)):
+        log.warning("counts are missing from %s", gap)
+    return sum(_drain(server, taken, shard) for shard in taken.batches)
+
+
+def forget_expired(now: datetime) -> int:
+    return CalendarCounter.objects.filter(expires_at__lt=now).delete()[0]
+
+
+def _take(server: redis.Redis, shards: int) -> Taken:
+    places = [keys.EVERYONES_SHARD, *range(shards)]
+    pipe = server.pipeline(transaction=False)
+    for shard in places:
+        pipe.fcall("hr_calendars", 1, keys.state_prefix(shard), "TAKE", str(uuid.uuid4()))
+    for shard in range(shards):
+        pipe.exists(keys.shard_prefix(shard), keys.usage(shard))
+    pipe.time()
+    pipe.info("server")
+    *replies, (seconds, micros), info = pipe.execute()
+    ids = dict(zip(places, replies, strict=False))
+    at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
+    batches = {shard: batch for shard, batch in ids.items() if batch}
+    return Taken(at, info["run_id"], batches, 0 in replies[len(places) :])
+
+
+def _drain(server: redis.Redis, taken: Taken, shard: int) -> int:
+    batch, stored = taken.batches[shard], 0
+    with transaction.atomic():
+        _lock()
+        for rows in _pages(_read(server, shard, batch)):
+            _store([_counter(shard, row, taken.at) for row in rows])
+            stored += len(rows)
+    server.fcall("hr_calendars", 1, keys.state_prefix(shard), "DONE", batch)
+    return stored
+
+
+def _lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.calendars'))")
+
+
+def _read(server: redis.Redis, shard: int, batch: bytes) -> Iterator[list[Any]]:
+    cursor = b"0"
+    while True:
+        reply = server.fcall("hr_calendars", 1, keys.state_prefix(shard), "READ", batch, cursor)
+        cursor, rows = reply[0], reply[1:]
+        yield from rows
+        if cursor == b"0":
+            return
+
+
+def _pages(rows: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
+    """A counter that a scan shows twice counts once: no statement may write one row twice."""
+    page: dict[tuple[bytes, int], list[Any]] = {}
+    for row in rows:
+        page[row[0], row[2]] = row
+        if len(page) >= ROWS_AT_ONCE:
+            yield list(page.values())
+            page = {}
+    if page:
+        yield list(page.values())
+
+
+def _counter(shard: int, row: list[Any], at: datetime) -> CalendarCounter:
+    record, ttl_ms, limit, generation, start, used = row
+    place = keys.RecordPlace.parse(record.decode())
+    return CalendarCounter(
+        shard=shard,
+        tenant_number=place.tenant,
+        scope=place.scope,
+        subject=seal(place.subject.encode()),
+        limit_number=limit,
+        generation=generation,
+        period_start=datetime.fromtimestamp(start, UTC),
+        used=used,
+        expires_at=at + timedelta(milliseconds=ttl_ms),
+        drained_at=at,
+    )
+
+
+def _store(counters: list[CalendarCounter]) -> None:
+    CalendarCounter.objects.bulk_create(counters, update_conflicts=True, unique_fields=_KEY, update_fields=_FACTS)

@@ -1,0 +1,172 @@
+"""The Redis side of the drain: sets counters aside as batches, reads them, forgets them.
+
+A batch is never written to after it was set aside. It is read without a lock: whoever reads one that
+another drain has just finished holds an id that is already in Postgres, and adds nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import redis
+
+from headroom_edge import keys, library
+from quotas.models.usage import Outcome
+from quotas.observations.cells import Cells
+from quotas.usage.batch_format import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials
+
+log = logging.getLogger(__name__)
+
+SCAN_COUNT = 1_000  # fields; about a third of a millisecond of the server's time
+RANGE_COUNT = 5_000  # list items
+# Redis keeps the last hundred denials of a tenant; Postgres keeps a sample that no storm can blow up.
+DENIALS_PER_DRAIN = 200
+DENIALS_PER_TENANT = 100
+# Denials that came after the batch was set aside stand before its own in the list.
+DENIALS_SINCE = 10
+Counters = dict[bytes, bytes]
+_WITH_DENIALS = frozenset({Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW})
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one look at the server found: its clock, who it is, and the batches that wait."""
+
+    at: datetime
+    run_id: str
+    started_at: datetime
+    batches: Mapping[int, bytes]  # shard → batch id
+    sizes: Mapping[int, int]  # shard → fields
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    id: bytes
+    shard: int
+    rows: int  # counters, readable or not
+    cells: Cells
+    arrivals: Sequence[Arrival]
+    denials: Sequence[Denied] = ()
+    unreadable: Quotes = field(default_factory=Quotes)
+
+    @property
+    def key(self) -> uuid.UUID:
+        """The id as Postgres keeps it; one that somebody gave by hand has its place too."""
+        try:
+            return uuid.UUID(self.id.decode())
+        except ValueError:
+            return uuid.uuid5(uuid.NAMESPACE_OID, self.id.hex())
+
+
+def take(server: redis.Redis, shards: int) -> Taken:
+    """Sets aside what every shard counted, unless a batch of it still waits."""
+    library.ensure_loaded(server)
+    pipe = server.pipeline(transaction=False)
+    for shard in range(shards):
+        pipe.fcall("hr_drain", 1, keys.shard_prefix(shard), "TAKE", str(uuid.uuid4()))
+    pipe.time()
+    pipe.info("server")
+    *ids, (seconds, micros), info = pipe.execute(raise_on_error=False)
+    at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
+    batches = {shard: id_ for shard, id_ in enumerate(ids) if _is_batch(shard, id_)}
+    started_at = at - timedelta(seconds=info["uptime_in_seconds"])
+    return Taken(at, info["run_id"], started_at, batches, _sizes(server, batches))
+
+
+def _is_batch(shard: int, reply: object) -> bool:
+    """A shard that cannot be drained does not keep the others from it."""
+    if isinstance(reply, Exception):
+        log.error("shard %d cannot be drained: %s", shard, reply)
+        return False
+    return reply != b""
+
+
+def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
+    pipe = server.pipeline(transaction=False)
+    for shard in shards:
+        pipe.hlen(keys.usage_batch(shard))
+    return dict(zip(shards, pipe.execute(), strict=True))
+
+
+def read(server: redis.Redis, taken: Taken, shards: Sequence[int]) -> list[Batch]:
+    counters, arrivals = read_counters(server, keys.usage_batch, shards), _read_arrivals(server, shards)
+    parsed = parse_counters(counters[shard] for shard in shards)
+    found = zip(shards, parsed, strict=True)
+    batches = [_batch(taken.batches[shard], shard, part, arrivals[shard]) for shard, part in found]
+    return _with_denials(server, batches)
+
+
+def read_counters(server: redis.Redis, key: Callable[[int], str], shards: Iterable[int]) -> dict[int, Counters]:
+    """By HSCAN, which may show a field twice: a dictionary counts it once."""
+    found: dict[int, Counters] = {shard: {} for shard in shards}
+    cursors = dict.fromkeys(found, 0)
+    while cursors:
+        pipe = server.pipeline(transaction=False)
+        for shard, cursor in cursors.items():
+            pipe.hscan(key(shard), cursor, count=SCAN_COUNT)
+        for shard, (cursor, part) in zip(list(cursors), pipe.execute(), strict=True):
+            found[shard].update(part)
+            cursors[shard] = cursor
+        cursors = {shard: cursor for shard, cursor in cursors.items() if cursor}
+    return found
+
+
+def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {shard: [] for shard in shards}
+    waiting = list(found)
+    while waiting:
+        pipe = server.pipeline(transaction=False)
+        for shard in waiting:
+            have = len(found[shard])
+            pipe.lrange(keys.arrivals_batch(shard), have, have + RANGE_COUNT - 1)
+        parts = dict(zip(waiting, pipe.execute(), strict=True))
+        for shard, part in parts.items():
+            found[shard] += part
+        waiting = [shard for shard, part in parts.items() if len(part) == RANGE_COUNT]
+    return found
+
+
+def _batch(batch_id: bytes, shard: int, parsed: Parsed, arrivals: Sequence[bytes]) -> Batch:
+    rows = len(parsed.cells) + parsed.unreadable.count
+    kept = list(parse_arrivals(arrivals, parsed.unreadable))
+    return Batch(batch_id, shard, rows, parsed.cells, kept, unreadable=parsed.unreadable)
+
+
+def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
+    refused = [(batch.shard, tenant, count) for batch in batches for tenant, count in _refused(batch.cells).items()]
+    share = min(DENIALS_PER_TENANT, max(1, DENIALS_PER_DRAIN // max(1, len(refused))))
+    pipe = server.pipeline(transaction=False)
+    for shard, tenant, count in refused:
+        key = keys.denials(shard, keys.tenant_number(tenant))
+        pipe.lrange(key, 0, min(share, count + DENIALS_SINCE) - 1)
+    lists = {(shard, tenant): items for (shard, tenant, _), items in zip(refused, pipe.execute(), strict=True)}
+    return [replace(batch, denials=list(_parse_lists(batch, lists))) for batch in batches]
+
+
+def _refused(cells: Cells) -> dict[int, int]:
+    """By tenant."""
+    found = cells.with_outcome(_WITH_DENIALS)
+    if not len(found):
+        return {}
+    tenants, places = np.unique(found.tenant, return_inverse=True)
+    counts = np.bincount(places, weights=found.count, minlength=len(tenants)).astype(np.int64)
+    return dict(zip(tenants.tolist(), counts.tolist(), strict=True))
+
+
+def _parse_lists(batch: Batch, lists: Mapping[tuple[int, int], Sequence[bytes]]) -> Iterator[Denied]:
+    for (shard, tenant), items in lists.items():
+        if shard == batch.shard:
+            yield from parse_denials(tenant, items, batch.unreadable)
+
+
+def forget(server: redis.Redis, batches: Iterable[Batch]) -> None:
+    """They are safe in Postgres; one that another drain has forgotten already stays forgotten."""
+    pipe = server.pipeline(transaction=False)
+    for batch in batches:
+        pipe.fcall("hr_drain", 1, keys.shard_prefix(batch.shard), "DONE", batch.id)
+    pipe.execute()

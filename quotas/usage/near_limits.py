@@ -1,0 +1,88 @@
+"""How near every tenant came to each of its own limits in the last day: overrides, trials and all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import nlargest
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from headroom_edge.keys import endpoint_number
+from quotas.models import Endpoint, LimitName
+from quotas.models.calendar_counter import CalendarCounter
+from quotas.policies.configuration import configuration_part, tenants_with_own_limits
+from quotas.policies.configuration_rows import to_us
+from quotas.policies.resolve import Effective, Index, Layers, resolve
+from quotas.policies.spec import EVERYWHERE
+from quotas.usage.queries.near_limits import NEAR, Near
+from quotas.usage.queries.utilisation import Demand, use_of
+from tenants.models import Tier
+
+MOST: Final = 10  # of each tier, whom a page names
+
+Uses = dict[tuple[str, str], int]  # used of calendar quotas, by scope and limit
+
+
+@dataclass(slots=True)
+class TierNear:
+    tenants: int = 0
+    nearest: list[Near] = field(default_factory=list)
+
+    def add(self, found: Iterable[Near]) -> None:
+        """What one tenant came near to."""
+        rows = list(found)
+        self.tenants += any(row.share >= NEAR for row in rows)
+        self.nearest = nlargest(MOST, [*self.nearest, *rows], key=attrgetter("share"))
+
+
+def nearness_measure(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[int, TierNear]:
+    """By the tier's number. `rows`: tenant's number and name, tier, endpoint and the fields of Demand; by tenant."""
+    limits, used = _Limits(now), _calendars(now)
+    numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
+    found: dict[int, TierNear] = defaultdict(TierNear)
+    for (number, name, tier), own in groupby(rows, key=lambda row: row[:3]):
+        demands = {endpoint: Demand(*map(int, peaks)) for _, _, _, endpoint, *peaks in own}
+        title = limits.tiers[tier]
+        uses = ((each, use_of(each, demands, numbers, used[number]).share) for each in limits.of(name, title))
+        found[tier].add(Near(name, title, each.scope, each.limit.name, share) for each, share in uses if share)
+    return found
+
+
+class _Limits:
+    """Most tenants have what their tier has, which is worked out once."""
+
+    def __init__(self, now: datetime) -> None:
+        self.tiers = dict(Tier.objects.values_list("number", "name"))
+        own = tenants_with_own_limits(tiers=self.tiers.values())
+        part = configuration_part(tenants=own, tiers=self.tiers.values())
+        self._index, self._own, self._at_us = Index.of_configuration(part), part.tenants, to_us(now)
+        self._plain: dict[tuple[str, bool], tuple[Effective, ...]] = {}
+
+    def of(self, tenant: str, tier: str) -> tuple[Effective, ...]:
+        if tenant in self._own:
+            return self._resolved(self._index.of_tenant(self._own[tenant]))
+        key = (tier, self._index.is_canary(tenant, tier))
+        if key not in self._plain:
+            self._plain[key] = self._resolved(self._index.of_tier(tier, is_canary=key[1]))
+        return self._plain[key]
+
+    def _resolved(self, layers: Layers) -> tuple[Effective, ...]:
+        found = resolve(layers, self._at_us)
+        every = (*found.everywhere, *(each for limits in found.own.values() for each in limits))
+        return tuple(each for each in every if each.limit.mode != "off")
+
+
+def _calendars(now: datetime) -> dict[int, Uses]:
+    """Used of each tenant's calendar quotas in the periods that run."""
+    limits = dict(LimitName.objects.values_list("number", "name"))
+    scopes = {endpoint_number(number): name for number, name in Endpoint.objects.values_list("number", "name")}
+    found: dict[int, Uses] = defaultdict(dict)
+    rows = CalendarCounter.objects.filter(subject=b"", expires_at__gt=now, tenant_number__gt=0).order_by()
+    for tenant, scope, limit, used in rows.values_list("tenant_number", "scope", "limit_number", "used").iterator():
+        if limit in limits:
+            found[tenant][scopes.get(scope, EVERYWHERE), limits[limit]] = used
+    return found

@@ -1,0 +1,86 @@
+"""The busiest tenants of a tier on an endpoint, and what a limit would have denied them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from headroom_edge.observations import ENDS
+from quotas.models.usage_totals import TierUse
+
+LEADERS: Final = 40
+WINDOW_S: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    tenant: str
+    in_1s: int  # the most requests in a second
+    in_60s: int  # and in a minute
+    p98: int  # 98 % of its requests came in minutes that had no more
+    asked: int
+    denied: int
+    buckets: list[int]  # histogram of its minutes (headroom_edge.observations)
+    counts: list[int]
+
+    @property
+    def rate(self) -> float:
+        """p98, a second."""
+        return self.p98 / WINDOW_S
+
+    @property
+    def peak(self) -> float:
+        """Of a minute, a second."""
+        return self.in_60s / WINDOW_S
+
+    def above(self, rate: float, burst: float) -> float:
+        """Requests that a limit of so many a second would have denied. A burst is spent once in each busy minute."""
+        sizes = np.minimum(np.array(ENDS, np.float64)[self.buckets], float(self.in_60s))
+        over = np.maximum(sizes - rate * WINDOW_S - burst, 0.0)
+        return float((over * np.array(self.counts, np.float64)).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    leader: Leader
+    denied: float
+
+    @property
+    def share(self) -> float:
+        return min(self.denied / self.leader.asked, 1.0) if self.leader.asked else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leaders:
+    """Of 28 days; `tenants` and `asked` also of those that are not listed."""
+
+    leaders: Sequence[Leader]
+    tenants: int
+    asked: int
+    at: datetime
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.leaders) == self.tenants
+
+    @property
+    def lowest(self) -> float:
+        """A limit below the least of those listed would strike tenants that nobody has looked at."""
+        return 0.0 if self.is_whole else self.leaders[-1].peak
+
+    def struck(self, rate: float, burst: float) -> list[Struck]:
+        """Whom it would deny something, the most first."""
+        found = (Struck(leader, leader.above(rate, burst)) for leader in self.leaders)
+        return sorted((one for one in found if one.denied >= 0.5), key=lambda one: -one.denied)
+
+
+def leaders_read(tier: int, endpoint: int) -> Leaders | None:
+    """None: nothing was measured."""
+    row = TierUse.objects.filter(tier_number=tier, endpoint_number=endpoint, leaders_at__isnull=False).first()
+    if row is None or row.leaders_at is None or not row.leaders:
+        return None
+    return Leaders([Leader(**one) for one in row.leaders], row.leaders_tenants, row.leaders_asked, row.leaders_at)

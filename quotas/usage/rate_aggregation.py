@@ -1,0 +1,179 @@
+"""Rows of rates: of hours from their seconds, of days from their hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, Self
+
+import numpy as np
+
+from quotas.models.usage import LET_THROUGH, Outcome
+from quotas.models.usage_rates import EVERY_ENDPOINT, Rates
+from quotas.observations.arrays import Flags, Ints
+from quotas.observations.cells import Cells
+from quotas.observations.histogram import Measured, measure, merged
+from quotas.observations.packing import groups
+from quotas.observations.seconds import Seconds
+
+HOUR_S: Final = 3_600
+# Refused by a limit. What a suspended or an unknown tenant asks for is no demand that a limit could be made for.
+DENIED: Final = (Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW, Outcome.DEGRADED_CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    tenants: Ints
+    endpoints: Ints
+    rows: Ints  # epoch second at which the row of the table begins that holds it
+    seconds: Seconds
+
+    @classmethod
+    def of_cells(cls, cells: Cells) -> Self:
+        cells = cells.where(cells.tenant > 0).with_outcome((*LET_THROUGH, *DENIED))
+        is_let = np.isin(cells.outcome, [ord(letter) for letter in LET_THROUGH])
+        let, refused = is_let.astype(np.int64), (~is_let).astype(np.int64)
+        sums = (cells.count * let, cells.count * refused, cells.cost * let, cells.cost * refused)
+        seconds = Seconds(cells.start, cells.length, *sums)
+        return cls(cells.tenant, cells.endpoint, cells.start // HOUR_S * HOUR_S, seconds)
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, int, int, bytes]]) -> Self:
+        """Tenant, endpoint, start and packed seconds, as the table has them."""
+        found = list(rows)
+        parts = [Seconds.unpack(packed) for *_, packed in found]
+        lengths = [len(part) for part in parts]
+        keys = np.array([row[:3] for row in found], np.int64).reshape(-1, 3)
+        columns = [np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)]
+        tenants, endpoints, starts = np.repeat(keys, lengths, axis=0).T
+        return cls(tenants, endpoints, starts, Seconds(*columns) if parts else Seconds.joined([]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Load]) -> Self:
+        tenants, endpoints, rows = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("tenants", "endpoints", "rows")
+        )
+        seconds = zip(*(part.seconds.columns for part in parts), strict=True)
+        return cls(tenants, endpoints, rows, Seconds(*(np.concatenate(each) for each in seconds)))
+
+    def __len__(self) -> int:
+        return len(self.tenants)
+
+    def where(self, kept: Flags | Ints | slice) -> Self:
+        return type(self)(self.tenants[kept], self.endpoints[kept], self.rows[kept], self.seconds.where(kept))
+
+    @property
+    def hours(self) -> Ints:
+        return self.seconds.starts_s // HOUR_S * HOUR_S
+
+    def summed(self) -> Self:
+        """One line per row of the table and second, in this order."""
+        starts, lengths, *sums = self.seconds.columns
+        order = np.lexsort((lengths, starts, self.rows, self.endpoints, self.tenants))
+        keys = [key[order] for key in (self.tenants, self.endpoints, self.rows, starts, lengths)]
+        first = groups(*keys)
+        if not len(first):
+            return self
+        tenants, endpoints, rows, starts, lengths = (key[first] for key in keys)
+        added = (np.add.reduceat(column[order], first) for column in sums)
+        return type(self)(tenants, endpoints, rows, Seconds(starts, lengths, *added))
+
+    def by_row(self) -> Iterator[tuple[int, int, int, Seconds]]:
+        """Of sorted lines: tenant, endpoint, start and seconds of each row of the table."""
+        first = groups(self.tenants, self.endpoints, self.rows)
+        for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(self)], strict=True):
+            key = (int(self.tenants[begin]), int(self.endpoints[begin]), int(self.rows[begin]))
+            yield *key, self.seconds.where(slice(begin, end))
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    tenant: int
+    endpoint: int  # or EVERY_ENDPOINT
+    start_s: int
+    allowed: int
+    denied: int
+    requests: Measured
+    cost: Measured | None  # None: as requests
+
+    @staticmethod
+    def columns() -> tuple[str, ...]:
+        peaks = [f"{name}_{window}" for name in ("peak", "cost") for window in ("1s", "10s", "60s")]
+        return ("allowed", "denied", *peaks, "requests", "cost")
+
+    def values(self) -> tuple[object, ...]:
+        cost_peaks = self.cost.peaks if self.cost else (None, None, None)
+        packed = self.cost.packed if self.cost else None
+        return (self.allowed, self.denied, *self.requests.peaks, *cost_peaks, self.requests.packed, packed)
+
+
+def hour_rows(load: Load, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
+    """Of the tenants and hours that are wanted: each endpoint, and all of them together."""
+    hours = load.hours
+    pairs = np.array(sorted(wanted), np.int64).reshape(-1, 2)
+    keys = pairs[:, 0] << 34 | pairs[:, 1]  # a tenant has 26 bits, seconds have 33
+    load = load.where(np.isin(load.tenants << 34 | hours, keys))
+    if len(load):
+        yield from _measured(load.tenants, load.endpoints, load.seconds)
+        together = _over_endpoints(load)
+        yield from _measured(together.tenants, together.endpoints, together.seconds)
+
+
+def _over_endpoints(load: Load) -> Load:
+    everywhere = np.full(len(load), EVERY_ENDPOINT, np.int64)
+    return Load(load.tenants, everywhere, load.hours, load.seconds).summed()
+
+
+def _measured(tenants: Ints, endpoints: Ints, seconds: Seconds) -> Iterator[RateRow]:
+    """Of lines in any order, whatever row of the table they lie in."""
+    order = np.lexsort((seconds.lengths, seconds.starts_s, endpoints, tenants))
+    yield from rows_of(tenants[order], endpoints[order], seconds.where(order), HOUR_S)
+
+
+def rows_of(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> Iterator[RateRow]:
+    """A row per tenant, endpoint and step; of lines in this order, and in order of time."""
+    starts = seconds.starts_s // step_s * step_s
+    first = groups(tenants, endpoints, starts)
+    series = np.repeat(np.arange(len(first)), np.diff(first, append=len(tenants)))
+    requests = measure(series, seconds, seconds.offered, len(first))
+    costs = _costs(series, first, seconds)
+    sums = (np.add.reduceat(column, first).tolist() for column in (seconds.allowed, seconds.denied))
+    keys = (column[first].tolist() for column in (tenants, endpoints, starts))
+    for tenant, endpoint, start, allowed, denied, counted, cost in zip(*keys, *sums, requests, costs, strict=True):
+        yield RateRow(tenant, endpoint, start, allowed, denied, counted, cost)
+
+
+def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[Measured | None]:
+    differs = np.logical_or.reduceat(seconds.offered != seconds.offered_cost, first)
+    if not differs.any():
+        return [None] * len(first)
+    found = measure(series, seconds, seconds.offered_cost, len(first))
+    return [measured if differs[place] else None for place, measured in enumerate(found)]
+
+
+def day_rows(hours: Iterable[Rates], day_s: int) -> Iterator[RateRow]:
+    """In order of tenant and endpoint."""
+    for (tenant, endpoint), found in groupby(hours, lambda row: (row.tenant_number, row.endpoint_number)):
+        rows = list(found)
+        peaks = _most((row.peak_1s, row.peak_10s, row.peak_60s) for row in rows)
+        requests = Measured(merged(row.requests for row in rows), peaks)
+        allowed, denied = sum(row.allowed for row in rows), sum(row.denied for row in rows)
+        yield RateRow(tenant, endpoint, day_s, allowed, denied, requests, _cost_of(rows))
+
+
+def _cost_of(rows: list[Rates]) -> Measured | None:
+    if all(row.cost is None for row in rows):
+        return None
+    peaks = _most(
+        (row.peak_1s, row.peak_10s, row.peak_60s)
+        if row.cost is None
+        else (row.cost_1s or 0, row.cost_10s or 0, row.cost_60s or 0)
+        for row in rows
+    )
+    return Measured(merged(row.requests if row.cost is None else row.cost for row in rows), peaks)
+
+
+def _most(peaks: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:
+    first, second, third = (max(column) for column in zip(*peaks, strict=True))
+    return first, second, third
