@@ -1,18 +1,24 @@
-"""What README and docs/ point at is there: files, headings, make targets, commands."""
+"""Whatever README, CONTRIBUTING and docs/ name exists: links, headings, files, modules, make targets, commands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from django.core.management import get_commands
 
 from config.places import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "deploy" / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md")]
+PAGES = [*TOP, *sorted(ROOT.glob("docs/**/*.md"))]
 TEXT = {page: page.read_text() for page in PAGES}
+PACKAGES = ("headroom_edge", "quotas", "tenants", "access", "api", "dashboards", "config", "tests", "benchmarks")
+FOLDERS = (*PACKAGES, "docs", "deploy")
+FILE = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`")
+MODULE = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+")
 
 
 def links(page: Path) -> Iterator[str]:
@@ -37,6 +43,27 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(target.read_text()), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_and_module_is_there(page: Path) -> None:
+    assert [name for name in FILE.findall(TEXT[page]) if not (ROOT / name).exists()] == []
+    # The column of old imports in the changelog names what is gone.
+    text = re.sub(r"^\| `[^`]*` \| (?=`headroom_edge)", "", TEXT[page], flags=re.MULTILINE)
+    # `tests.yml` and the like are files, not modules.
+    names = {
+        name for name in MODULE.findall(code_of(text, "python", "sh")) if not name.endswith((".py", ".yml", ".md"))
+    }
+    assert [name for name in sorted(names) if not is_there(name)] == []
+
+
+def is_there(dotted: str) -> bool:
+    """A module, or a name inside one."""
+    try:
+        resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
 def test_every_make_target_is_there() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     said = re.compile(r"(?:^|`|&& )make ([a-z]+)", re.MULTILINE)
@@ -54,7 +81,7 @@ def test_every_command_is_there() -> None:
     assert named - set(get_commands()) == set()
 
 
-def code_of(text: str) -> str:
-    """Blocks and `words`: prose may make anything."""
-    found = re.findall(r"```sh\n(.*?)```|(`[^`\n]+`)", text, re.DOTALL)
+def code_of(text: str, *languages: str) -> str:
+    """Blocks and `words`: prose may use the words of a command as plain words."""
+    found = re.findall(rf"```(?:{'|'.join(languages or ('sh',))})\n(.*?)```|(`[^`\n]+`)", text, re.DOTALL)
     return "\n".join(block or word for block, word in found)
