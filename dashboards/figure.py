@@ -23,7 +23,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     x: datetime | float | int
     values: Sequence[float | None]  # one for each column; None is not known
     label: str = ""  # instead of x, in words
@@ -66,7 +66,7 @@ class Figure:
     title: str
     note: str  # the unit line: what a point stands for; the viewer's zone follows where x is time
     columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[FigureRow]
     axis: Axis = "time"
     x_name: str = "From"
     x_unit: str = ""  # behind the numbers of the x axis

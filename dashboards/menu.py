@@ -12,7 +12,7 @@ GROUPS = ("Observe", "Control", "Improve", "Operate")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class MenuItem:
     group: str
     label: str
     icon: str
@@ -26,9 +26,9 @@ class Item:
         return (self.url, *self.below)
 
 
-MENU: tuple[Item, ...] = (
-    Item("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",)),
-    Item(
+MENU: tuple[MenuItem, ...] = (
+    MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",)),
+    MenuItem(
         "Observe",
         "Tenants",
         "tenants",
@@ -37,7 +37,7 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.tenants,
         counted="tenants",
     ),
-    Item(
+    MenuItem(
         "Observe",
         "Endpoints",
         "endpoint",
@@ -46,8 +46,8 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.endpoints,
         counted="endpoints",
     ),
-    Item("Observe", "Decision log", "log", "dashboards:decisions"),
-    Item(
+    MenuItem("Observe", "Decision log", "log", "dashboards:decisions"),
+    MenuItem(
         "Control",
         "Changes",
         "history",
@@ -55,9 +55,9 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.open_changes,
         counted="changes that are not written yet",
     ),
-    Item("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
-    Item("Control", "Request tester", "send", "dashboards:tester"),
-    Item(
+    MenuItem("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
+    MenuItem("Control", "Request tester", "send", "dashboards:tester"),
+    MenuItem(
         "Improve",
         "Recommendations",
         "rec",
@@ -66,37 +66,37 @@ MENU: tuple[Item, ...] = (
         count=lambda pulse: pulse.waiting,
         counted="recommendations that wait for approval",
     ),
-    Item(
+    MenuItem(
         "Improve",
         "Simulator",
         "flask",
         "dashboards:simulator",
         below=("dashboards:what-if", "dashboards:what-if-run"),
     ),
-    Item("Operate", "Settings", "sliders", "dashboards:settings"),
+    MenuItem("Operate", "Settings", "sliders", "dashboards:settings"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    item: Item
+class MenuEntry:
+    item: MenuItem
     is_current: bool
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MenuGroup:
     title: str
-    entries: Sequence[Entry]
+    entries: Sequence[MenuEntry]
 
 
-def menu_of(view_name: str, pulse: Pulse) -> list[Group]:
+def menu_of(view_name: str, pulse: Pulse) -> list[MenuGroup]:
     ordered = sorted(MENU, key=lambda item: GROUPS.index(item.group))
     return [
-        Group(title, [_entry(item, view_name, pulse) for item in items])
+        MenuGroup(title, [_entry(item, view_name, pulse) for item in items])
         for title, items in groupby(ordered, key=lambda item: item.group)
     ]
 
 
-def _entry(item: Item, view_name: str, pulse: Pulse) -> Entry:
-    return Entry(item, view_name in item.pages, item.count(pulse) if item.count else 0)
+def _entry(item: MenuItem, view_name: str, pulse: Pulse) -> MenuEntry:
+    return MenuEntry(item, view_name in item.pages, item.count(pulse) if item.count else 0)

@@ -53,7 +53,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
             :MOST_SUGGESTED
         ],
     }
-    return render(request, "dashboards/decisions.html", context)
+    return render(request, "dashboards/decisions/page.html", context)
 
 
 @require_safe
@@ -67,7 +67,7 @@ def decisions_new(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted()
     count = denials_count(wanted, after=after)
     asked = {name: value for name in form.fields if (value := getattr(wanted, name))}
-    return render(request, "dashboards/decisions_new.html", {"count": count, "address": urlencode(asked)})
+    return render(request, "dashboards/decisions/new_count.html", {"count": count, "address": urlencode(asked)})
 
 
 def _moment(text: str) -> datetime | None:

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.pages.matrix.cells import Shown, shown_of
+from dashboards.pages.matrix.cells import MatrixCell, matrix_table
 from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
 from quotas.usage.queries.near_limits import Asked, measured_read
@@ -21,7 +21,7 @@ class EndpointRow:
     endpoint: Endpoint
     asked: Asked  # of all tiers, 24 h
     tenants: int
-    nearest: Shown | None  # the cell that is nearest to its limit
+    nearest: MatrixCell | None  # the cell that is nearest to its limit
 
     @property
     def rate(self) -> float:
@@ -32,7 +32,7 @@ class EndpointRow:
 @require_safe
 def endpoints(request: HttpRequest) -> HttpResponse:
     measured = measured_read()
-    matrix = shown_of(matrix_read(timezone.now()), measured)
+    matrix = matrix_table(matrix_read(timezone.now()), measured)
     cells = {line.line.scope: line.cells for line in matrix.lines}
     rows = []
     for endpoint in Endpoint.objects.filter(retired=False).order_by("name"):
@@ -43,6 +43,6 @@ def endpoints(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboards/endpoints.html", {"rows": rows, "measured": measured})
 
 
-def _nearest(cells: Sequence[Shown]) -> Shown | None:
+def _nearest(cells: Sequence[MatrixCell]) -> MatrixCell | None:
     used = [cell for cell in cells if cell.use is not None]
     return max(used, key=lambda cell: cell.use.share if cell.use else 0.0, default=None)

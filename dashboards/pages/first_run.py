@@ -47,7 +47,7 @@ class LimitForm(PageForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SetupStep:
     number: int
     title: str
     is_done: bool
@@ -77,16 +77,16 @@ def first_run(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboards/first_run.html", context, status=422 if refused else 200)
 
 
-def _steps(found: FirstSteps, refused: dict[str, PageForm], *, is_connected: bool) -> list[Step]:
+def _steps(found: FirstSteps, refused: dict[str, PageForm], *, is_connected: bool) -> list[SetupStep]:
     def form(kind: str) -> PageForm:
         return refused.get(kind) or FORMS[kind](auto_id=f"{kind}_%s")
 
     return [
-        Step(1, "Redis is connected", is_connected),
-        Step(2, "Name an endpoint", found.endpoint is not None, form("endpoint")),
-        Step(3, "Put a tenant on a tier", found.tenant is not None, form("tenant")),
-        Step(4, "Set a limit", found.is_enforced, form("limit") if found.limit is None else None),
-        Step(5, "Watch it deny", found.is_denied),
+        SetupStep(1, "Redis is connected", is_connected),
+        SetupStep(2, "Name an endpoint", found.endpoint is not None, form("endpoint")),
+        SetupStep(3, "Put a tenant on a tier", found.tenant is not None, form("tenant")),
+        SetupStep(4, "Set a limit", found.is_enforced, form("limit") if found.limit is None else None),
+        SetupStep(5, "Watch it deny", found.is_denied),
     ]
 
 

@@ -28,7 +28,7 @@ LONGEST_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PageVersion:
     """Two of these differ if a page would look different."""
 
     drained_at: datetime | None
@@ -65,9 +65,9 @@ class Ticker:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._looked = float("-inf")
-        self._mark: Mark | None = None
+        self._mark: PageVersion | None = None
 
-    async def now(self) -> Mark | None:
+    async def now(self) -> PageVersion | None:
         """None: the database could not be asked, and that is not news."""
         async with self._lock:
             time = asyncio.get_running_loop().time()
@@ -84,7 +84,7 @@ def _ticker() -> Ticker:
     return _TICKERS.setdefault(asyncio.get_running_loop(), Ticker())
 
 
-def _look_apart() -> Mark | None:
+def _look_apart() -> PageVersion | None:
     """In a thread of the stream's own, which gives its connection back at once."""
     try:
         return _look()
@@ -92,9 +92,9 @@ def _look_apart() -> Mark | None:
         close_old_connections()
 
 
-def _look() -> Mark | None:
+def _look() -> PageVersion | None:
     try:
         pulse = pulse_read()
     except Error:
         return None
-    return Mark(pulse.drained_at, pulse.revision, pulse.published)
+    return PageVersion(pulse.drained_at, pulse.revision, pulse.published)

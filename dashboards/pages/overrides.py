@@ -19,8 +19,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import Rehearsal, carry_out, rehearse
 from dashboards.forms import MomentField, ReasonedForm, in_zone
-from dashboards.pages.tenant.facts import facts_of
-from dashboards.pages.tenant.limits import Line, chosen_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of
+from dashboards.pages.tenant.state import tenant_state
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.overrides import override_cancel, override_create
@@ -51,14 +51,14 @@ class OverrideForm(ReasonedForm):
         "endpoint": "place",
     }
 
-    def __init__(self, lines: Sequence[Line], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, lines: Sequence[TenantLimit], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, auto_id="o_%s", **kwargs)
         own = [line for line in lines if not line.effective.is_global]
         self.lines = {line.key: line for line in own}
         self.fields["place"].widget.choices = [(line.key, f"{_where(line)}: {line.limit.name}") for line in own]
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> TenantLimit | None:
         return self.lines.get(str(self["place"].value()))
 
     def moment(self, name: str) -> datetime | None:
@@ -76,7 +76,7 @@ class OverrideForm(ReasonedForm):
         return wanted
 
 
-def override_form(lines: Sequence[Line], chosen: Line | None) -> dict[str, Any]:
+def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> dict[str, Any]:
     """For a dialog that has just been opened."""
     own = [line for line in lines if not line.effective.is_global]
     line = chosen if chosen in own else next(iter(own), None)
@@ -84,7 +84,7 @@ def override_form(lines: Sequence[Line], chosen: Line | None) -> dict[str, Any]:
     return {"form": form, "line": line, **_words(line)}
 
 
-def _words(line: Line | None) -> dict[str, Any]:
+def _words(line: TenantLimit | None) -> dict[str, Any]:
     if line is None:
         return {}
     main, size = parameters_of(line.limit.algorithm)
@@ -98,7 +98,7 @@ def _words(line: Line | None) -> dict[str, Any]:
     }
 
 
-def _suggested(line: Line) -> dict[str, Any]:
+def _suggested(line: TenantLimit) -> dict[str, Any]:
     """Enough for the peak that was measured; where that fits already, a step up."""
     main, size = parameters_of(line.limit.algorithm)
     peak = MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else 0.0
@@ -116,7 +116,7 @@ def _round(value: float) -> int:
     return max(1, ceil(value / unit) * unit)
 
 
-def _where(line: Line) -> str:
+def _where(line: TenantLimit) -> str:
     return "every endpoint" if line.scope == "*" else line.scope
 
 
@@ -124,10 +124,10 @@ def _where(line: Line) -> str:
 def override_new(request: HttpRequest, name: str) -> HttpResponse:
     """The form for another limit."""
     row = tenant_get(principal_of(request), name)
-    facts = facts_of(row, timezone.now())
+    state = tenant_state(row, timezone.now())
     scope, _, limit = request.GET.get("place", "").partition("|")
-    chosen = chosen_of(facts.lines, scope, limit)
-    return _shown(request, row, override_form(facts.lines, chosen))
+    chosen = chosen_of(state.lines, scope, limit)
+    return _shown(request, row, override_form(state.lines, chosen))
 
 
 @require_POST
@@ -142,7 +142,7 @@ def override_preview(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as refused:
             problems = [problem.message for problem in refused.problems]
     context = {"found": found, "problems": problems, "line": form.line, "wanted": form.cleaned_data.get("main")}
-    return render(request, "dashboards/parts/rehearsal.html", context)
+    return render(request, "dashboards/parts/dry_run.html", context)
 
 
 def _readable(found: Rehearsal) -> Rehearsal:
@@ -189,12 +189,12 @@ def override_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
     context = {"tenant": row, "number": number, "end_form": form}
-    return render(request, "dashboards/parts/override_end.html", context, status=422)
+    return render(request, "dashboards/overrides/end_form.html", context, status=422)
 
 
 def _posted(request: HttpRequest, name: str) -> tuple[Tenant, OverrideForm]:
     row = tenant_get(principal_of(request), name)
-    return row, OverrideForm(facts_of(row, timezone.now()).lines, request.POST)
+    return row, OverrideForm(tenant_state(row, timezone.now()).lines, request.POST)
 
 
 def _create(request: HttpRequest, row: Tenant, form: OverrideForm, reason: str, *, force: bool) -> object:
@@ -212,4 +212,4 @@ def _create(request: HttpRequest, row: Tenant, form: OverrideForm, reason: str, 
 
 
 def _shown(request: HttpRequest, row: Tenant, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    return render(request, "dashboards/parts/override_form.html", {"tenant": row, **context}, status=status)
+    return render(request, "dashboards/overrides/form.html", {"tenant": row, **context}, status=status)

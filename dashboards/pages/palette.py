@@ -50,7 +50,7 @@ LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class PaletteResult:
     icon: str
     label: str
     note: str
@@ -59,30 +59,32 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class ResultGroup:
     title: str
-    hits: Sequence[Hit]
+    results: Sequence[PaletteResult]
 
 
 @require_safe
 def palette(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()[:LONGEST]
-    groups = [Hits("Jump to", _things(query)), Hits("Pages", _pages(query))]
-    found = {"groups": [group for group in groups if group.hits], "query": query}
-    return render(request, "dashboards/parts/found.html", found)
+    groups = [ResultGroup("Jump to", _things(query)), ResultGroup("Pages", _pages(query))]
+    found = {"groups": [group for group in groups if group.results], "query": query}
+    return render(request, "dashboards/palette/results.html", found)
 
 
-def _things(query: str) -> list[Hit]:
+def _things(query: str) -> list[PaletteResult]:
     tenants = [
-        Hit("tenants", row.name, f"tenant, {row.tier.name}", address("dashboards:tenant", row.name))
+        PaletteResult("tenants", row.name, f"tenant, {row.tier.name}", address("dashboards:tenant", row.name))
         for row in tenants_named(query, MOST)
     ]
     endpoints = [
-        Hit("endpoint", row.name, f"{row.method} {row.path}", address("dashboards:endpoint", row.name), is_code=True)
+        PaletteResult(
+            "endpoint", row.name, f"{row.method} {row.path}", address("dashboards:endpoint", row.name), is_code=True
+        )
         for row in endpoints_named(query, MOST)
     ]
-    policies = [Hit("matrix", row.name, row.place, _of_policy(row)) for row in policies_named(query, MOST)]
-    return [hit for hit in (*tenants, *endpoints, *policies) if hit.href]
+    policies = [PaletteResult("matrix", row.name, row.place, _of_policy(row)) for row in policies_named(query, MOST)]
+    return [result for result in (*tenants, *endpoints, *policies) if result.href]
 
 
 def _of_policy(row: NamedPolicy) -> str:
@@ -92,10 +94,12 @@ def _of_policy(row: NamedPolicy) -> str:
     return history and f"{history}?touched=policy:{row.name}"
 
 
-def _pages(query: str) -> list[Hit]:
+def _pages(query: str) -> list[PaletteResult]:
     wanted = query.casefold()
     return [
-        Hit(item.icon, item.label, item.group, address(item.url)) for item in MENU if wanted in item.label.casefold()
+        PaletteResult(item.icon, item.label, item.group, address(item.url))
+        for item in MENU
+        if wanted in item.label.casefold()
     ]
 
 

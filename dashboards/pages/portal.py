@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.forms import MomentField, PageForm, PeriodError, bad_request, in_zone, period_of
-from dashboards.pages.tenant.facts import Facts, counted_endpoints, facts_of
 from dashboards.pages.tenant.figures import usage_figure
-from dashboards.pages.tenant.limits import Line, chosen_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of
+from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import Window
 from quotas.errors import Refused
@@ -48,7 +48,7 @@ class AskForm(PageForm):
 
     fields_of: ClassVar[dict[str, str]] = {"limit": "place", "scope": "place"}
 
-    def __init__(self, lines: Sequence[Line], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, lines: Sequence[TenantLimit], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, auto_id="ask_%s", **kwargs)
         self.lines = {line.key: line for line in lines}
         choices = [(line.key, f"{where(line)}: {line.limit.name}, {line.short}") for line in lines]
@@ -56,10 +56,10 @@ class AskForm(PageForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class LimitRow:
     """One limit, as its owner cares for it: how much is left at the busiest time."""
 
-    line: Line
+    line: TenantLimit
 
     @property
     def place(self) -> str:
@@ -89,7 +89,7 @@ def _amount(value: float) -> str:
     return compact(round(value)) if value >= 100 else f"{value:.3g}"
 
 
-def where(line: Line) -> str:
+def where(line: TenantLimit) -> str:
     return "all endpoints" if line.scope == "*" else line.scope
 
 
@@ -98,8 +98,8 @@ def portal(request: HttpRequest) -> HttpResponse:
     row = _whose(request)
     if row is None:
         return redirect("dashboards:tenants")
-    facts = facts_of(row, timezone.now())
-    return _page(request, facts, AskForm(_own(facts), initial=_initial(request, facts)))
+    state = tenant_state(row, timezone.now())
+    return _page(request, state, AskForm(_own(state), initial=_initial(request, state)))
 
 
 @require_POST
@@ -107,8 +107,8 @@ def portal_ask(request: HttpRequest) -> HttpResponse:
     row = _whose(request)
     if row is None:
         return redirect("dashboards:tenants")
-    facts = facts_of(row, timezone.now())
-    form = AskForm(_own(facts), request.POST)
+    state = tenant_state(row, timezone.now())
+    form = AskForm(_own(state), request.POST)
     if form.is_valid():
         try:
             _ask(request, row, form)
@@ -117,7 +117,7 @@ def portal_ask(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "Your request is sent|The answer will stand on this page")
             return redirect("dashboards:portal")
-    return _page(request, facts, form, status=422)
+    return _page(request, state, form, status=422)
 
 
 def _whose(request: HttpRequest) -> Tenant | None:
@@ -129,13 +129,13 @@ def _whose(request: HttpRequest) -> Tenant | None:
     return tenant_get(principal, name) if name else None
 
 
-def _own(facts: Facts) -> list[Line]:
+def _own(state: TenantState) -> list[TenantLimit]:
     """Limits over all tenants are the operator's own affair."""
-    return [line for line in facts.lines if not line.effective.is_global and line.limit.mode == "enforce"]
+    return [line for line in state.lines if not line.effective.is_global and line.limit.mode == "enforce"]
 
 
-def _initial(request: HttpRequest, facts: Facts) -> dict[str, Any]:
-    own = _own(facts)
+def _initial(request: HttpRequest, state: TenantState) -> dict[str, Any]:
+    own = _own(state)
     line = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
     return {"place": line.key} if line else {}
 
@@ -156,28 +156,28 @@ def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
     )
 
 
-def _usage(line: Line) -> dict[str, Any]:
+def _usage(line: TenantLimit) -> dict[str, Any]:
     """What goes along with the request."""
     use = line.use
     return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": line.denied_share}
 
 
-def _page(request: HttpRequest, facts: Facts, form: AskForm, status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int = 200) -> HttpResponse:
     try:
-        period = period_of(request, facts.now, default="6h")
+        period = period_of(request, state.now, default="6h")
     except PeriodError as error:
         return bad_request(error)
-    own = _own(facts)
+    own = _own(state)
     chosen = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
-    number = facts.tenant.number
+    number = state.tenant.number
     traffic = (
-        traffic_read(period, owners=[number], endpoints=counted_endpoints(chosen, facts), unit=chosen.limit.unit)
+        traffic_read(period, owners=[number], endpoints=counted_endpoints(chosen, state), unit=chosen.limit.unit)
         if chosen
         else None
     )
     context = {
-        "tenant": facts.tenant,
-        "rooms": [Room(line) for line in own],
+        "tenant": state.tenant,
+        "rooms": [LimitRow(line) for line in own],
         "chosen": chosen,
         "figure": usage_figure(chosen, traffic) if chosen and traffic else None,
         "window": chosen.limit.algorithm.window if chosen else Window(1, 1),

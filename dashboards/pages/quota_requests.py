@@ -42,4 +42,4 @@ def request_answer(request: HttpRequest, number: int) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
     context = {"row": row, "form": form}
-    return render(request, "dashboards/parts/request_answer.html", context, status=422)
+    return render(request, "dashboards/tenant/request_answer_form.html", context, status=422)

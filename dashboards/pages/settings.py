@@ -129,7 +129,7 @@ def settings_page(
         "enforcement": enforcement_read(),
         **alerts_shown(**refused),
     }
-    return render(request, "dashboards/settings.html", context, status=422 if errors or refused else 200)
+    return render(request, "dashboards/settings/page.html", context, status=422 if errors or refused else 200)
 
 
 def _shown(row: ParameterRow, typed: dict[str, str], errors: dict[str, str]) -> dict[str, Any]:

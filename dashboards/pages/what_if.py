@@ -90,7 +90,7 @@ class TenantRow:
 def what_if(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         form = DraftForm(initial={"document": _start(request), "days": int(DAYS)})
-        return render(request, "dashboards/whatif.html", {"form": form, **_choices(request)})
+        return render(request, "dashboards/what_if/page.html", {"form": form, **_choices(request)})
     form = DraftForm(request.POST)
     if form.is_valid():
         fields = form.cleaned_data
@@ -103,7 +103,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
         except Refused as refusal:
             for problem in refusal.problems[:5]:
                 form.add_error("days" if problem.path == "days" else "document", f"{problem}.")
-    return render(request, "dashboards/whatif.html", {"form": form, **_choices(request)})
+    return render(request, "dashboards/what_if/page.html", {"form": form, **_choices(request)})
 
 
 @require_safe
@@ -112,9 +112,9 @@ def what_if_run(request: HttpRequest, number: int) -> HttpResponse:
     rows = list(_rows(task))
     context = {"task": task, "rows": rows, "done": sum(row.found is not None for row in rows)}
     if request.headers.get("HX-Request"):
-        return render(request, "dashboards/whatif_run.html", context)
+        return render(request, "dashboards/what_if/run.html", context)
     form = DraftForm(initial=task.asked | {"days": int(task.asked["days"])})
-    return render(request, "dashboards/whatif.html", {**context, "form": form, **_choices(request)})
+    return render(request, "dashboards/what_if/page.html", {**context, "form": form, **_choices(request)})
 
 
 @require_POST

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import template
 
-from dashboards.templatetags.figures import NARROW_SPACE
+from dashboards.templatetags.numbers import NO_BREAK
 from quotas.usage.queries.near_limits import Measured
 
 register = template.Library()
@@ -15,7 +15,7 @@ register = template.Library()
 @register.filter
 def percent(share: float) -> str:
     """Of a limit: 1.234 is 123 %."""
-    return f"<{NARROW_SPACE}1{NARROW_SPACE}%" if 0 < share < 0.005 else f"{100 * share:,.0f}{NARROW_SPACE}%"
+    return f"<{NO_BREAK}1{NO_BREAK}%" if 0 < share < 0.005 else f"{100 * share:,.0f}{NO_BREAK}%"
 
 
 @register.filter
@@ -40,4 +40,4 @@ def gain(share: float | None) -> str:
         return "new"
     if abs(share) < 0.005:
         return "as it is"
-    return f"{100 * share:+,.0f}{NARROW_SPACE}%".replace("-", "\N{MINUS SIGN}")
+    return f"{100 * share:+,.0f}{NO_BREAK}%".replace("-", "\N{MINUS SIGN}")

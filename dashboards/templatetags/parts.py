@@ -12,10 +12,10 @@ from django.template.context import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboards import charts
+from dashboards import svg
 from dashboards.figure import Figure
-from dashboards.menu import Group, menu_of
-from dashboards.templatetags.figures import NARROW_SPACE
+from dashboards.menu import MenuGroup, menu_of
+from dashboards.templatetags.numbers import NO_BREAK
 from dashboards.viewer import Viewer, initials, viewer_of
 from quotas.status.summary import Pulse, pulse_read
 
@@ -42,7 +42,7 @@ def pulse() -> Pulse:
 
 
 @register.simple_tag(takes_context=True)
-def menu(context: Context, found: Pulse) -> list[Group]:
+def menu(context: Context, found: Pulse) -> list[MenuGroup]:
     match = context["request"].resolver_match
     return menu_of(match.view_name if match else "", found)
 
@@ -107,7 +107,7 @@ def util(share: float | None, peak: float | None = None, fill: bool = False) -> 
         '<svg class="util-bar" aria-hidden="true">{}<rect width="{}%" height="100%"/></svg>', behind, _width(share)
     )
     classes = " ".join(filter(None, ("util", kind, "util-fill" if fill else "")))
-    return format_html('<span class="{}">{}<b>{}{}%</b>{}</span>', classes, bar, _percent(share), NARROW_SPACE, picture)
+    return format_html('<span class="{}">{}<b>{}{}%</b>{}</span>', classes, bar, _percent(share), NO_BREAK, picture)
 
 
 def _util_kind(percent: float) -> tuple[str, SafeString]:
@@ -129,7 +129,7 @@ def _percent(share: float) -> str:
 @register.simple_tag
 def spark(values: Sequence[float | None], classes: str = "") -> SafeString:
     """A line without axes; None is not known, and leaves a hole."""
-    drawn = charts.spark(values)
+    drawn = svg.spark(values)
     return format_html(
         '<svg class="spark {}" viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
         '<path class="area" d="{}"/><path d="{}"/></svg>',

@@ -43,7 +43,7 @@ def test_the_palette_finds_no_more_than_a_few_of_each(client: Client) -> None:
 @pytest.mark.django_db(transaction=True)
 async def test_an_open_page_hears_of_a_drain_and_of_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     marks = iter([1, 1, 2, 2, 3])
-    looks = iter(live.Mark(None, n, None) for n in marks)
+    looks = iter(live.PageVersion(None, n, None) for n in marks)
     monkeypatch.setattr(live, "_look_apart", lambda: next(looks, None))
     monkeypatch.setattr(live, "EVERY_SECONDS", 0.0)
     stream = live.events()

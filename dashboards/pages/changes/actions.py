@@ -101,7 +101,7 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
         else:
             context["problems"] = [problem.message for problem in refused.problems]
     status = 422 if request.method == "POST" else 200
-    return render(request, "dashboards/parts/undo.html", context, status=status)
+    return render(request, "dashboards/changes/undo_form.html", context, status=status)
 
 
 @require_POST
@@ -161,7 +161,7 @@ def _done(
             messages.success(request, f"Change {number}: {what} is done|The history has who and why")
             return _to(f"{reverse('dashboards:changes')}?change={number}")
     context = {"change": row, "form": form, "what": what}
-    return render(request, "dashboards/parts/change_form.html", context, status=422)
+    return render(request, "dashboards/changes/change_form.html", context, status=422)
 
 
 @require_POST
@@ -182,7 +182,7 @@ def bypass(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Bypass on: {switch}|Its limits deny nobody until it ends")
             return _to(f"{reverse('dashboards:changes')}#bypass")
-    return render(request, "dashboards/parts/bypass_form.html", {"bypass_form": form}, status=422)
+    return render(request, "dashboards/changes/bypass_form.html", {"bypass_form": form}, status=422)
 
 
 @require_POST
@@ -199,7 +199,7 @@ def bypass_end(request: HttpRequest) -> HttpResponse:
             messages.success(request, "The bypass is over|Its limits are enforced again")
             return _to(f"{reverse('dashboards:changes')}#bypass")
     context = {"form": form, "scope": scope, "name": name}
-    return render(request, "dashboards/parts/bypass_end.html", context, status=422)
+    return render(request, "dashboards/changes/bypass_end_form.html", context, status=422)
 
 
 def _to(place: str) -> HttpResponse:

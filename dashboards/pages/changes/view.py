@@ -14,10 +14,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.figure import Column, Figure, Panel, Row, flag, gap
+from dashboards.figure import Column, Figure, FigureRow, Panel, flag, gap
 from dashboards.forms import number_of
 from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of
-from dashboards.pages.changes.words import Summary, summary_of
+from dashboards.pages.changes.summary import RevisionRow, revision_rows, summary_of
 from quotas.changes.affected import Targets
 from quotas.changes.effect import touched_tenants
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
@@ -36,16 +36,9 @@ KINDS = ("policy", "tenant", "endpoint", "override", "tier", "change")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    revision: Revision
-    summary: Summary
-    aftermath: Aftermath | None
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
+class RevisionDay:
     day: datetime
-    rows: Sequence[Listed]
+    rows: Sequence[RevisionRow]
 
 
 @require_safe
@@ -67,7 +60,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         context |= _change_detail(opened)
     else:
         context |= _revision_detail(_chosen(request, page), found, pulse)
-    return render(request, "dashboards/changes.html", context)
+    return render(request, "dashboards/changes/page.html", context)
 
 
 def _wanted(request: HttpRequest) -> QuerySet[Revision]:
@@ -83,10 +76,9 @@ def _wanted(request: HttpRequest) -> QuerySet[Revision]:
     return rows
 
 
-def _days(rows: Sequence[Revision], found: Mapping[int, Aftermath]) -> list[Day]:
-    listed = [Listed(row, summary_of(row), found.get(row.number)) for row in rows]
-    days = groupby(listed, key=lambda each: each.revision.created.date())
-    return [Day(own[0].revision.created, own) for own in (list(group) for _, group in days)]
+def _days(rows: Sequence[Revision], aftermaths: Mapping[int, Aftermath]) -> list[RevisionDay]:
+    days = groupby(revision_rows(rows, aftermaths), key=lambda row: row.revision.created.date())
+    return [RevisionDay(own[0].revision.created, own) for own in (list(group) for _, group in days)]
 
 
 def _chosen(request: HttpRequest, page: Sequence[Revision]) -> Revision | None:
@@ -148,7 +140,7 @@ def effect_figure(row: Revision) -> Figure | None:
     scope = scope_of(row)
     traffic = traffic_read(period, owners=scope.owners, endpoints=scope.endpoints)
     rows = [
-        Row(each.start, [None if (share := each.denied_share) is None else 100 * share])
+        FigureRow(each.start, [None if (share := each.denied_share) is None else 100 * share])
         for each in reversed(traffic.moments)
     ]
     return Figure(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from dashboards.charts import number
-from dashboards.figure import Column, Figure, Mark, Panel, Row
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
+from dashboards.templatetags.numbers import number
 from quotas.calibration.capacity import Capacity, capacity_of
 from quotas.calibration.parameters import DEFAULTS
 from quotas.models import Endpoint
@@ -21,7 +21,7 @@ def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
     found = latency_read(endpoint.number, now - SPAN, now)
     if not found:
         return None
-    rows = [Row(one.load, [one.quantile_ms(P99), one.mean_ms, one.seconds]) for one in found]
+    rows = [FigureRow(one.load, [one.quantile_ms(P99), one.mean_ms, one.seconds]) for one in found]
     capacity = capacity_of(latency_samples(endpoint.number, now - SPAN, now))
     return Figure(
         "latency",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from statistics import median
 
-from dashboards.charts import nice_top, number
+from dashboards.svg import nice_top
+from dashboards.templatetags.numbers import number
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.plan.subject import Subject
 from quotas.calibration.arrival_curve import Point

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.charts import nice_top, number
 from dashboards.pages.endpoint.limit_line import holding_of
+from dashboards.svg import nice_top
+from dashboards.templatetags.numbers import number
 from quotas.matrix.queries import EVERYONE, Column, Matrix
 from quotas.models import Endpoint
 from quotas.usage.queries.near_limits import Measured
@@ -15,7 +16,7 @@ DIVISIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TierShare:
     """What one tier may ask for."""
 
     tier: str
@@ -30,19 +31,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CommitBar:
     name: str
-    parts: Sequence[Part]
+    shares: Sequence[TierShare]
     end: str = "0%"
 
     @property
     def total(self) -> float:
-        return sum(part.rate for part in self.parts)
+        return sum(share.rate for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class OverCommit:
-    cases: Sequence[Case]
+    bars: Sequence[CommitBar]
     top: float
     protect: float | None  # the limit for everyone; None: there is none
     unlimited: Sequence[str]  # tiers that nothing holds to a rate
@@ -57,8 +58,8 @@ class OverCommit:
 
     @property
     def factor(self) -> float | None:
-        """How many times over the backend is promised, in the last case."""
-        return self.cases[-1].total / self.protect if self.protect else None
+        """How many times over the backend is promised, in the last bar."""
+        return self.bars[-1].total / self.protect if self.protect else None
 
 
 def over_commit_of(
@@ -71,13 +72,13 @@ def over_commit_of(
         if holding:
             rates[column.tier] = holding.rate
     active = {column.tier: _active(measured, column, endpoint) for column in tiers}
-    now = [Part(t, i + 1, rates.get(t, 0.0) * active[t]) for i, t in enumerate(active)]
-    then = [Part(p.tier, p.color, tried[1] * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
+    now = [TierShare(t, i + 1, rates.get(t, 0.0) * active[t]) for i, t in enumerate(active)]
+    then = [TierShare(p.tier, p.color, tried[1] * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
     everyone = matrix.cell(EVERYONE, endpoint.name)
     protect = holding_of(everyone, endpoint.default_cost) if everyone else None
-    cases = [Case("May ask now", now), Case(f"With {number(tried[1])} req/s", then)]
-    top = nice_top(max([case.total for case in cases] + ([protect.rate] if protect else [])), DIVISIONS)
-    placed = [Case(case.name, _placed(case.parts, top), _percent(case.total, top)) for case in cases]
+    bars = [CommitBar("May ask now", now), CommitBar(f"With {number(tried[1])} req/s", then)]
+    top = nice_top(max([bar.total for bar in bars] + ([protect.rate] if protect else [])), DIVISIONS)
+    placed = [CommitBar(bar.name, _placed(bar.shares, top), _percent(bar.total, top)) for bar in bars]
     return OverCommit(placed, top, protect.rate if protect else None, [t for t in active if t not in rates])
 
 
@@ -86,11 +87,11 @@ def _active(measured: Measured, column: Column, endpoint: Endpoint) -> int:
     return row.tenants if row else 0
 
 
-def _placed(parts: Sequence[Part], top: float) -> list[Part]:
+def _placed(shares: Sequence[TierShare], top: float) -> list[TierShare]:
     found, start = [], 0.0
-    for part in parts:
-        found.append(Part(part.tier, part.color, part.rate, _percent(start, top), _percent(part.rate, top)))
-        start += part.rate
+    for share in shares:
+        found.append(TierShare(share.tier, share.color, share.rate, _percent(start, top), _percent(share.rate, top)))
+        start += share.rate
     return found
 
 

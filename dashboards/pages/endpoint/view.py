@@ -32,7 +32,7 @@ NO_ROOM = 0.15  # of the axis: words do not fit to the left of it
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class EndpointTier:
     """The endpoint as one tier uses it."""
 
     endpoint: Endpoint
@@ -59,45 +59,51 @@ class Scene:
 
 @require_safe
 def endpoint(request: HttpRequest, name: str) -> HttpResponse:
-    scene = _scene(name, request.GET.get("tier", ""))
-    context: dict[str, Any] = {"scene": scene, "endpoint": scene.endpoint, "holding": scene.holding}
-    if scene.leaders is not None:
-        rate = scene.holding.rate if scene.holding else scene.leaders.leaders[0].rate
-        axis = Axis.of(scene.leaders, scene.holding)
+    endpoint_tier = _endpoint_tier(name, request.GET.get("tier", ""))
+    context: dict[str, Any] = {
+        "endpoint_tier": endpoint_tier,
+        "endpoint": endpoint_tier.endpoint,
+        "holding": endpoint_tier.holding,
+    }
+    if endpoint_tier.leaders is not None:
+        rate = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate
+        axis = Axis.of(endpoint_tier.leaders, endpoint_tier.holding)
         context |= {
             "axis": axis,
-            "bars": axis.bars(scene.leaders),
-            "now": axis.percent(scene.holding.rate) if scene.holding else "",
-            "is_left": scene.holding is not None and scene.holding.rate < axis.top * NO_ROOM,
+            "bars": axis.bars(endpoint_tier.leaders),
+            "now": axis.percent(endpoint_tier.holding.rate) if endpoint_tier.holding else "",
+            "is_left": endpoint_tier.holding is not None and endpoint_tier.holding.rate < axis.top * NO_ROOM,
             "line": axis.percent(rate),
-            "height": 6 + 29 * min(len(scene.leaders.leaders), 16),
-            "latency": latency_figure(scene.endpoint, timezone.now()),
-            **_tried(scene, scene.leaders, rate),
+            "height": 6 + 29 * min(len(endpoint_tier.leaders.leaders), 16),
+            "latency": latency_figure(endpoint_tier.endpoint, timezone.now()),
+            **_tried(endpoint_tier, endpoint_tier.leaders, rate),
         }
-    return render(request, "dashboards/endpoint.html", context)
+    return render(request, "dashboards/endpoint/page.html", context)
 
 
 @require_safe
 def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
     """What a limit would do; asked for while somebody drags the line."""
-    scene, rate = _scene(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
-    if rate is None or scene.leaders is None:
+    endpoint_tier, rate = _endpoint_tier(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
+    if rate is None or endpoint_tier.leaders is None:
         return HttpResponseBadRequest(
             "rate must be a number above 0, for a tier with traffic.", content_type="text/plain"
         )
-    context = {"scene": scene, "endpoint": scene.endpoint, "holding": scene.holding}
-    return render(request, "dashboards/endpoint_answer.html", {**context, **_tried(scene, scene.leaders, rate)})
+    context = {"endpoint_tier": endpoint_tier, "endpoint": endpoint_tier.endpoint, "holding": endpoint_tier.holding}
+    return render(
+        request, "dashboards/endpoint/trial.html", {**context, **_tried(endpoint_tier, endpoint_tier.leaders, rate)}
+    )
 
 
 @require_POST
 def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
     """A proposed change with that rate and burst; nothing is enforced."""
-    scene, rate = _scene(name, request.POST.get("tier", "")), _rate(request.POST.get("rate", ""))
+    endpoint_tier, rate = _endpoint_tier(name, request.POST.get("tier", "")), _rate(request.POST.get("rate", ""))
     burst = number_of(request.POST.get("burst", ""))
     if rate is None or burst is None:
         return HttpResponseBadRequest("Give a rate above 0 and a whole burst.", content_type="text/plain")
-    edit = edit_of(scene.cell, scene.holding, rate, max(burst, 1), scene.endpoint.default_cost)
-    reason = request.POST.get("reason", "").strip() or f"Tried on four weeks of {scene.tier.tier} × {name}"
+    edit = edit_of(endpoint_tier.cell, endpoint_tier.holding, rate, max(burst, 1), endpoint_tier.endpoint.default_cost)
+    reason = request.POST.get("reason", "").strip() or f"Tried on four weeks of {endpoint_tier.tier.tier} × {name}"
     try:
         outcome = carry_out(
             lambda: limits_set(
@@ -107,11 +113,13 @@ def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
         messages.success(request, outcome.words)
     except Refused as refusal:
         messages.error(request, f"No draft was made|{refusal.problems[0].message}")
-        return redirect(f"{request.path.removesuffix('/draft')}?tier={scene.tier.tier}")
-    return redirect(address("dashboards:changes") or f"{request.path.removesuffix('/draft')}?tier={scene.tier.tier}")
+        return redirect(f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}")
+    return redirect(
+        address("dashboards:changes") or f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}"
+    )
 
 
-def _scene(name: str, tier: str) -> Scene:
+def _endpoint_tier(name: str, tier: str) -> EndpointTier:
     row = Endpoint.objects.filter(name=name, retired=False).first()
     if row is None:
         raise Http404(f"There is no endpoint {name}.")
@@ -121,7 +129,7 @@ def _scene(name: str, tier: str) -> Scene:
     if not tiers:
         raise Http404("There is no tier yet.")
     chosen = next((column for column in tiers if column.tier == tier), None) or _busiest(tiers, measured, name)
-    return Scene(row, matrix, measured, chosen, leaders_read(chosen.number, row.number))
+    return EndpointTier(row, matrix, measured, chosen, leaders_read(chosen.number, row.number))
 
 
 def _busiest(tiers: list[Column], measured: Measured, name: str) -> Column:
@@ -134,14 +142,24 @@ def _busiest(tiers: list[Column], measured: Measured, name: str) -> Column:
     return max(tiers, key=weight)
 
 
-def _tried(scene: Scene, leaders: Leaders, rate: float) -> dict[str, Any]:
+def _tried(endpoint_tier: EndpointTier, leaders: Leaders, rate: float) -> dict[str, Any]:
     burst = burst_for(leaders, rate)
-    today = Trial.of(leaders, scene.holding.rate, round(scene.holding.burst)) if scene.holding else None
+    today = (
+        Trial.of(leaders, endpoint_tier.holding.rate, round(endpoint_tier.holding.burst))
+        if endpoint_tier.holding
+        else None
+    )
     return {
         "trial": Trial.of(leaders, rate, burst),
         "today": today,
-        "holds": scope_words(scene.holding),
-        "over": over_commit_of(scene.tiers, scene.matrix, scene.measured, scene.endpoint, (scene.tier.tier, rate)),
+        "holds": scope_words(endpoint_tier.holding),
+        "over": over_commit_of(
+            endpoint_tier.tiers,
+            endpoint_tier.matrix,
+            endpoint_tier.measured,
+            endpoint_tier.endpoint,
+            (endpoint_tier.tier.tier, rate),
+        ),
     }
 
 

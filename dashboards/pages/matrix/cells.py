@@ -17,7 +17,7 @@ EVERYONE_WORDS = "everyone"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class MatrixCell:
     cell: Cell
     first: MatrixLimit | None  # the one that is shown; None: no limit holds here
     more: int  # others beside it
@@ -82,10 +82,10 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownLine:
+class MatrixRow:
     line: Line
     algorithm: str
-    cells: Sequence[Shown]
+    cells: Sequence[MatrixCell]
 
     @property
     def is_endpoint(self) -> bool:
@@ -93,9 +93,9 @@ class ShownLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMatrix:
+class MatrixTable:
     columns: Sequence[Column]
-    lines: Sequence[ShownLine]
+    lines: Sequence[MatrixRow]
 
     def count(self, tag: str) -> int:
         return sum(tag in cell.tags.split() for line in self.lines for cell in line.cells)
@@ -127,16 +127,18 @@ def without_own(matrix: Matrix) -> Matrix:
     )
 
 
-def shown_of(matrix: Matrix, measured: Measured) -> ShownMatrix:
+def matrix_table(matrix: Matrix, measured: Measured) -> MatrixTable:
     numbers = {column.tier: column.number for column in matrix.columns}
     apart = _apart(matrix)
     lines = [
-        ShownLine(
-            line, _algorithm(line.cells), [_shown(cell, numbers[cell.tier], measured, apart) for cell in line.cells]
+        MatrixRow(
+            line,
+            _algorithm(line.cells),
+            [_matrix_cell(cell, numbers[cell.tier], measured, apart) for cell in line.cells],
         )
         for line in matrix.lines
     ]
-    return ShownMatrix(matrix.columns, lines)
+    return MatrixTable(matrix.columns, lines)
 
 
 def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
@@ -149,7 +151,9 @@ def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def _shown(cell: Cell, tier: int, measured: Measured, apart: Mapping[tuple[str, str], Sequence[str]]) -> Shown:
+def _matrix_cell(
+    cell: Cell, tier: int, measured: Measured, apart: Mapping[tuple[str, str], Sequence[str]]
+) -> MatrixCell:
     """An inherited limit counts where it stands, so its use is shown there."""
     held = cell.limits or cell.inherited
     names = {one.limit.name: apart.get((cell.tier, one.limit.name), ()) for one in held}
@@ -157,10 +161,10 @@ def _shown(cell: Cell, tier: int, measured: Measured, apart: Mapping[tuple[str, 
         names = dict.fromkeys(names, ())
     denials = measured.refused(tier, cell.scope, names)
     if not cell.limits:
-        return Shown(cell, next(iter(held), None), max(len(held) - 1, 0), None, denials)
+        return MatrixCell(cell, next(iter(held), None), max(len(held) - 1, 0), None, denials)
     uses = [measured.nearest(tier, cell.scope, one.limit) for one in cell.limits]
     place = max(range(len(uses)), key=lambda i: use.share if (use := uses[i]) else -1.0)
-    return Shown(cell, cell.limits[place], len(uses) - 1, uses[place], denials)
+    return MatrixCell(cell, cell.limits[place], len(uses) - 1, uses[place], denials)
 
 
 def _algorithm(cells: Iterable[Cell]) -> str:

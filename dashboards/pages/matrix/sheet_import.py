@@ -68,7 +68,7 @@ def matrix_import(request: HttpRequest) -> HttpResponse:
                 return redirect("dashboards:matrix")
         except Refused as refusal:
             context["problems"] = [_shown(problem, form) for problem in refusal.problems]
-    return render(request, "dashboards/matrix_import.html", context)
+    return render(request, "dashboards/matrix/import.html", context)
 
 
 def _shown(problem: Problem, form: SheetForm) -> Problem:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.edits import Outcome, carry_out
 from dashboards.forms import number_of
-from dashboards.pages.matrix.cells import shown_of, title_of, without_own
+from dashboards.pages.matrix.cells import matrix_table, title_of, without_own
 from dashboards.pages.matrix.forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.viewer import principal_of
 from quotas.errors import Refused
@@ -30,12 +30,12 @@ def matrix(request: HttpRequest) -> HttpResponse:
     measured, whole = measured_read(), matrix_read(timezone.now())
     plain, shows_own = without_own(whole), request.GET.get("own") == "1"
     context = {
-        "matrix": shown_of(whole if shows_own else plain, measured),
+        "matrix": matrix_table(whole if shows_own else plain, measured),
         "measured": measured,
         "shows_own": shows_own,
         "has_own": plain != whole,
     }
-    return render(request, "dashboards/matrix.html", context)
+    return render(request, "dashboards/matrix/page.html", context)
 
 
 @require_safe
@@ -65,7 +65,7 @@ def matrix_plan(request: HttpRequest) -> HttpResponse:
             context |= _planned(edits, form, principal_of(request).actor)
         except Refused as refusal:
             form.refused(refusal)
-    return render(request, "dashboards/matrix_plan.html", context)
+    return render(request, "dashboards/matrix/dry_run.html", context)
 
 
 @require_POST
@@ -97,7 +97,7 @@ def matrix_published(request: HttpRequest) -> HttpResponse:
         progress, unreachable = None, str(error)
     return render(
         request,
-        "dashboards/matrix_progress.html",
+        "dashboards/matrix/progress.html",
         {"progress": progress, "unreachable": unreachable, "revision": number},
     )
 
@@ -126,7 +126,7 @@ def _bound(request: HttpRequest, cells: Sequence[Cell], is_final: bool = False) 
 
 def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsForm, **plan: Any) -> HttpResponse:
     context = {"form": form, "cells": cells, "selection": form.selection, "title": title_of(cells[0].tier), **plan}
-    return render(request, "dashboards/matrix_cell.html", context)
+    return render(request, "dashboards/matrix/editor.html", context)
 
 
 def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsFo
 
 
 def _published(request: HttpRequest, outcome: Outcome) -> HttpResponse:
-    response = render(request, "dashboards/matrix_done.html", {"outcome": outcome})
+    response = render(request, "dashboards/matrix/published.html", {"outcome": outcome})
     # The grid takes its new content without a jump.
     response.headers["HX-Trigger"] = "matrix:changed"
     return response

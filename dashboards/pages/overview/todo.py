@@ -32,7 +32,7 @@ _CHANGES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TodoItem:
     icon: str
     meaning: str
     title: str
@@ -44,7 +44,7 @@ class Task:
 
 def todo_of(
     decisions: Decisions, throttled: Sequence[Throttled], enforcement: Enforcement | None, now: datetime
-) -> list[Task]:
+) -> list[TodoItem]:
     return [
         *_switches(enforcement),
         *_throttled(throttled),
@@ -55,41 +55,43 @@ def todo_of(
     ]
 
 
-def _switches(enforcement: Enforcement | None) -> Iterator[Task]:
+def _switches(enforcement: Enforcement | None) -> Iterator[TodoItem]:
     for switch in enforcement.switches if enforcement else ():
         text = f"It lets everything through until it ends. {switch.reason}"
         href = f"{reverse('dashboards:changes')}#bypass"
-        yield Task("alert", "degraded", f"A bypass is on: {switch}", "", text, href, switch.until)
+        yield TodoItem("alert", "degraded", f"A bypass is on: {switch}", "", text, href, switch.until)
 
 
-def _throttled(rows: Sequence[Throttled]) -> Iterator[Task]:
+def _throttled(rows: Sequence[Throttled]) -> Iterator[TodoItem]:
     worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK]
     for row in worth[:MOST_THROTTLED]:
         text = f"{100 * row.share:.1f} % of its requests there were denied by {row.limit}."
         href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"
-        yield Task("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
+        yield TodoItem("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
 
 
-def _asked(row: QuotaRequest) -> Task:
+def _asked(row: QuotaRequest) -> TodoItem:
     href = reverse("dashboards:tenant", args=[row.tenant.name])
     title = f"{row.tenant.name} asks for {row.wanted:,} of {row.limit} on"
-    return Task("inbox", "brand", title, row.scope, row.reason, href, row.created)
+    return TodoItem("inbox", "brand", title, row.scope, row.reason, href, row.created)
 
 
-def _change(row: Change) -> Task:
+def _change(row: Change) -> TodoItem:
     words, icon, meaning = _CHANGES[ChangeState(row.state)]
     href = f"{reverse('dashboards:changes')}?change={row.pk}"
-    return Task(icon, meaning, f"Change {row.pk} {words}", "", row.problem or row.reason, href, row.at or row.created)
+    return TodoItem(
+        icon, meaning, f"Change {row.pk} {words}", "", row.problem or row.reason, href, row.at or row.created
+    )
 
 
-def _recommended(rows: Sequence[Recommendation]) -> Iterator[Task]:
+def _recommended(rows: Sequence[Recommendation]) -> Iterator[TodoItem]:
     for row in rows:
         href = address("dashboards:recommendation", str(row.pk))
         if href:
-            yield Task("rec", "brand", f"{row.tenant or row.tier} ×", row.endpoint, row.summary, href, row.created)
+            yield TodoItem("rec", "brand", f"{row.tenant or row.tier} ×", row.endpoint, row.summary, href, row.created)
 
 
-def _ending(row: Override) -> Task:
+def _ending(row: Override) -> TodoItem:
     href = f"{reverse('dashboards:tenant', args=[row.tenant.name])}#overrides"
     title = f"The override of {row.tenant.name} ends soon on"
-    return Task("clock", "degraded", title, row.scope, row.reason, href, row.end)
+    return TodoItem("clock", "degraded", title, row.scope, row.reason, href, row.end)

@@ -14,11 +14,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.figure import Column, Figure, Mark, Panel, Row, flag, gap
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, flag, gap
 from dashboards.forms import PeriodError, bad_request, period_of
-from dashboards.pages.changes.words import Summary, summary_of
+from dashboards.pages.changes.summary import RevisionRow, revision_rows
 from dashboards.pages.overview.todo import todo_of
-from quotas.changes.queries import Aftermath, aftermaths_read
+from quotas.changes.queries import aftermaths_read
 from quotas.models import Revision
 from quotas.status.summary import Pulse, pulse_read
 from quotas.status.system import enforcement_read
@@ -40,13 +40,6 @@ class Delta:
 
     asked: float  # relative
     share: float  # percentage points
-
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    revision: Revision
-    summary: Summary
-    aftermath: Aftermath | None
 
 
 @require_safe
@@ -75,7 +68,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
     decisions = decisions_read(now)
     return render(
         request,
-        "dashboards/overview.html",
+        "dashboards/overview/page.html",
         {
             "traffic": traffic,
             "figure": traffic_figure(traffic, week, revisions),
@@ -117,10 +110,9 @@ def _held_before(revisions: Sequence[Revision], pulse: Pulse) -> int:
     return revisions[0].number - 1 if revisions else pulse.revision
 
 
-def _latest(pulse: Pulse) -> list[Latest]:
+def _latest(pulse: Pulse) -> list[RevisionRow]:
     rows = list(Revision.objects.order_by("-number")[:LATEST])
-    found = aftermaths_read(rows, pulse.drained_at)
-    return [Latest(row, summary_of(row), found.get(row.number)) for row in rows]
+    return revision_rows(rows, aftermaths_read(rows, pulse.drained_at))
 
 
 def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[Revision]) -> Figure:
@@ -132,7 +124,7 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[R
         Column("Shadow-denied", "req/s", "dash", "shadow", panel=1),
     ]
     rows = [
-        Row(
+        FigureRow(
             moment.start,
             [
                 moment.rate(moment.allowed),

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from math import log
 from typing import Any
 
-from dashboards.charts import number
-from dashboards.figure import Column, Figure, Mark, Panel, Row
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
+from dashboards.templatetags.numbers import number
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
 from quotas.models.limit_history import algorithm_load
@@ -28,7 +28,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LifecycleStep:
     name: str
     note: str
     state: str  # done, now, todo
@@ -131,7 +131,7 @@ def _size(stored: Mapping[str, Any]) -> Size | None:
     return Size(point.rate, point.burst)
 
 
-def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor: float) -> list[Step]:
+def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor: float) -> list[LifecycleStep]:
     """The life cycle, as far as it has come."""
     order = [Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED, Stage.EVALUATED]
     # What is simulated waits for a person: approving is the step at hand.
@@ -149,7 +149,7 @@ def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor
     states = ["done" if place < at else "now" if place == at else "todo" for place in range(len(names))]
     if row.stage == Stage.EVALUATED:
         states[-1] = "done"
-    return [Step(*facts) for facts in zip(names, notes, states, strict=True)]
+    return [LifecycleStep(*facts) for facts in zip(names, notes, states, strict=True)]
 
 
 def _place(order: Sequence[Stage], stage: str) -> int:
@@ -166,7 +166,7 @@ def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
     bins: list[dict[str, Any]] = evidence.get("histogram", [])
     total = sum(one["units"] for one in bins) or 1
     rows = [
-        Row(i, [100 * one["units"] / total, one["minutes"], one["high"]], number(one["low"]))
+        FigureRow(i, [100 * one["units"] / total, one["minutes"], one["high"]], number(one["low"]))
         for i, one in enumerate(bins)
     ]
     percentiles = evidence.get("percentiles", {})
@@ -210,7 +210,7 @@ def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
     for place, size in ((1, card.size_then), (2, card.size_now)):
         if points and size is not None:
             points.setdefault(round(size.rate, 6), [None, None, None])[place] = size.burst
-    rows = [Row(rate, values) for rate, values in sorted(points.items())]
+    rows = [FigureRow(rate, values) for rate, values in sorted(points.items())]
     columns = [Column("b(r)", "", "line", "brand"), Column("Proposed", "", "points", "allowed")]
     return Figure(
         "curve",
@@ -232,7 +232,7 @@ def _weeks(evidence: Mapping[str, Any]) -> Figure:
         units = max(week["units"], 1)
         start = datetime.fromisoformat(week["start"])
         shares = [100 * week["denied_now"] / units, 100 * week["denied_then"] / units, week["units"]]
-        rows.append(Row(i, shares, f"{start:%-d %b}"))
+        rows.append(FigureRow(i, shares, f"{start:%-d %b}"))
     return Figure(
         "backtest",
         "Backtest, week by week",

@@ -144,7 +144,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "shadow_hours": parameters.shadow_hours,
         "next": next_waiting(row.pk),
     }
-    return render(request, "dashboards/recommendation.html", context, status=422 if given else 200)
+    return render(request, "dashboards/recommendations/detail.html", context, status=422 if given else 200)
 
 
 def _span(one: dict[str, str]) -> dict[str, Any]:

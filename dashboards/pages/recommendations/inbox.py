@@ -48,7 +48,7 @@ def recommendations(request: HttpRequest) -> HttpResponse:
         "now": timezone.now(),
         "stages": Stage,
     }
-    return render(request, "dashboards/recommendations.html", context)
+    return render(request, "dashboards/recommendations/inbox.html", context)
 
 
 @require_POST

@@ -10,8 +10,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
+from dashboards.pages.simulator.figures import Painter, TimeAxis, multiples_of, output_of, span_words
 from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
-from dashboards.pages.simulator.pictures import Axis, Painter, multiples_of, output_of, span_words
 from quotas.simulation.algorithm_comparison import side_by_side
 from quotas.simulation.presets import painted_as, presets, scenarios, shapes
 
@@ -27,10 +27,10 @@ def simulator(request: HttpRequest) -> HttpResponse:
     form = SimulatorForm(fields)
     context = _context(form)
     if not request.headers.get("HX-Request"):
-        return render(request, "dashboards/simulator.html", context)
+        return render(request, "dashboards/simulator/page.html", context)
     if "preset" in asked:
-        return _addressed(render(request, "dashboards/simulator_body.html", context), fields)
-    response = render(request, "dashboards/simulator_answer.html", {**context, "swaps": True})
+        return _addressed(render(request, "dashboards/simulator/body.html", context), fields)
+    response = render(request, "dashboards/simulator/answer.html", {**context, "swaps": True})
     if form.errors:
         response["HX-Reswap"] = "none"  # what is shown stays, with a sentence beside the field
         return response
@@ -73,7 +73,7 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
         "is_csv": traffic == CSV,
     }
     if is_good:
-        axis = Axis(form.line)
+        axis = TimeAxis(form.line)
         multiples = multiples_of(side_by_side(form.limits, form.arrivals, form.line), axis)
         context |= {
             "axis": axis,
@@ -86,7 +86,7 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
     return context
 
 
-def _painter(form: SimulatorForm, axis: Axis) -> Painter:
+def _painter(form: SimulatorForm, axis: TimeAxis) -> Painter:
     rate = form.cleaned_data["rate"]
     each = rate * form.line.step_us / form.per_us
     return Painter(axis, painted_as(form.arrivals, form.line), each, f"{rate:,} in {span_words(form.per_us)}")

@@ -55,7 +55,7 @@ def _switched(request: HttpRequest, name: str, act: Callable[..., object], what:
             messages.success(request, outcome.words)
             return _back(name)
     context = {"tenant": row, "switch_form": form, "what": what}
-    return render(request, "dashboards/parts/switch_form.html", context, status=422)
+    return render(request, "dashboards/tenant/suspend_form.html", context, status=422)
 
 
 @require_POST
@@ -77,7 +77,7 @@ def key_issue(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
     context = {"tenant": row, "key_form": form, "issued": issued}
-    return render(request, "dashboards/parts/key_form.html", context, status=200 if issued else 422)
+    return render(request, "dashboards/tenant/key_form.html", context, status=200 if issued else 422)
 
 
 @require_POST
@@ -90,7 +90,7 @@ def key_revoke(request: HttpRequest, name: str, key_id: str) -> HttpResponse:
         messages.success(request, f"Key {key_id} is revoked|It opens nothing any more")
         return _back(name, "keys")
     context = {"tenant": row, "revoke_form": form, "key_id": key_id}
-    return render(request, "dashboards/parts/key_revoke.html", context, status=422)
+    return render(request, "dashboards/tenant/key_revoke_form.html", context, status=422)
 
 
 def _back(name: str, part: str = "") -> HttpResponse:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from dashboards.pages.tenant.limits import Line
+from dashboards.pages.tenant.limits import TenantLimit
 from quotas.models import Endpoint
 from quotas.policies.explain import standing, standing_of_tier
 from quotas.policies.resolve import Effective
@@ -14,20 +14,20 @@ from quotas.policies.words import limit_short
 from quotas.usage.queries.utilisation import Use, demands_read, use_of
 from tenants.models import Tenant, Tier
 
-Place = tuple[str, str]
+LimitPlace = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     name: str = ""  # empty: with nobody
     problem: str = ""
-    limits: Mapping[Place, Effective] = field(default_factory=dict)
-    uses: Mapping[Place, Use] = field(default_factory=dict)
+    limits: Mapping[LimitPlace, Effective] = field(default_factory=dict)
+    uses: Mapping[LimitPlace, Use] = field(default_factory=dict)
 
-    def beside(self, lines: Sequence[Line]) -> list[Line]:
+    def beside(self, lines: Sequence[TenantLimit]) -> list[TenantLimit]:
         return [self._beside(line) for line in lines] if self.name else list(lines)
 
-    def _beside(self, line: Line) -> Line:
+    def _beside(self, line: TenantLimit) -> TenantLimit:
         place = (line.scope, line.limit.name)
         effective = self.limits.get(place)
         short = limit_short(effective.limit.algorithm) if effective else None
@@ -50,5 +50,5 @@ def comparison_of(tenant: Tenant, name: str, now: datetime) -> Comparison:
     return Comparison(name, "", limits, {at: use_of(each, demands, numbers, {}) for at, each in limits.items()})
 
 
-def _by_place(found: Iterable[Effective]) -> dict[Place, Effective]:
+def _by_place(found: Iterable[Effective]) -> dict[LimitPlace, Effective]:
     return {(each.scope, each.limit.name): each for each in found}

@@ -9,8 +9,8 @@ from datetime import datetime
 from statistics import fmean
 from zoneinfo import ZoneInfo
 
-from dashboards.figure import Column, Figure, Mark, Panel, Row, band, gap, limit_line
-from dashboards.pages.tenant.limits import Line
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, band, gap, limit_line
+from dashboards.pages.tenant.limits import TenantLimit
 from quotas.policies.allowance import Allowance
 from quotas.policies.words import compact
 from quotas.usage.queries.calendar_quotas import BurnDown
@@ -90,13 +90,13 @@ def _words(rates: Mapping[tuple[int, int], float], most: float) -> str:
     return f"Busiest on {DAYS[day]} at {hour:02}:00, {most / mean:.1f} times its mean. The outlined cell is now."
 
 
-def usage_figure(line: Line, traffic: Traffic, classes: str = "") -> Figure:
+def usage_figure(line: TenantLimit, traffic: Traffic, classes: str = "") -> Figure:
     """Asked and allowed in the limit's own unit, so that its line is where it is enforced."""
     allowance = line.allowance
     scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
     noun = "req" if line.limit.unit == "requests" else "units"
     unit = f"{noun}/{per}"
-    rows = [Row(moment.start, _values(moment, scale)) for moment in reversed(traffic.moments)]
+    rows = [FigureRow(moment.start, _values(moment, scale)) for moment in reversed(traffic.moments)]
     return Figure(
         id="usage",
         title=f"{_where(line)}: usage against {line.limit.name}",
@@ -114,7 +114,7 @@ def usage_figure(line: Line, traffic: Traffic, classes: str = "") -> Figure:
     )
 
 
-def _where(line: Line) -> str:
+def _where(line: TenantLimit) -> str:
     return "All endpoints" if line.scope == "*" else line.scope
 
 
@@ -123,11 +123,11 @@ def _values(moment: Moment, scale: float) -> list[float | None]:
     return [None if rate is None else rate * scale for rate in (asked, allowed)]
 
 
-def _is_drawn(line: Line, allowance: Allowance | None) -> bool:
+def _is_drawn(line: TenantLimit, allowance: Allowance | None) -> bool:
     return allowance is not None and str(line.limit.subject) == "tenant" and not line.effective.is_global
 
 
-def _limits(line: Line, allowance: Allowance | None, traffic: Traffic) -> list[Mark]:
+def _limits(line: TenantLimit, allowance: Allowance | None, traffic: Traffic) -> list[Mark]:
     if allowance is None or not _is_drawn(line, allowance):
         return []
     marks = [limit_line(allowance.units, f"limit {line.short.main}")]
@@ -140,7 +140,7 @@ def _limits(line: Line, allowance: Allowance | None, traffic: Traffic) -> list[M
     return marks
 
 
-def _legend(line: Line, allowance: Allowance | None) -> list[Mark]:
+def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:
     if allowance is None or not _is_drawn(line, allowance):
         return []
     found = [Mark("limit", f"Limit {line.short.main}")]
@@ -149,13 +149,13 @@ def _legend(line: Line, allowance: Allowance | None) -> list[Mark]:
     return found
 
 
-def burn_figure(line: Line, burn: BurnDown) -> Figure:
+def burn_figure(line: TenantLimit, burn: BurnDown) -> Figure:
     unit = "req" if line.limit.unit == "requests" else "units"
     last, left = burn.left[-1]
     known = dict(burn.left)
     ahead = {last: left, burn.runs_out: 0.0} if burn.runs_out else {}
     moments = {burn.start, burn.end, *known, *ahead}
-    rows = [Row(at, [known.get(at), ahead.get(at), _pace(burn, at)]) for at in sorted(moments, reverse=True)]
+    rows = [FigureRow(at, [known.get(at), ahead.get(at), _pace(burn, at)]) for at in sorted(moments, reverse=True)]
     return Figure(
         id="burn",
         title="Quota burn-down",

@@ -14,7 +14,7 @@ from quotas.usage.queries.utilisation import Use
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TenantLimit:
     """One limit of a tenant."""
 
     explained: ExplainedLimit
@@ -62,9 +62,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One step of “why this value”."""
+    """One source of a limit in the list "why this value"."""
 
-    kind: str  # wins, and (also counted), none, lost
+    kind: str  # wins, and (counts as well, or an override changes it), none, lost
     title: str
     note: str = ""
     value: str = ""
@@ -72,19 +72,19 @@ class Rung:
     link: str = ""
 
 
-def sorted_lines(lines: Iterable[Line]) -> list[Line]:
+def sorted_lines(lines: Iterable[TenantLimit]) -> list[TenantLimit]:
     """The tightest first; what is not measured last."""
     return sorted(lines, key=lambda line: (line.use.share is None, -(line.use.share or 0), line.scope, line.limit.name))
 
 
-def chosen_of(lines: Sequence[Line], scope: str, name: str) -> Line | None:
+def chosen_of(lines: Sequence[TenantLimit], scope: str, name: str) -> TenantLimit | None:
     """The limit that an address asks for, or the tightest that can be drawn."""
     fitting = [line for line in lines if scope in ("", line.scope) and name in ("", line.limit.name)]
     drawable = [line for line in fitting if line.allowance and not line.effective.is_global]
     return next(iter(drawable or fitting or lines), None)
 
 
-def ladder_of(line: Line, lines: Sequence[Line]) -> list[Rung]:
+def ladder_of(line: TenantLimit, lines: Sequence[TenantLimit]) -> list[Rung]:
     """From most to least specific, then what is counted as well."""
     places = _places(line)
     held = {lost.source: limit_short(lost.limit.algorithm) for lost in line.explained.lost}
@@ -102,14 +102,14 @@ def ladder_of(line: Line, lines: Sequence[Line]) -> list[Rung]:
     return [*rungs, *(_beside(other) for other in lines if _counts_too(other, line))]
 
 
-def _override(line: Line) -> Rung:
+def _override(line: TenantLimit) -> Rung:
     if not line.is_overridden:
         return Rung("none", "Override of this tenant", "none that holds now")
     ids = ", ".join(str(override.id) for override in line.explained.overrides)
     return Rung("wins", "Override of this tenant", f"override {ids}", str(line.short), "#overrides", "see it")
 
 
-def _places(line: Line) -> list[tuple[str, str]]:
+def _places(line: TenantLimit) -> list[tuple[str, str]]:
     """The rungs of the ladder (quotas.policies.resolve), as policies name themselves."""
     if line.effective.is_global:
         return [(line.effective.source, "Global: counted over all tenants")]
@@ -122,14 +122,14 @@ def _places(line: Line) -> list[tuple[str, str]]:
     return [(f"{owner} × {scope}", f"{word} × {what}") for owner, word in owners for scope, what in scopes]
 
 
-def _owners(line: Line) -> list[tuple[str, str]]:
+def _owners(line: TenantLimit) -> list[tuple[str, str]]:
     sources = [line.effective.source, *(lost.source for lost in line.explained.lost)]
     tier = next((source.partition(" × ")[0] for source in sources if source.startswith("tier ")), "tier")
     tenant = next((source.partition(" × ")[0] for source in sources if source.startswith("tenant ")), "tenant")
     return [(tenant, "Tenant"), (tier, "Tier")]
 
 
-def _counts_too(other: Line, line: Line) -> bool:
+def _counts_too(other: TenantLimit, line: TenantLimit) -> bool:
     """Whether a request that meets `line` meets the other one as well."""
     if other is line or other.limit.mode == "off":
         return False
@@ -139,7 +139,7 @@ def _counts_too(other: Line, line: Line) -> bool:
     return other.scope == line.scope or (other.scope == EVERYWHERE and other.limit.name != line.limit.name)
 
 
-def _beside(other: Line) -> Rung:
+def _beside(other: TenantLimit) -> Rung:
     where = "over all tenants" if other.effective.is_global else _plain(other.effective.source)
     use = f", {100 * other.use.share:.0f} % used at its peak" if other.use.share is not None else ""
     return Rung("and", f"{other.limit.name}, also counts", f"{where}{use}", str(other.short))

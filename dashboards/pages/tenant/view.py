@@ -15,9 +15,9 @@ from dashboards.pages.overrides import override_form
 from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant.actions import KeyForm
 from dashboards.pages.tenant.compare import comparison_of
-from dashboards.pages.tenant.facts import Facts, counted_endpoints, facts_of
 from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
-from dashboards.pages.tenant.limits import Line, chosen_of, ladder_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of
+from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.windows import CalendarQuota
 from quotas.models.quota_request import Answer, QuotaRequest
@@ -45,15 +45,15 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         period = period_of(request, now, default="6h")
     except PeriodError as error:
         return bad_request(error)
-    facts = facts_of(tenant_get(principal_of(request), name), now)
-    compared = comparison_of(facts.tenant, request.GET.get("with", ""), now)
-    lines = compared.beside(facts.lines)
+    state = tenant_state(tenant_get(principal_of(request), name), now)
+    compared = comparison_of(state.tenant, request.GET.get("with", ""), now)
+    lines = compared.beside(state.lines)
     chosen = chosen_of(lines, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
-    traffic = traffic_read(period, owners=[facts.tenant.number])
-    own = traffic_read(period, owners=[facts.tenant.number], **_counted(chosen, facts)) if chosen else traffic
+    traffic = traffic_read(period, owners=[state.tenant.number])
+    own = traffic_read(period, owners=[state.tenant.number], **_counted(chosen, state)) if chosen else traffic
     context = {
-        "tenant": facts.tenant,
-        "standing": facts.standing,
+        "tenant": state.tenant,
+        "standing": state.standing,
         "lines": lines,
         "chosen": chosen,
         "compared": compared,
@@ -63,25 +63,25 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "span": period.span,
         "figure": usage_figure(chosen, own, "c-8") if chosen else None,
         "ladder": ladder_of(chosen, lines) if chosen else (),
-        "throttled": throttled_read(period, tenant=facts.tenant.number, most=3),
-        **_below(facts),
+        "throttled": throttled_read(period, tenant=state.tenant.number, most=3),
+        **_below(state),
         **_sparks(traffic),
         **override_form(lines, chosen),
-        **_blank_forms(facts.tenant),
-        "asked": _asked(facts.tenant),
+        **_blank_forms(state.tenant),
+        "asked": _asked(state.tenant),
     }
-    return render(request, "dashboards/tenant.html", context)
+    return render(request, "dashboards/tenant/page.html", context)
 
 
-def _counted(chosen: Line | None, facts: Facts) -> dict[str, Any]:
+def _counted(chosen: TenantLimit | None, state: TenantState) -> dict[str, Any]:
     if chosen is None or chosen.effective.is_global:
         return {}
-    return {"endpoints": counted_endpoints(chosen, facts), "unit": chosen.limit.unit}
+    return {"endpoints": counted_endpoints(chosen, state), "unit": chosen.limit.unit}
 
 
-def _below(facts: Facts) -> dict[str, Any]:
-    row, now = facts.tenant, facts.now
-    burn = _burn_down(facts)
+def _below(state: TenantState) -> dict[str, Any]:
+    row, now = state.tenant, state.now
+    burn = _burn_down(state)
     keys = ApiKey.objects.filter(tenant=row).order_by("-created")[:MOST_KEYS]
     found = denials.denials_read(denials.Wanted(tenant=row.name), most=MOST_DENIALS)
     rows = overrides_of(row.number, now)
@@ -96,19 +96,19 @@ def _below(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _burn_down(facts: Facts) -> tuple[Line, BurnDown] | None:
-    quotas = [line for line in facts.lines if isinstance(line.limit.algorithm, CalendarQuota)]
+def _burn_down(state: TenantState) -> tuple[TenantLimit, BurnDown] | None:
+    quotas = [line for line in state.lines if isinstance(line.limit.algorithm, CalendarQuota)]
     line = next((each for each in quotas if not each.effective.is_global and str(each.limit.subject) == "tenant"), None)
     if line is None or not isinstance(line.limit.algorithm, CalendarQuota):
         return None
     return line, burn_down_read(
         line.limit.algorithm,
-        tenant=facts.tenant.number,
-        endpoints=counted_endpoints(line, facts),
-        zone=facts.tenant.timezone,
+        tenant=state.tenant.number,
+        endpoints=counted_endpoints(line, state),
+        zone=state.tenant.timezone,
         unit=line.limit.unit,
-        used=facts.counters.get((line.scope, line.limit.name)),
-        now=facts.now,
+        used=state.counters.get((line.scope, line.limit.name)),
+        now=state.now,
     )
 
 

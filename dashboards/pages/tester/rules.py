@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.spec import Override
 from quotas.policies.words import limit_short, override_words
 from quotas.usage.queries.denials import seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """One step of "why this value": `wins`, `and` (it is changed by what stands above), `lost`."""
-
-    kind: str
-    title: str
-    note: str
-    value: str = ""
-    href: str = ""
-    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

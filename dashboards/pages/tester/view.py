@@ -85,7 +85,7 @@ def tester(request: HttpRequest) -> HttpResponse:
             form.add_error("tenant", f"{error}.".capitalize())
         except StoreRefusedError as error:
             unreachable = str(error)
-    return render(request, "dashboards/tester.html", _context(form, answer, unreachable))
+    return render(request, "dashboards/tester/page.html", _context(form, answer, unreachable))
 
 
 def _answer(form: RequestForm) -> Answer:

@@ -1,0 +1,139 @@
+"""Revisions and changes in words: what was done, to what, and the values that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from quotas.changes.queries import Aftermath
+from quotas.models import Revision
+from quotas.policies.diff import FieldDiff, ObjectDiff, differences
+
+MOST_VALUES: Final = 2
+VERBS: Final = {
+    "tier_create": "New tier",
+    "tenant_create": "New tenant",
+    "tenant_update": "Change the details of",
+    "tenant_move": "Move",
+    "tenant_suspend": "Suspend",
+    "tenant_resume": "Resume",
+    "endpoint_create": "New endpoint",
+    "endpoint_update": "Change",
+    "endpoint_delete": "Retire",
+    "policy_create": "New policy for",
+    "policy_update": "Change",
+    "policy_delete": "Remove the policy for",
+    "limit_set": "Change",
+    "limit_remove": "Remove a limit of",
+    "limits_set": "Change",
+    "candidate_set": "Try a candidate on",
+    "candidate_promote": "Promote the candidate on",
+    "override_create": "Override for",
+    "override_cancel": "End the override for",
+    "document_apply": "Apply a policy document:",
+    "revision_rollback": "Roll back",
+    "revision_revert": "Revert",
+    "change_shadow": "Try in shadow on",
+    "change_canary": "Try as a canary on",
+    "change_schedule": "Schedule a change of",
+    "change_promote": "Promote the change of",
+    "change_drop": "Drop the change of",
+}
+
+
+class Recorded(Protocol):
+    """A Revision or a Change."""
+
+    action: str
+    touched: list[str]
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    verb: str
+    what: str
+    values: str  # `rate 30 → 45`; empty: nothing that can be said so briefly
+
+    @property
+    def title(self) -> str:
+        return f"{self.verb} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionRow:
+    """A revision in a list."""
+
+    revision: Revision
+    summary: Summary
+    aftermath: Aftermath | None
+
+
+def revision_rows(revisions: Sequence[Revision], aftermaths: Mapping[int, Aftermath]) -> list[RevisionRow]:
+    return [RevisionRow(row, summary_of(row), aftermaths.get(row.number)) for row in revisions]
+
+
+def summary_of(row: Recorded) -> Summary:
+    found = differences(row.before, row.after)
+    main = [one for one in found if not one.object.startswith("change:")] or list(found)
+    verb = VERBS.get(row.action, row.action.replace("_", " ").capitalize())
+    if row.action in ("limit_set", "limits_set", "policy_update") and (turn := _direction(main)):
+        verb = turn
+    return Summary(verb, _what(row, main), _values(main))
+
+
+def _what(row: Recorded, found: Sequence[ObjectDiff]) -> str:
+    if len(found) == 1:
+        name = found[0].object
+        state = row.after.get(name) or row.before.get(name) or {}
+        return place_of(name, state)
+    kinds = {one.object.partition(":")[0] for one in found}
+    noun = {"policy": "policies", "tenant": "tenants", "endpoint": "endpoints", "override": "overrides"}
+    return f"{len(found)} {noun.get(kinds.pop(), 'objects') if len(kinds) == 1 else 'objects'}"
+
+
+def place_of(name: str, state: Mapping[str, Any]) -> str:
+    """`policy:pro-quotes` is pro × rider:quote."""
+    kind, _, rest = name.partition(":")
+    if kind in ("policy", "override") and "endpoint" in state:
+        return f"{state.get('tier') or state.get('tenant') or 'everyone'} × {state['endpoint']}"
+    return rest if kind != "change" else f"change {rest}"
+
+
+def _direction(found: Sequence[ObjectDiff]) -> str:
+    """Raise or lower, where every number that moved moved the same way."""
+    moves = [
+        (field.before, field.after)
+        for one in found
+        for field in one.fields
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in (field.before, field.after))
+    ]
+    other = any(field.path.endswith((".algorithm", ".subject", ".mode")) for one in found for field in one.fields)
+    if not moves or other:
+        return ""
+    if all(after > before for before, after in moves):
+        return "Raise"
+    return "Lower" if all(after < before for before, after in moves) else ""
+
+
+def _values(found: Sequence[ObjectDiff]) -> str:
+    fields = [field for one in found if one.action == "update" for field in one.fields if _is_brief(field)]
+    said = [
+        f"{field.path.rpartition('.')[2]} {_text(field.before)} → {_text(field.after)}"
+        for field in fields[:MOST_VALUES]
+    ]
+    more = len(fields) - len(said)
+    return ", ".join([*said, *([f"{more} more"] if more > 0 else [])])
+
+
+def _is_brief(field: FieldDiff) -> bool:
+    values = (field.before, field.after)
+    return all(value is None or isinstance(value, str | int | float) for value in values) and len(str(values)) < 80
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
