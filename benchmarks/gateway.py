@@ -29,8 +29,8 @@ from benchmarks.web.apps import SERVER_CORE
 from benchmarks.web.client import CONNECTIONS, Measured, as_fast_as_it_goes, at_a_rate, request
 from config.places import ROOT
 from headroom_edge import keys
-from tests.headroom_edge.gateway.world import ACME, MACHINE, publish_world
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ACME, MACHINE, publish_world
 from tests.valkeys import SpareValkey, free_port
 
 ROUNDS = 7

@@ -5,7 +5,8 @@ import json
 import pytest
 import redis
 
-from tests.headroom_edge.gateway.world import (
+from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import (
     ACME,
     BANKRUPT,
     HOURLY,
@@ -17,7 +18,6 @@ from tests.headroom_edge.gateway.world import (
     Client,
     publish_world,
 )
-from tests.headroom_edge.limiter.world import limit
 
 
 def ask_nginx(gateway: Client, key: str = ACME, path: str = "/v1/rides", method: str = "GET", **fields: str) -> Answer:

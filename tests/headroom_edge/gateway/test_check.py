@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import redis
 
-from tests.headroom_edge.gateway.world import (
+from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import (
     ACME,
     BANKRUPT,
     HOURLY,
@@ -19,7 +20,6 @@ from tests.headroom_edge.gateway.world import (
     Client,
     publish_world,
 )
-from tests.headroom_edge.limiter.world import limit
 
 
 def check(gateway: Client, body: Any, token: str = MACHINE) -> Answer:

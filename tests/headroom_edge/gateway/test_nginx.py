@@ -16,10 +16,10 @@ import pytest
 import redis
 
 from config.places import ROOT
-from tests.headroom_edge.gateway.apps import SERVED_BY, fastapi_app
-from tests.headroom_edge.gateway.spellings import charged, endpoints, named, spellings
-from tests.headroom_edge.gateway.world import ACME, STRANGER, Client, publish_world, served
+from tests.headroom_edge.apps import SERVED_BY, fastapi_app
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.spellings import charged, endpoints, named, spellings
+from tests.headroom_edge.world import ACME, STRANGER, Client, publish_world, served
 from tests.valkeys import free_port
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")

@@ -11,7 +11,7 @@ from api.openapi import gateway_operations
 from api.openapi.describe import ProblemOut
 from headroom_edge.gateway.check import CheckBody, CheckItem
 from headroom_edge.gateway.server import LONGEST_BODY
-from tests.headroom_edge.gateway.world import ACME, BANKRUPT, MACHINE, READER, STRANGER, Answer, Client
+from tests.headroom_edge.world import ACME, BANKRUPT, MACHINE, READER, STRANGER, Answer, Client
 
 ONE = {"tenant": "acme", "endpoint": "rides:list"}
 SCHEMAS = {**gateway_operations.COMPONENTS, "Problem": {"type": "object", "required": list(ProblemOut().fields)[:5]}}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from headroom_edge.plan.paths import AS_ROUTED, USUAL, EndpointFinder, PathReading, split_path, target_path, unquoted
 from headroom_edge.plan.routes import SplitPath
-from tests.headroom_edge.gateway.world import ROUTES_OF_RIDES
 from tests.headroom_edge.plan.test_routes import best_ms
+from tests.headroom_edge.world import ROUTES_OF_RIDES
 
 FINDER = EndpointFinder(ROUTES_OF_RIDES)
 

@@ -160,7 +160,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "one_drain_state": [Bad("drainstate", "id = 2")],
     "gap_ends_after_start": [Bad("gaprecord", "\"end\" = start - interval '1 second'")],
 }
-# These cannot be updated at all (test_revision_is_immutable, tests/access/test_audit.py): tried on a new row.
+# These cannot be updated at all (test_revision_is_immutable, tests/tenants/test_history.py): tried on a new row.
 VIOLATIONS_OF_NEW: dict[str, tuple[str, dict[str, object]]] = {
     "revision_number": ("revision", {"number": 0}),
     "revision_author_and_reason": ("revision", {"number": 2, "reason": ""}),

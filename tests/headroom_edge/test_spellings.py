@@ -15,10 +15,10 @@ from headroom_edge.asgi import QuotaMiddleware as AsgiMiddleware
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.guard import GuardRules
 from headroom_edge.wsgi import QuotaMiddleware as WsgiMiddleware
-from tests.headroom_edge.gateway.apps import SERVED_BY, fastapi_app, flask_app
-from tests.headroom_edge.gateway.conftest import AMPLE_MS, LOOPBACK
-from tests.headroom_edge.gateway.spellings import charged, endpoints, named, spellings
-from tests.headroom_edge.gateway.world import ACME, Client, publish_world, served, served_wsgi
+from tests.headroom_edge.apps import SERVED_BY, fastapi_app, flask_app
+from tests.headroom_edge.conftest import AMPLE_MS, LOOPBACK
+from tests.headroom_edge.spellings import charged, endpoints, named, spellings
+from tests.headroom_edge.world import ACME, Client, publish_world, served, served_wsgi
 
 VISITORS = GuardRules(anonymous="visitors")
 Serve = Callable[[str, Any], AbstractContextManager[Client]]

@@ -13,10 +13,10 @@ from headroom_edge import Limiter
 from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.wsgi import QuotaMiddleware
-from tests.headroom_edge.gateway.apps import flask_app
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import ACME, Client, publish_world, served_wsgi, wait_until_free
+from tests.headroom_edge.apps import flask_app
+from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ACME, Client, publish_world, served_wsgi, wait_until_free
 
 Serve = Callable[..., Client]
 

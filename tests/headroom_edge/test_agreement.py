@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from headroom_edge import AsyncLimiter, Decision, Limiter
 from headroom_edge.gateway.server import Gateway
 from quotas.policies.spec import Limit
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import MACHINE, publish_world, served
+from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import MACHINE, publish_world, served
 from tests.valkeys import SpareValkey
 
 # Slow enough that nothing comes back while an example runs.

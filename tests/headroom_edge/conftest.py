@@ -10,7 +10,7 @@ from headroom_edge import AsyncLimiter, django
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
-from tests.headroom_edge.gateway.world import HOURLY, Client, publish_world, served
+from tests.headroom_edge.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.
 AMPLE_MS = 10_000
@@ -27,7 +27,7 @@ def store(valkey: redis.Redis) -> redis.Redis:
 @pytest.fixture
 def project(settings: Any, valkey_url: str) -> Iterator[Any]:
     """The settings of a Django project that has the middleware first."""
-    settings.ROOT_URLCONF = "tests.headroom_edge.gateway.django_sample"
+    settings.ROOT_URLCONF = "tests.headroom_edge.django_sample"
     settings.MIDDLEWARE = [
         "headroom_edge.django.QuotaMiddleware",
         "django.contrib.sessions.middleware.SessionMiddleware",

@@ -14,8 +14,8 @@ from headroom_edge.core import Conversation, Core
 from headroom_edge.directory import CREDENTIALS_KEPT, FRESH_S, PEPPER, TOKEN, Credential, Directory, secret_hash
 from headroom_edge.errors import StoreError
 from headroom_edge.plan.routes import Route
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import (
+from tests.headroom_edge.conftest import AMPLE_MS
+from tests.headroom_edge.world import (
     ACME,
     CREDENTIALS,
     ROUTES_OF_RIDES,

@@ -16,10 +16,10 @@ from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.guard import Caller, GuardRules
 from headroom_edge.proxies import TrustedProxies
-from tests.headroom_edge.gateway.apps import SERVED_BY, fastapi_app
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import ACME, HOURLY, STRANGER, ZENITH, Answer, Client, publish_world, served
+from tests.headroom_edge.apps import SERVED_BY, fastapi_app
+from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ACME, HOURLY, STRANGER, ZENITH, Answer, Client, publish_world, served
 
 Serve = Callable[..., Client]
 

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from config.places import ROOT
-from tests.headroom_edge.gateway.world import ACME
+from tests.headroom_edge.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 RUNNER = Path(__file__).with_name("readme_runner.py")

@@ -9,9 +9,9 @@ import redis
 from headroom_edge import AsyncLimiter, Limiter
 from headroom_edge.decorator import QuotaExceededError, limited
 from headroom_edge.guard import GuardRules
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import publish_world
+from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import publish_world
 
 
 def test_a_function_is_called_as_often_as_its_limit_allows(store: redis.Redis, valkey_url: str) -> None:

@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from headroom_edge import django
 from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
-from tests.headroom_edge.gateway.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 
 Serve = Callable[[], AbstractContextManager[Client]]
 

@@ -19,10 +19,10 @@ from headroom_edge import AsyncLimiter, Limiter, asgi, django, wsgi
 from headroom_edge.decorator import limited
 from headroom_edge.guard import GuardRules
 from headroom_edge.observations import Observations
-from tests.headroom_edge.gateway.apps import fastapi_app, flask_app
-from tests.headroom_edge.gateway.conftest import AMPLE_MS
-from tests.headroom_edge.gateway.world import ACME, Client, publish_world, served, served_wsgi
+from tests.headroom_edge.apps import fastapi_app, flask_app
+from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ACME, Client, publish_world, served, served_wsgi
 
 Told = Counter[tuple[str, int]]  # endpoint, first digit of the status → answers
 

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from headroom_edge.drf import HeadroomThrottle
 from headroom_edge.guard import Caller
-from tests.headroom_edge.gateway.apps import SERVED_BY
+from tests.headroom_edge.apps import SERVED_BY
 
 
 def served(endpoint: str) -> JsonResponse:

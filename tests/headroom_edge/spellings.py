@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 
 from quotas.policies.spec import Limit
-from tests.headroom_edge.gateway.world import ROUTES_OF_RIDES, Answer
 from tests.headroom_edge.limiter.world import limit
+from tests.headroom_edge.world import ROUTES_OF_RIDES, Answer
 
 BASES = (
     ("GET", "/v1/rides"),
