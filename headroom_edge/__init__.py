@@ -1,4 +1,8 @@
-"""Framework-free enforcement: `from headroom_edge import Limiter, AsyncLimiter`."""
+"""Rate limits and quotas, decided by one call to Redis. No framework is needed.
+
+`Limiter` is for threads, `AsyncLimiter` for an event loop. Adapters for frameworks are in `asgi`, `wsgi`, `django`
+and `drf`.
+"""
 
 from headroom_edge.aio import AsyncLimiter
 from headroom_edge.check import Check

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class AsyncLimiter:
-    """Like Limiter, with await. Checks of one tick of the loop travel in one write over one connection."""
+    """Limiter for an event loop. Checks made in the same tick of the loop are sent in one write on one connection."""
 
     def __init__(self, address: Address, settings: Settings) -> None:
         self._address = address
@@ -37,7 +37,7 @@ class AsyncLimiter:
 
     @classmethod
     def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
-        """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
+        """`settings` are the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
         return cls(parse_url(url), Settings(**settings))
 
     async def __aenter__(self) -> Self:
@@ -54,12 +54,12 @@ class AsyncLimiter:
             self._pipeline.close()
 
     async def ready(self, timeout_ms: float = READY_MS) -> bool:
-        """Before the first request: connects, and brings the Lua library if the store has none."""
+        """Connect, and load the Lua library if the store has none. Call it before the first request."""
         return await self._run(self._core.ready(), timeout_ms)
 
     @property
     def degraded(self) -> int:
-        """How many decisions were taken without the store since the start."""
+        """The number of decisions made without the store since the start."""
         return self._core.failures.degraded
 
     @property
@@ -83,7 +83,7 @@ class AsyncLimiter:
     async def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
     ) -> list[Decision]:
-        """All in one round trip, each for itself: one that is denied does not undo the others."""
+        """Decide all checks in one round trip. They are independent: a denied one does not undo the others."""
         return await self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
 
     async def peek(
@@ -96,7 +96,7 @@ class AsyncLimiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        """What a check would answer now; charges nothing."""
+        """Decide as a check would, but charge nothing."""
         talk = self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows)
         return (await self._run(talk, budget_ms))[0]
 
@@ -112,7 +112,7 @@ class AsyncLimiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> AsyncIterator[Decision]:
-        """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
+        """Check, and release the concurrency slot at the end of the block. Test `decision.allowed` first."""
         check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
         (decision,) = await self._run(self._core.decide(CHECK, [check], rows), budget_ms)
         try:
@@ -121,11 +121,11 @@ class AsyncLimiter:
             await self.release(decision, budget_ms=budget_ms)
 
     async def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
-        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        """Release the concurrency slots of an allowed check before they expire. `hold` does this itself."""
         return await self._run(self._core.release(decision), budget_ms)
 
     async def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
-        """Gives back what an allowed request was charged, while that still counts; how many limits got it."""
+        """Give back what an allowed request was charged, if it still counts. Returns the number of limits refunded."""
         return await self._run(self._core.refund(decision), budget_ms)
 
     async def reset(
@@ -137,17 +137,17 @@ class AsyncLimiter:
         limit: str = "*",
         budget_ms: float | None = None,
     ) -> int:
-        """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
+        """Clear the subject's use of one limit, or of all. Raises StoreError if the store cannot be reached."""
         return await self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
 
     def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
-        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        """Record a response's status and the time to its first byte. Sent to the store once a second."""
         self._core.chores.observations.add(endpoint, status, seconds)
 
     def converse(
         self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None
     ) -> Coroutine[Any, Any, T]:
-        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        """Run the caller's own conversation, such as a look-up followed by a check."""
         return self._run(talk(self._core), budget_ms)
 
     async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
@@ -184,12 +184,12 @@ class AsyncLimiter:
         if self._pipeline is None or self._closed:
             return
         self._tick = self._pipeline.loop.call_later(TICK_S, self._attend)
-        # While the breaker is open a request finds out whether the store is back, not we.
+        # While the breaker is open, a request probes the store; the chores must not.
         if self._core.breaker.state is BreakerState.CLOSED:
             self._do_chores(self._pipeline)
 
     def _do_chores(self, pipeline: Pipeline) -> asyncio.Future[list[Any]] | None:
-        """Heartbeat, reports and plans, over the same connection; no check waits for them."""
+        """Send the due chores over the same connection as the checks, which do not wait for them."""
         chores = self._core.chores.take()
         if not chores:
             return None

@@ -23,7 +23,7 @@ TRY_AGAIN_LATER = 1013  # close code of a WebSocket
 
 
 class QuotaMiddleware:
-    """Stands first: a denied request reaches nothing behind it."""
+    """Add it last, so that it runs first and a denied request reaches no other middleware."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class QuotaMiddleware:
 
 def header_of(scope: Scope, name: str) -> str:
     wanted = name.encode()
-    found = [value for field, value in scope["headers"] if field == wanted]
-    return b",".join(found).decode("latin-1") if found else ""
+    values = [value for field, value in scope["headers"] if field == wanted]
+    return b",".join(values).decode("latin-1") if values else ""
 
 
 def request_of(scope: Scope, path: str = "", reading: PathReading | None = None, method: str = "") -> Request:

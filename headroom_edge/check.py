@@ -1,4 +1,4 @@
-"""One question to the limiter, as the caller puts it and as the store reads it."""
+"""One check: its arguments, and how they are encoded for the store."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ from typing import Any, Final, TypeAlias
 import hiredis
 
 from headroom_edge.keys import tenant_prefix
+from headroom_edge.plan.subject import DIMENSION, RESERVED
 
 TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-DIMENSION: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-RESERVED: Final = frozenset({"holder", "all", "tenant"})
 COST_MAX: Final = 1_000_000_000
-DIMENSIONS_MAX: Final = 31  # the store takes 32 pairs, and the holder is one
+DIMENSIONS_MAX: Final = 31  # the store accepts 32 pairs, and the holder takes one
 ENDPOINT_CHARACTERS: Final = 200
-DEFAULT_COST: Final = "*"  # the endpoint's own
+DEFAULT_COST: Final = "*"  # the endpoint's default cost
 
 SubjectValues: TypeAlias = Mapping[str, str | None]  # None: not known for this request
 
-# The stubs of hiredis allow one word only.
+# hiredis's type stubs allow one word only.
 _pack: Callable[[Any], bytes] = hiredis.pack_command
 prefix_of = lru_cache(maxsize=65_536)(tenant_prefix)
 
 
-# Not frozen, though nobody should change one: that would cost 1 µs more, on every check.
+# Treat as immutable. It is not frozen because that would add 1 µs to every check.
 @dataclass(slots=True)
 class Check:
-    """A wrong argument is a mistake in the program: ValueError, and nothing is sent."""
+    """The arguments of a check. Raises ValueError for an invalid one, before anything is sent."""
 
     tenant: str
     endpoint: str
     subject: SubjectValues = field(default_factory=dict)
     cost: int | None = None  # None: the endpoint's default cost
-    holder: str = ""  # the caller's name for this request, where concurrency is limited
+    holder: str = ""  # the caller's id for this request, used by concurrency limits
 
     def __post_init__(self) -> None:
         if not isinstance(self.tenant, str) or not TENANT.fullmatch(self.tenant):
@@ -46,13 +45,13 @@ class Check:
         cost = self.cost
         if cost is not None and (type(cost) is not int or not 1 <= cost <= COST_MAX):
             raise ValueError(
-                f"cost {cost!r} must be a whole number from 1 to {COST_MAX}, or None for the endpoint's own."
+                f"cost {cost!r} must be a whole number from 1 to {COST_MAX}, or None for the endpoint's default."
             )
         if len(self.subject) > DIMENSIONS_MAX:
-            raise ValueError(f"a subject has at most {DIMENSIONS_MAX} dimensions.")
+            raise ValueError(f"subject must have at most {DIMENSIONS_MAX} dimensions.")
         for dimension, value in self.subject.items():
             if not is_dimension(dimension):
-                raise ValueError(f"{dimension!r} cannot be a dimension of a subject; use names such as ip, key, user.")
+                raise ValueError(f"{dimension!r} is not a valid dimension; use names such as ip, key or user.")
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"{dimension} in the subject must be text, not {type(value).__name__}.")
 
@@ -77,17 +76,17 @@ def encode_check(function: str, check: Check, shards: int, *, rows: bool) -> byt
 
 
 def encode_call(function: str, check: Check, shards: int, *arguments: str | bytes) -> bytes:
-    """A function about the same tenant, endpoint and subject, with arguments of its own."""
+    """Encode a call of another function for the check's tenant, endpoint and subject."""
     about = ("FCALL", function, "1", prefix_of(check.tenant, shards), check.tenant, check.endpoint, *arguments)
     subject = [word for pair in check.subject.items() if pair[1] is not None for word in pair]
-    return pack((*about, *subject))  # type: ignore[arg-type] # the values that are None were left out
+    return pack((*about, *subject))  # type: ignore[arg-type] # values that are None were filtered out
 
 
 def pack(words: Iterable[str | bytes]) -> bytes:
     try:
         return _pack(tuple(words))
     except UnicodeEncodeError:
-        # Subjects come from the internet: half a surrogate pair is a value like any other.
+        # Subjects come from the internet and may hold half a surrogate pair.
         return _pack(tuple(_bytes(word) for word in words))
 
 

@@ -1,8 +1,7 @@
-"""What an enforcer tells and asks the store outside of any request. No input or output of its own.
+"""What an enforcer exchanges with the store outside of requests. No I/O.
 
-Every few seconds: a heartbeat (whose answer is the number of enforcers), the degraded decisions that have not
-been reported, releases that did not get through, the plans of `local` limits that are new or have changed, and how
-long answers took.
+Every few seconds: a heartbeat (its reply is the number of live enforcers), unreported degraded decisions, releases that
+failed, new or changed plans of `local` limits, and response times.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from headroom_edge.keys import ALL, tenant_prefix
 from headroom_edge.observations import Observations
 
 HEARTBEAT_S: Final = 5.0
-JITTER: Final = 0.2  # so that a fleet started at once does not call at once
-TICK_S: Final = 1.0  # how often to look whether anything is due
+JITTER: Final = 0.2  # spreads the heartbeats of processes that were started together
+TICK_S: Final = 1.0  # how often to look for due chores
 PLANS_AT_ONCE: Final = 256
 RELEASES_KEPT: Final = 1_000
 HOST_CHARACTERS: Final = 64
@@ -39,8 +38,8 @@ COST_MAX: Final = 2**39 - 1  # the store adds cost × 2^24 into 63 bits
 @dataclass(frozen=True, slots=True)
 class Chore:
     command: bytes
-    done: Callable[[Any], None]  # with the reply
-    undone: Callable[[], None]  # the store did not answer
+    done: Callable[[Any], None]  # called with the reply
+    undone: Callable[[], None]  # called if the store did not answer
 
 
 def nothing(*_: object) -> None:
@@ -62,24 +61,24 @@ class Chores:
 
     @property
     def enforcer(self) -> str:
-        """This process's name; a forked child has one of its own."""
+        """The id of this process. A forked child has its own."""
         return f"{self._token}-{os.getpid()}"
 
     def release_later(self, command: bytes) -> None:
         self._releases.append(command)
 
     def take(self) -> list[Chore]:
-        """What is due now; each must be settled."""
+        """Return the due chores. The caller must pass them to `settle`."""
         return [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans(), *self._observed()]
 
     def settle(self, chores: list[Chore], replies: list[Any] | None) -> None:
-        """None: the store did not answer."""
+        """`replies` is None if the store did not answer."""
         if replies is None:
             for chore in chores:
                 chore.undone()
             return
         for chore, reply in zip(chores, replies, strict=True):
-            # An error is final: a tenant that is gone, or a library that does not know the function.
+            # Errors are not retried: the tenant is gone, or the library does not have the function.
             if not isinstance(reply, ReplyError):
                 chore.done(reply)
 
@@ -127,6 +126,6 @@ class Chores:
         return Chore(pack(words), learn, nothing)
 
     def _observed(self) -> list[Chore]:
-        # Not sent again if no answer comes: the store may have taken it, and would count it twice.
+        # Not repeated if no reply comes: the store may have counted the observations already.
         calls = self.observations.take()
         return [Chore(pack(("FCALL", "hr_observe", "1", ALL, *words)), nothing, nothing) for words in calls]

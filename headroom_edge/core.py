@@ -1,7 +1,7 @@
-"""Everything the limiters know except how to wait: arguments, retries, breaker, failure modes. No input or output.
+"""What both limiters share: arguments, retries, the breaker, failure modes. No I/O.
 
-A conversation is a generator. It yields the commands of one round trip and is sent their replies, or has a
-StoreError thrown in; it returns the decisions. Limiter drives it with sockets, AsyncLimiter with an event loop.
+A conversation is a generator. It yields the commands of one round trip and is sent their replies, or a StoreError is
+thrown into it; it returns the decisions. Limiter drives it with sockets, AsyncLimiter with an event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Conversation: TypeAlias = Generator[Commands, list[Reply], T]
 
 CHECK: Final = "hr_check"
 PEEK: Final = "hr_peek"
-# Somebody may empty the server's functions again between our load and our retry.
+# Another client may flush the server's functions between our load and our retry.
 LOADS_AT_MOST: Final = 5
 NOT_READY: Final = "not_ready"
 UNAVAILABLE: Final = "unavailable"
@@ -39,7 +39,7 @@ _MISTAKES: Final = ("HRCOST", "HRARGS")
 @dataclass(slots=True)
 class Core:
     shards: int
-    rows: bool  # whether a check asks for rows unless it says otherwise
+    rows: bool  # whether a check asks for rows by default
     breaker: Breaker
     failures: FailureModes
     chores: Chores
@@ -59,7 +59,7 @@ class Core:
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
     def ready(self) -> Conversation[bool]:
-        """Dials, and brings the library if the store has none. The breaker has no say in it."""
+        """Connect, and load the library if the store has none. Ignores the breaker."""
         command = pack(("FCALL_RO", "hr_version", "0"))
         try:
             replies = yield [command]
@@ -69,11 +69,11 @@ class Core:
         return not isinstance(reply, ReplyError)
 
     def refund(self, decision: Decision) -> Conversation[int]:
-        """How many limits were given back; 0 also when the store cannot be asked."""
+        """Return the number of limits refunded; 0 if the store cannot be reached."""
         if not decision.allowed or decision.degraded:
             return 0
         if not decision.receipt:
-            raise ValueError("A refund needs the decision's receipt: ask with rows=True.")
+            raise ValueError("The decision has no receipt, which a refund needs; make the check with rows=True.")
         check = decision.check
         try:
             return (yield from self._call(encode_call("hr_refund", check, self.shards, decision.receipt)))
@@ -81,17 +81,17 @@ class Core:
             return 0
 
     def reset(self, check: Check, limit: str) -> Conversation[int]:
-        """How many limits were reset. Not part of a request: StoreError if the store cannot be asked."""
+        """Return the number of limits reset. Raises StoreError, because no request depends on a reset."""
         return (yield from self._call(encode_call("hr_reset", check, self.shards, limit)))
 
     def release(self, decision: Decision) -> Conversation[int]:
-        """A slot whose release does not get through now is released later; at worst its hold ends by itself."""
+        """Return the number of slots released. A failed release is repeated later; at worst the slot expires."""
         holder = decision.holder
         if not holder or not decision.allowed:
             return 0
         command = encode_call("hr_release", decision.check, self.shards, holder)
         if decision.degraded:
-            # The store may have counted it all the same: its reply was lost, not its work.
+            # The store may have taken the slot all the same: only its reply was lost.
             self.chores.release_later(command)
             return self.failures.local.release(holder)
         try:
@@ -101,7 +101,7 @@ class Core:
             return 0
 
     def read(self, *commands: bytes) -> Conversation[list[Reply]]:
-        """Anything else the store can be asked, in one round trip. StoreError if it cannot."""
+        """Send any other commands in one round trip. Raises StoreError if the store does not answer."""
         permit = self.breaker.enter()
         if permit is Permit.REFUSED:
             raise StoreRefusedError("the breaker is open")
@@ -125,7 +125,7 @@ class Core:
                     break
             answered = True
         finally:
-            # Also when the caller is cancelled: a probe without an outcome would block all others.
+            # In `finally` because a caller may be cancelled, and a probe without an outcome would block all others.
             if answered:
                 self.breaker.succeeded(permit)
             else:
@@ -133,13 +133,13 @@ class Core:
         return replies
 
     def _load_and_repeat(self, commands: Commands, replies: list[Reply]) -> Conversation[list[Reply]]:
-        """A missing function has counted nothing, so only the commands that met one are sent again."""
+        """Load the library and repeat the commands that found no function: they have counted nothing yet."""
         load = pack(("FUNCTION", "LOAD", source()))
         for _ in range(LOADS_AT_MOST):
             missing = [index for index, reply in enumerate(replies) if _is_missing(reply)]
             if not missing:
                 break
-            # The load answers with an error if another client was faster: that is as good.
+            # The load fails if another client was faster, which is just as good.
             _, *again = yield [load, *(commands[index] for index in missing)]
             for index, reply in zip(missing, again, strict=True):
                 replies[index] = reply
@@ -161,7 +161,7 @@ class Core:
         elif decision.reason == NOT_READY:
             return self.failures.decide(check, reason=NOT_READY, cause="the store has no configuration yet")
         elif decision.reason == "suspended":
-            # A suspended tenant stays out while the store is away.
+            # A suspended tenant must not get in while the store is down.
             self.failures.learn((check.tenant, check.endpoint), "closed", decision.revision)
         return decision
 
@@ -174,6 +174,6 @@ def _is_missing(reply: Reply) -> bool:
 
 
 def _mistake(reply: ReplyError) -> ValueError | None:
-    """Arguments that the store refuses are a mistake in the program, like those we refuse ourselves."""
+    """Arguments that the store rejects are the caller's mistake, like those that Check rejects."""
     text = str(reply)
     return ValueError(text.partition(" ")[2]) if text.startswith(_MISTAKES) else None

@@ -1,4 +1,4 @@
-"""The answer to one check."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headroom_edge.check import Check
 
 Failure = Literal["open", "closed", "local"]
 FAILURES: Final[tuple[Failure, ...]] = ("open", "closed", "local")
-NEVER: Final = -1  # retry_us of what can never pass
+NEVER: Final = -1  # retry_us of a request that can never pass
 
-# Where each fact stands in the reply of hr_check; rows follow when they were asked for.
+# hr_check replies with 12 values (see decision_of), then with one row per limit if rows were asked for.
 ROWS_FROM: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """How one enforced limit stands after the decision."""
+    """The state of one enforced limit after the decision."""
 
     name: str
     allowed: bool
@@ -35,13 +35,13 @@ class LimitRow:
     scope: str
 
 
-# Not frozen, though nobody should change one: that would cost 2 µs more, on every check.
+# Treat as immutable. It is not frozen because that would add 2 µs to every check.
 @dataclass(slots=True)
 class Decision:
     check: Check
     allowed: bool
     reason: str
-    limit: str  # the one that bound the decision; empty: none did
+    limit: str  # the limit that decided: the one that denied, or the tightest; empty: no limit applies
     quota: int
     remaining: int
     reset_us: int
@@ -50,12 +50,12 @@ class Decision:
     revision: int
     holder: str = ""
     raw_receipt: Sequence[Any] = field(default=(), repr=False)
-    failure: Failure | None = None  # the failure mode that decided, when the store could not
+    failure: Failure | None = None  # the failure mode that decided because the store could not
     raw_rows: Sequence[Sequence[Any]] = field(default=(), repr=False)
 
     @property
     def degraded(self) -> bool:
-        """Decided without the store."""
+        """Whether the decision was made without the store."""
         return self.failure is not None
 
     @property
@@ -64,17 +64,17 @@ class Decision:
 
     @property
     def retry_after_ms(self) -> int | None:
-        """None: waiting does not help."""
+        """None if waiting does not help."""
         return None if self.retry_us == NEVER else -(-self.retry_us // 1_000)
 
     @property
     def wait_ms(self) -> int:
-        """How long an allowed request should wait for its turn."""
+        """How long an allowed request must wait before it goes on (leaky bucket)."""
         return -(-self.wait_us // 1_000)
 
     @property
     def receipt(self) -> str:
-        """What a refund needs; empty: nothing was charged."""
+        """What a refund needs. Empty if nothing was charged."""
         return ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in self.raw_receipt)
 
     @property

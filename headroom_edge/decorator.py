@@ -1,4 +1,4 @@
-"""A limit around one function, plain or async: @limited(limiter, tenant=…, endpoint="reports:build")."""
+"""A decorator that limits calls of a function: @limited(limiter, tenant=…, endpoint="reports:build")."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from headroom_edge.problems import Problem
 from headroom_edge.response_timer import ResponseTimer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# A value, or how it follows from the function's arguments.
+# A value, or a function that computes it from the limited function's arguments.
 TenantArgument = str | Callable[..., str]
 SubjectArgument = Mapping[str, str | None] | Callable[..., Mapping[str, str | None]]
 CheckFactory = Callable[..., Check]
-ANSWERED = 200  # the status of a function that returns; one that raises counts as 500
+RETURNED = 200  # recorded for a function that returns; one that raises is recorded as 500
 
 
 class QuotaExceededError(Exception):
-    """The function was not called. `problem` and `headers` are what an HTTP answer would carry."""
+    """The limit denied the call, so the function was not called. `problem` and `headers` fit an HTTP response."""
 
     def __init__(self, problem: Problem, verdict: RequestVerdict) -> None:
         super().__init__(problem.detail)
@@ -41,7 +41,7 @@ def limited(
     cost: int | None = None,
     rules: GuardRules | None = None,
 ) -> Callable[[Function], Function]:
-    """An AsyncLimiter for a coroutine function, a Limiter for any other."""
+    """Limit calls of a function. A coroutine function needs an AsyncLimiter, any other a Limiter."""
 
     def check_for(*arguments: Any, **named: Any) -> Check:
         who = tenant(*arguments, **named) if callable(tenant) else tenant
@@ -65,7 +65,7 @@ def _around(
                 time.sleep(verdict.wait_s)
             with ResponseTimer(limiter, verdict) as timer:
                 answer = function(*arguments, **named)
-                timer.stop(ANSWERED)
+                timer.stop(RETURNED)
                 return answer
         finally:
             limiter.release(decision)
@@ -86,7 +86,7 @@ def _around_async(
                 await asyncio.sleep(verdict.wait_s)
             with ResponseTimer(limiter, verdict) as timer:
                 answer = await function(*arguments, **named)
-                timer.stop(ANSWERED)
+                timer.stop(RETURNED)
                 return answer
         finally:
             await limiter.release(decision)

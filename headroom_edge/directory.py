@@ -1,7 +1,7 @@
-"""Whose a credential is, and which endpoint serves a path, as the publisher has written it to the store.
+"""Look-ups in what the publisher wrote to the store: the owner of a credential, the endpoint of a path.
 
-Kept here for a moment only: a revoked key is refused, and a new one accepted, well within a second. While the store is
-away, what was known stays known. Conversations, as in `core`: no input or output.
+Results are cached for a moment only, so a revoked key is refused and a new one accepted within a second. While the
+store is down, cached results stay valid. Conversations, as in `core`: no I/O.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.plan.routes import Route
 from headroom_edge.recent import RecentCache
 
-# From a revocation in the store to the refusal: twice this if a request is cut short just then.
+# The longest time from a revocation in the store to its effect; twice this if a request is cancelled in between.
 FRESH_S: Final = 0.3
 CREDENTIALS_KEPT: Final = 8_192
 EVERY_TENANT: Final = ""
 TOKEN: Final = "token"  # noqa: S105 - the name of a field
 PEPPER: Final = "pepper"
 ROUTES: Final = "routes"
-MARKER: Final = "*"  # a field that every index has: one without it was lost, and says nothing about anybody
+MARKER: Final = "*"  # every index has this field; without it the index was lost, and a missing key means nothing
 
 _TOKEN: Final = pack(("HMGET", keys.directory(), TOKEN))
 _TABLE: Final = pack(("HMGET", keys.directory(), TOKEN, PEPPER, ROUTES))
@@ -39,7 +39,7 @@ _TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_[0-9a-f]{64}", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class Credential:
     key_id: str
-    tenant: str  # EVERY_TENANT: it speaks for all of them
+    tenant: str  # EVERY_TENANT: valid for all tenants
     scopes: frozenset[str]
 
     @classmethod
@@ -48,18 +48,18 @@ class Credential:
         return cls(key_id, tenant, frozenset(scopes.split(",")))
 
     def __str__(self) -> str:
-        """As it stands in the index."""
+        """The form stored in the index."""
         return f"{self.key_id} {','.join(sorted(self.scopes))} {self.tenant}"
 
 
 @dataclass(slots=True)
 class _CachedCredential:
-    credential: Credential | None  # None: the store knows none
+    credential: Credential | None  # None: the store does not know it
     read_s: float
 
 
 def secret_hash(pepper: bytes, text: str) -> str:
-    """Under which the index knows a credential (twin of tenants.secrets)."""
+    """The index's key for a credential. Must match tenants.secrets."""
     return hmac.digest(pepper, text.rpartition("_")[2].encode(), "sha256").hex()
 
 
@@ -70,15 +70,15 @@ def encode_routes(routes: list[Route]) -> str:
 class Directory:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._token = b""  # of the routes that are held
+        self._token = b""  # of the cached routes
         self._pepper = b""
         self._read_s = float("-inf")
-        self._known: RecentCache[str, _CachedCredential] = RecentCache(CREDENTIALS_KEPT)  # by the text that was sent
-        self.routes: tuple[Route, ...] = ()  # replaced whole
-        self.endpoints: frozenset[str] = frozenset()  # all that are registered, also those without a path
+        self._known: RecentCache[str, _CachedCredential] = RecentCache(CREDENTIALS_KEPT)  # by the key as sent
+        self.routes: tuple[Route, ...] = ()  # never modified in place
+        self.endpoints: frozenset[str] = frozenset()  # all registered ones, including those without a path
 
     def refresh(self, core: Core) -> Conversation[None]:
-        """Routes and pepper, if it is time to look again. StoreError only if there is nothing to go on with."""
+        """Reread routes and pepper if they are stale. Raises StoreError only if nothing is cached."""
         if not self._pepper:
             yield from self._reread(core)
         elif self._is_time():
@@ -87,7 +87,7 @@ class Directory:
                 yield from self._follow(core, token)
 
     def _is_time(self) -> bool:
-        """True once: whoever comes meanwhile goes on with what there is."""
+        """True for one caller per interval; the others go on with the cached state."""
         now = self._clock()
         if now - self._read_s < FRESH_S:
             return False
@@ -106,7 +106,7 @@ class Directory:
 
     def _take(self, token: bytes | None, pepper: bytes | None, text: bytes | None) -> None:
         if token is None or pepper is None or text is None:
-            # A store that was emptied a moment ago tells nothing about routes and keys.
+            # The store was just emptied: that does not mean that there are no routes or keys.
             raise StoreRefusedError("the store has no directory of keys and routes yet")
         try:
             found, secret = [Route(*row) for row in json.loads(text)], bytes.fromhex(pepper.decode())
@@ -116,14 +116,14 @@ class Directory:
         self.routes, self._pepper, self._token = tuple(route for route in found if route.path), secret, token
 
     def fresh(self, text: str) -> Credential | None:
-        """What was read a moment ago; None: it has to be looked up, or there is none."""
+        """The credential if it was read a moment ago; None if it must be looked up or does not exist."""
         known = self._known.get(text)
         if known is None or self._clock() - known.read_s >= FRESH_S:
             return None
         return known.credential
 
     def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
-        """None: unknown, wrong or revoked. StoreError: the store is away, and this one is not known here."""
+        """None if unknown, wrong or revoked. Raises StoreError if the store is down and nothing is cached."""
         known = self._known.get(text)
         now = self._clock()
         if known is None:
@@ -132,7 +132,7 @@ class Directory:
         else:
             if now - known.read_s < FRESH_S:
                 return known.credential
-            # Whoever comes meanwhile goes on with what there is.
+            # Concurrent callers use the cached credential until this look-up ends.
             known.read_s = now
         try:
             credential = yield from self._read_credential(core, text)
@@ -161,7 +161,7 @@ class Directory:
             raise StoreRefusedError("the store's index of credentials cannot be read") from None
 
     def _questions(self, core: Core, text: str) -> list[bytes]:
-        """About the credential and, if it is time, about the routes: one round trip for both."""
+        """Ask for the credential and, if it is stale, for the routes' token in the same round trip."""
         return [self._question(core, text), *([_TOKEN] if self._is_time() else ())]
 
     def _question(self, core: Core, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Middleware for Django, sync and async: first in MIDDLEWARE, so that a denied request costs no SQL."""
+"""Middleware for Django, sync and async. Put it first in MIDDLEWARE, so that a denied request costs no SQL."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _options() -> Options:
 
 GetResponse = Callable[[HttpRequest], Any]
 Release = Callable[[], Any]
-TIMED = "headroom.watched"  # a throttle behind the middleware does not measure once more
+TIMED = "headroom.watched"  # tells a throttle behind the middleware that the response is timed already
 
 
 class QuotaMiddleware:
@@ -118,7 +118,7 @@ def finished(
         close()
         release()
 
-    # The server closes every response at its end, also when the client has gone.
+    # The server closes every response, even if the client has gone.
     response.close = close_and_release  # type: ignore[method-assign]
     return response
 
@@ -133,7 +133,7 @@ def release_of(verdict: RequestVerdict) -> Release:
 
 
 def _release_on(loop: asyncio.AbstractEventLoop, verdict: RequestVerdict) -> None:
-    """Django closes responses in a thread."""
+    """Django closes responses in a thread, so the release is handed to the event loop."""
     if verdict.decision is not None:
         asyncio.run_coroutine_threadsafe(async_limiter().release(verdict.decision), loop)
 

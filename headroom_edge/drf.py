@@ -1,7 +1,7 @@
 """Throttle for Django REST framework: throttle_classes = [HeadroomThrottle].
 
-It runs inside the view, so it can go by what only the view knows: override `caller` for the user, and give the view
-`headroom_endpoint` or `headroom_cost`. What should cost no SQL stands in the middleware.
+It runs inside the view and can use what only the view knows: override `caller` to limit by user, and set
+`headroom_endpoint` or `headroom_cost` on the view. Use the middleware instead if a denied request must cost no SQL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Finalize = Callable[..., Response]
 
 
 class QuotaRefusedError(APIException):
-    """What the middleware would have answered, as an exception of the framework."""
+    """The middleware's response to a refused request, as a REST framework exception."""
 
     def __init__(self, problem: Problem, headers: dict[str, str]) -> None:
         super().__init__(detail=problem.document(), code=problem.code)
@@ -41,7 +41,7 @@ class QuotaRefusedError(APIException):
 class HeadroomThrottle(BaseThrottle):
     def allow_request(self, request: DrfRequest, view: APIView) -> bool:
         verdict = limiter().converse(lambda core: self.judge(core, request, view))
-        # Every request has a view of its own, so this holds for its answer alone.
+        # Every request has its own view instance, so the patch affects this response only.
         finalize = view.finalize_response
         if verdict.problem is not None:
             view.finalize_response = _finalizer(finalize, verdict, None)  # type: ignore[method-assign]
@@ -53,7 +53,7 @@ class HeadroomThrottle(BaseThrottle):
         return True
 
     def caller(self, request: DrfRequest, view: APIView) -> Caller | None:
-        """On whose account the request goes; None: by its API key, as in the middleware."""
+        """Override to identify the caller. None: by API key, as in the middleware."""
         return None
 
     def judge(self, core: Core, request: DrfRequest, view: APIView) -> Conversation[RequestVerdict]:

@@ -1,19 +1,19 @@
-"""Why the store gave no answer that can be used."""
+"""Errors of the store."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """The store could not be asked, or its answer is no decision."""
+    """The store could not be reached, or its reply is not a decision."""
 
 
 class StoreTimeoutError(StoreError):
-    """No answer within the budget. Whether the store has counted the request is not known."""
+    """No reply within the budget. The store may have counted the request or not."""
 
 
 class StoreLostError(StoreError):
-    """There is no connection, or it broke before the answer came."""
+    """There is no connection, or it broke before the reply came."""
 
 
 class StoreRefusedError(StoreError):
-    """The store answered with an error: it lives, but cannot decide (loading, read-only, out of memory)."""
+    """The store replied with an error: it is up, but cannot decide (loading, read-only, out of memory)."""

@@ -1,4 +1,4 @@
-"""What to answer when the store cannot: each plan's failure mode, remembered from earlier replies."""
+"""Decisions while the store is down, by each plan's failure mode as remembered from earlier replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLANS_KEPT: Final = 16_384
 REPORTS_KEPT: Final = 10_000
 WANTED_AT_MOST: Final = 10_000
 LOG_EVERY_S: Final = 5.0
-# Nobody knows when the store is back; the breaker looks again within a second.
+# When the store returns is unknown; the breaker probes it again within a second.
 CLOSED_RETRY_US: Final = 1_000_000
 LET_THROUGH: Final = "g"
 REFUSED: Final = "c"
@@ -38,7 +38,7 @@ class KnownPlan:
 
 @dataclass(frozen=True, slots=True)
 class DegradedReport:
-    """Degraded decisions of one tenant and endpoint that the store has not been told of."""
+    """Degraded decisions of one tenant and endpoint that were not yet reported to the store."""
 
     tenant: str
     endpoint: str
@@ -49,7 +49,7 @@ class DegradedReport:
 
 class FailureModes:
     def __init__(self, default: Failure, *, where: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self.default = default  # before a plan has told its own
+        self.default = default  # until a reply tells the plan's own mode
         self._where = where
         self._clock = clock
         self._lock = threading.Lock()
@@ -60,11 +60,11 @@ class FailureModes:
         self._logged_s = float("-inf")
         self._unlogged = 0
         self.local = LocalLimiter()
-        self.share = 1  # how many enforcers divide a `local` limit
-        self.degraded = 0  # decisions taken without the store since the start
+        self.share = 1  # the number of enforcers that divide a `local` limit among them
+        self.degraded = 0  # decisions made without the store since the start
 
     def learn(self, key: Key, mode: Failure, revision: int) -> None:
-        """From a reply; on the hot path, so nothing is written when nothing is new."""
+        """Remember a reply's failure mode. On the hot path, so nothing is written unless it is new."""
         if self._modes.get(key) != mode:
             self._modes.put(key, mode)
         if mode == "local":
@@ -73,14 +73,14 @@ class FailureModes:
                 self._wanted[key] = revision
 
     def take_wanted(self, most: int) -> list[tuple[Key, int]]:
-        """Plans of `local` limits to fetch: new ones, and those of an older revision."""
+        """Return up to `most` plans of `local` limits to fetch: new ones, and those of an older revision."""
         taken = [(key, self._wanted[key]) for key in list(self._wanted)[:most]]
         for key, _ in taken:
             self._wanted.pop(key, None)
         return taken
 
     def learn_plan(self, key: Key, revision: int, text: str) -> None:
-        # Thousands of tenants share a plan: keep its text once.
+        # Thousands of tenants share a plan, so its text is kept once.
         self._plans.put(key, KnownPlan(revision, sys.intern(text)))
 
     def decide(self, check: Check, *, reason: str, cause: str) -> Decision:
@@ -88,7 +88,7 @@ class FailureModes:
         mode = self._modes.get(key) or self.default
         plan = self._plans.get(key) if mode == "local" else None
         if mode == "local" and plan is None:
-            # There is no plan to decide by yet: what holds before the first reply holds here too.
+            # The plan was not fetched yet, so the default decides, as before the first reply.
             mode = self.default if self.default != "local" else "open"
         decision = self._by_plan(check, plan) if plan else _flat(check, mode, reason)
         self._count(decision, cause)
@@ -112,11 +112,11 @@ class FailureModes:
                 return
             self._logged_s, unlogged, self._unlogged = now, self._unlogged, 0
         logger.warning(
-            "degraded: %d decisions without the store at %s since the last line; the last one: %s, %s (%s)",
+            "degraded: %d decisions without the store at %s since the last message; latest: %s, %s (%s)",
             unlogged,
             self._where,
             decision.failure,
-            "let through" if decision.allowed else "refused",
+            "allowed" if decision.allowed else "denied",
             cause,
         )
 

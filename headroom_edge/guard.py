@@ -1,7 +1,7 @@
-"""What every adapter does with a request, and nothing of how: no input or output, no framework.
+"""What every adapter does with a request. No I/O, no framework.
 
-request → who calls (API key, or a header that a trusted proxy set) → which endpoint → one check → go on, or refuse.
-A conversation, as in `headroom_edge.core`: `Limiter.converse` and `AsyncLimiter.converse` hold it.
+request → caller (by API key, or by a header that a trusted proxy set) → endpoint → one check → let through or refuse.
+Conversations, as in `headroom_edge.core`: `Limiter.converse` and `AsyncLimiter.converse` run them.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from headroom_edge.problems import (
 )
 from headroom_edge.proxies import TrustedProxies
 
-SCOPE: Final = "check"  # what a credential needs; others are for the API alone
-UNREGISTERED: Final = "-"  # no endpoint has this name: only the limits on `*` hold
+SCOPE: Final = "check"  # required of a credential; the other scopes are for the REST API
+UNREGISTERED: Final = "-"  # no endpoint has this name, so only the limits on `*` apply
 BEARER: Final = "bearer "
 KEY_PREFIX: Final = "hr_"
 DIMENSION_CHARACTERS: Final = 1_024
 
 
-# Not frozen, though nobody should change one: that would cost 2 µs more, on every request.
+# Treat as immutable. It is not frozen because that would add 2 µs to every request.
 @dataclass(slots=True)
 class Request:
-    """What every server can tell about a request."""
+    """A request, independent of the framework."""
 
     method: str
-    path: str  # without a query
-    peer: str  # address of who connected; empty over a Unix socket
-    header: Callable[[str], str]  # by lower case name; several lines joined by a comma; empty: not sent
-    reading: PathReading | None = None  # None: as the rules say
-    raw: Any = None  # the framework's own
+    path: str  # without the query
+    peer: str  # address of the connected peer; empty over a Unix socket
+    header: Callable[[str], str]  # by lower case name; repeated fields joined by commas; empty if absent
+    reading: PathReading | None = None  # None: the rules' reading
+    raw: Any = None  # the framework's request
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose account a request goes, and what is known of who sent it."""
+    """The tenant that a request is counted for, and the known dimensions of its sender."""
 
     tenant: str
     subject: Mapping[str, str | None] = field(default_factory=dict)
@@ -62,34 +62,34 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """How requests are judged. Headers that name a tenant or a subject are believed from trusted proxies only."""
+    """How requests are judged. Headers that name a tenant or a subject count only if a trusted proxy sent them."""
 
     trusted_proxies: TrustedProxies = field(default_factory=TrustedProxies)
     forwarded_header: str = "x-forwarded-for"
-    identify: Callable[[Any], Caller | None] | None = None  # with the framework's request; None: go by the key
-    tenant: str = ""  # all requests are this tenant's
+    identify: Callable[[Any], Caller | None] | None = None  # gets the framework's request; None: by the API key
+    tenant: str = ""  # the tenant of all requests
     tenant_header: str = ""
     subject_headers: Mapping[str, str] = field(default_factory=dict)  # dimension → header
     anonymous: str = ""  # the tenant of requests without a key; empty: they are refused
     endpoint: Callable[[Any], str | None] | None = None  # None: by method and path
-    exempt: tuple[str, ...] = ()  # prefixes of paths that are not judged, such as /healthz
+    exempt: tuple[str, ...] = ()  # path prefixes that are never limited, such as /healthz
     limits_url: str = ""  # where a tenant reads its limits; {tenant} stands for its name
     profile: Profile = field(default_factory=Profile)
     max_wait_ms: int = 1_000  # longer than this nobody waits for a turn
-    deadline_header: str = ""  # in which a caller says how many milliseconds it waits
-    reading: PathReading = USUAL  # of paths that a proxy or a caller of the gateway reports
+    deadline_header: str = ""  # the header with the number of milliseconds that the caller waits
+    reading: PathReading = USUAL  # how paths reported by a proxy or by a caller of the gateway are read
 
 
 @dataclass(slots=True)
 class RequestVerdict:
-    problem: Problem | None = None  # None: go on
-    decision: Decision | None = None  # None: it was not asked for
+    problem: Problem | None = None  # None: let the request through
+    decision: Decision | None = None  # None: no check was made
     headers: dict[str, str] = field(default_factory=dict)
-    wait_s: float = 0.0  # go on after this long
+    wait_s: float = 0.0  # delay the request by this time
 
     @property
     def holds(self) -> bool:
-        """Whether a slot must be given back at the end."""
+        """Whether a concurrency slot must be released at the end."""
         return self.problem is None and self.decision is not None and bool(self.decision.holder)
 
     @property
@@ -112,7 +112,7 @@ class Guard:
         self._finder = EndpointFinder(())
 
     def warm(self, core: Core) -> Conversation[bool]:
-        """Ahead of the first request: a connection, the library, and what is published of keys and routes."""
+        """Connect, load the library, and read the published keys and routes. Call it before the first request."""
         is_ready = yield from core.ready()
         with suppress(StoreError):
             yield from self.directory.refresh(core)
@@ -141,7 +141,7 @@ class Guard:
         if not decision.allowed:
             return refusal(problem_of(decision, rules.limits_url), decision, headers)
         if decision.wait_ms > patience_ms:
-            # Nobody will come for this turn: what it was charged goes back.
+            # The caller does not wait that long, so the charge is refunded.
             yield from core.release(decision)
             yield from core.refund(decision)
             return refusal(late(decision, rules.limits_url), decision, headers)
@@ -160,11 +160,12 @@ class Guard:
         text = key_text(request.header)
         tenant = rules.tenant or (self._believed(request, rules.tenant_header) if rules.tenant_header else "")
         if tenant and not TENANT.fullmatch(tenant):
-            return forbidden("unknown-tenant", f"{rules.tenant_header} names no tenant; let the proxy send its name.")
+            detail = f"{rules.tenant_header} is not the name of a tenant; make the proxy send a valid name."
+            return forbidden("unknown-tenant", detail)
         if not text:
             tenant = tenant or rules.anonymous
             if not tenant:
-                return unauthorised("The request has no API key; send it as Authorization: Bearer hr_…, or X-API-Key.")
+                return unauthorised("The API key is missing; send it as Authorization: Bearer hr_… or as X-API-Key.")
             return Caller(tenant, self._subject(request, {}))
         credential = self.directory.fresh(text) or (yield from self.directory.credential(core, text))
         if credential is None:
@@ -173,7 +174,7 @@ class Guard:
             return scope_missing()
         tenant = credential.tenant or tenant
         if tenant == EVERY_TENANT:
-            return forbidden("tenant-missing", "This token belongs to no tenant; send the API key of one.")
+            return forbidden("tenant-missing", "This token belongs to no tenant; send a tenant's API key.")
         return Caller(tenant, self._subject(request, {"key": credential.key_id}))
 
     def endpoint(self, core: Core, request: Request) -> Conversation[str]:
@@ -204,9 +205,9 @@ class Guard:
 
     def _patience_ms(self, request: Request) -> int:
         header = self.rules.deadline_header
-        said = request.header(header).strip() if header else ""
-        if said.isascii() and said.isdigit():
-            return min(int(said[:9]), self.rules.max_wait_ms)
+        text = request.header(header).strip() if header else ""
+        if text.isascii() and text.isdigit():
+            return min(int(text[:9]), self.rules.max_wait_ms)
         return self.rules.max_wait_ms
 
 
@@ -222,19 +223,19 @@ def scope_missing() -> Problem:
 
 
 def own_tenant() -> Problem:
-    """Who could use up these limits would shut everybody out of the place where limits are changed."""
-    return forbidden("own-tenant", f"{OWN_TENANT} is the tenant of this installation itself; name another one.")
+    # A caller who used up this tenant's limits would lock everybody out of the API that changes limits.
+    return forbidden("own-tenant", f"{OWN_TENANT} is this installation's own tenant; use another tenant.")
 
 
 def without_store(core: Core) -> RequestVerdict:
-    """Whose request it is cannot be told, so no plan's own failure mode applies, only what holds before the first."""
+    """The caller is unknown, so no plan's failure mode applies: the limiter's default decides."""
     if core.failures.default == "closed":
         return refusal(unavailable(), headers={"Headroom-Degraded": "closed"})
     return RequestVerdict(headers={"Headroom-Degraded": "open"})
 
 
 def key_text(header: Callable[[str], str]) -> str:
-    """The API key as it was sent. One that is not of our making is the application's own affair."""
+    """The API key as sent. A key without Headroom's prefix belongs to the application and is ignored."""
     authorization = header("authorization")
     if authorization[: len(BEARER)].lower() == BEARER:
         text = authorization[len(BEARER) :].strip()

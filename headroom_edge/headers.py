@@ -1,4 +1,4 @@
-"""The only place that writes rate limit fields of an HTTP answer. docs/headers.md has the rules and a table."""
+"""Rate limit headers. Only this module writes them; docs/headers.md has the rules and a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headroom_edge.decision import Decision
 
 SECOND_US: Final = 1_000_000
-# A refusal because the store is away has no true time; clients come back after this long.
+# Retry-After of a refusal while the store is down, when the real time is unknown.
 CLOSED_RETRY_S: Final = 1
 CONCURRENT: Final = '"concurrent-requests"'
 COST: Final = b"cost"
@@ -26,7 +26,7 @@ Reset = Literal["delta", "epoch"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Which fields an answer carries. `triple` adds -Limit, -Remaining and -Reset under that name."""
+    """Which headers a response carries. `triple` adds -Limit, -Remaining and -Reset with that prefix."""
 
     draft: Draft | None = "11"
     triple: Triple | None = None
@@ -56,7 +56,7 @@ def _add_draft(fields: dict[str, str], decision: Decision) -> None:
     if not rows:
         fields["RateLimit"] = _item(quoted(decision.limit), decision.quota, decision.remaining, decision.reset_us)
         return
-    # Of rows as the store gave them: this is on the way of every request.
+    # On the path of every request, so the raw rows are used, without decoding them to LimitRow.
     policies, items = [], []
     for name, _, quota, window_s, remaining, reset_us, _, _, _, unit, _, _ in rows:
         policies.append(_policy(name, quota, window_s, unit))
@@ -100,11 +100,11 @@ def _triple(decision: Decision, profile: Profile) -> dict[str, str]:
 
 
 def seconds_up(us: int) -> int:
-    """Whole seconds, never earlier than the true time."""
+    """Microseconds to whole seconds, rounded up so that nobody retries too early."""
     return -(-us // SECOND_US)
 
 
 def quoted(name: str) -> str:
-    """A Structured Fields string. Limits are named in ASCII; anything else would break the whole field."""
+    """A Structured Fields string. Non-ASCII characters become `?`: one would make the whole field invalid."""
     safe = "".join(c if " " <= c <= "~" else "?" for c in name)
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""The only Python file that spells a Redis key (twin of lua/keys.lua)."""
+"""Redis keys. No other Python module builds one. Must match lua/keys.lua."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def base36(number: int, width: int = 1) -> str:
 
 
 OWN_TENANT: Final = "headroom"
-OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # how their names begin
+OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # prefix of the names of this installation's own endpoints
 
 
 SHARDS = 64
 ALL = "hr:{all}"
-EVERYONES_SHARD = -1  # where the records of global limits lie, beside all shards
+EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards
 EVERYONES_TENANT = 0
 
 
@@ -39,7 +39,7 @@ def shard_of(tenant: str, shards: int = SHARDS) -> int:
 
 
 def shard_prefix(shard: int) -> str:
-    """The prefix of every key of a shard, and the key under which its token lies."""
+    """The prefix of every key of a shard, and the key of its token."""
     return f"hr:{{{shard}}}"
 
 
@@ -64,7 +64,7 @@ def registered(shard: int) -> str:
 
 
 def credentials(shard: int) -> str:
-    """Hash of a credential's secret → whose it is. Lies on the shard of that hash, not of the tenant."""
+    """Hash of a credential's secret → its owner. Sharded by that hash, not by tenant."""
     return f"{shard_prefix(shard)}:i"
 
 
@@ -101,7 +101,7 @@ def enforcer_info() -> str:
 
 
 def observed_batch() -> str:
-    """How many observations came, and the id of the batch; hr_drain treats `hr:{all}` as it does a shard."""
+    """The number of observations and the id of their batch. hr_drain treats `hr:{all}` like a shard."""
     return f"{ALL}:ub"
 
 
@@ -110,16 +110,16 @@ def observations_batch() -> str:
 
 
 def state_prefix(shard: int) -> str:
-    """Of the records of a shard, or of everyone's."""
+    """The prefix of the records of a shard, or of global limits."""
     return ALL if shard == EVERYONES_SHARD else shard_prefix(shard)
 
 
 class RecordPlace(NamedTuple):
-    """What the key of a record says behind the prefix of its shard: `:<tenant or g>[:<scope>][/<subject>]`."""
+    """A record's key without its shard's prefix: `:<tenant or g>[:<scope>][/<subject>]`."""
 
     tenant: int
-    scope: str  # empty: `*`
-    subject: str  # with its definition; empty: the tenant as a whole
+    scope: str  # empty for `*`
+    subject: str  # with its definition; empty for the tenant as a whole
 
     @classmethod
     def parse(cls, text: str) -> RecordPlace:

@@ -1,10 +1,10 @@
-"""The Lua library: assembled from the files in lua/, loaded only where a lower version is stored."""
+"""The Lua library: assembled from the files in lua/, loaded into servers that have none or a lower version."""
 
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-# Raise it with every change of a .lua file: a server keeps the highest version it has seen.
+# Raise it whenever the code of a .lua file changes (comments do not count): a server keeps the highest version.
 VERSION = 7
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
@@ -35,11 +35,11 @@ _MINIMUM = {"redis": (7, 0), "valkey": (8, 0)}
 
 
 class LibraryError(RuntimeError):
-    """The server cannot carry the library; the message says what to change."""
+    """The server cannot run the library. The message says what to change."""
 
 
 class RedisClient(Protocol):
-    """The part of a redis-py client the loader needs."""
+    """The part of a redis-py client that the loader needs."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any: ...
 
@@ -63,12 +63,12 @@ def source() -> str:
 
 @cache
 def simulation_source() -> str:
-    """The same library with an explicit `now` (functions hs_…), for throw-away servers only."""
+    """The same library with an explicit `now` as first argument (functions hs_…), for throw-away servers only."""
     return _assemble(SIMULATION_NAME, "hs_", "clock_sim")
 
 
 def ensure_loaded(server: RedisClient) -> bool:
-    """Loads the library if the server has none or a lower version. True if it was loaded now."""
+    """Load the library if the server has none or a lower version. Returns whether it was loaded."""
     if stored_version(server) >= VERSION:
         return False
     _refuse_old_server(server)
@@ -79,7 +79,7 @@ def ensure_loaded(server: RedisClient) -> bool:
 def stored_version(server: RedisClient) -> int:
     try:
         return int(server.execute_command("FCALL_RO", "hr_version", 0))
-    except Exception as error:  # redis-py, hiredis and raw clients each have an error class of their own
+    except Exception as error:  # redis-py, hiredis and raw clients each have their own error class
         if "function not found" in str(error).lower():
             return 0
         raise
@@ -92,7 +92,7 @@ def _refuse_old_server(server: RedisClient) -> None:
     version = str(facts[f"{flavour}_version"])
     if tuple(int(part) for part in version.split(".")[:2]) < _MINIMUM[flavour]:
         raise LibraryError(
-            f"{flavour} {version} has no function libraries as Headroom needs them; "
+            f"{flavour} {version} lacks the function libraries that Headroom needs; "
             "use Redis 7.0 or later, or Valkey 8.0 or later"
         )
 

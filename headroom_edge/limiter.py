@@ -1,4 +1,4 @@
-"""The limiter for threads, and the daemon thread that does its chores."""
+"""The limiter for threads, and the daemon thread that runs its chores."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ChoreThread:
             if self._started:
                 return
             self._started = True
-            # Without the thread checks still work; only `local` does not learn.
+            # If no thread can be started, checks still work. Only `local` limits get no plan to decide by.
             with suppress(RuntimeError):
                 threading.Thread(target=self._attend, name="headroom-attendant", daemon=True).start()
 
@@ -52,7 +52,7 @@ class ChoreThread:
 
     def _attend(self) -> None:
         while not self._stopped.wait(TICK_S):
-            # While the breaker is open a request finds out whether the store is back, not we.
+            # While the breaker is open, a request probes the store; the chores must not.
             if self._core.breaker.state is BreakerState.CLOSED:
                 self.attend()
         if self._connection is not None:
@@ -77,10 +77,10 @@ T = TypeVar("T")
 
 
 class Limiter:
-    """Thread-safe; make one per process and keep it.
+    """Decides whether requests are within their limits. Thread-safe: create one per process and keep it.
 
-    A check never raises because of the store: it answers within its budget, by the plan's failure mode if need be
-    (`decision.degraded`). ValueError is for mistakes in the call.
+    A check never raises because of the store. It returns within its budget; if the store did not answer by then, the
+    plan's failure mode decides (`decision.degraded`). Invalid arguments raise ValueError.
     """
 
     def __init__(self, address: Address, settings: Settings) -> None:
@@ -92,7 +92,7 @@ class Limiter:
 
     @classmethod
     def from_url(cls, url: str, **settings: Unpack[Options]) -> Self:
-        """`settings`: the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
+        """`settings` are the fields of Settings, such as budget_ms=20, fail="closed", shards=64."""
         return cls(parse_url(url), Settings(**settings))
 
     def _start_over(self) -> None:
@@ -101,7 +101,7 @@ class Limiter:
         dial = partial(BlockingConnection, self._address, patience_s)
         self._pool = ConnectionPool(dial, self._settings.connections)
         self._chore_thread = ChoreThread(self._core, dial, patience_s)
-        # A limiter that nobody holds any more takes its thread with it.
+        # The thread must not outlive a limiter that was garbage-collected.
         weakref.finalize(self, self._chore_thread.stop)
 
     def __enter__(self) -> Self:
@@ -115,12 +115,12 @@ class Limiter:
         self._pool.close()
 
     def ready(self, timeout_ms: float = READY_MS) -> bool:
-        """Before the first request: connects, and brings the Lua library if the store has none."""
+        """Connect, and load the Lua library if the store has none. Call it before the first request."""
         return self._run(self._core.ready(), timeout_ms)
 
     @property
     def degraded(self) -> int:
-        """How many decisions were taken without the store since the start."""
+        """The number of decisions made without the store since the start."""
         return self._core.failures.degraded
 
     @property
@@ -145,7 +145,7 @@ class Limiter:
     def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
     ) -> list[Decision]:
-        """All in one round trip, each for itself: one that is denied does not undo the others."""
+        """Decide all checks in one round trip. They are independent: a denied one does not undo the others."""
         return self._run(self._core.decide(CHECK, list(checks), rows), budget_ms)
 
     def peek(
@@ -158,7 +158,7 @@ class Limiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        """What a check would answer now; charges nothing."""
+        """Decide as a check would, but charge nothing."""
         return self._run(self._core.decide(PEEK, [Check(tenant, endpoint, subject or {}, cost)], rows), budget_ms)[0]
 
     @contextmanager
@@ -173,7 +173,7 @@ class Limiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Iterator[Decision]:
-        """A check whose concurrency slot is given back at the end of the block; look at `allowed` first."""
+        """Check, and release the concurrency slot at the end of the block. Test `decision.allowed` first."""
         check = Check(tenant, endpoint, subject or {}, cost, holder or secrets.token_hex(12))
         (decision,) = self._run(self._core.decide(CHECK, [check], rows), budget_ms)
         try:
@@ -182,11 +182,11 @@ class Limiter:
             self.release(decision, budget_ms=budget_ms)
 
     def release(self, decision: Decision, *, budget_ms: float | None = None) -> int:
-        """Gives back the concurrency slots of an allowed check before their hold ends; `hold` does it by itself."""
+        """Release the concurrency slots of an allowed check before they expire. `hold` does this itself."""
         return self._run(self._core.release(decision), budget_ms)
 
     def refund(self, decision: Decision, *, budget_ms: float | None = None) -> int:
-        """Gives back what an allowed request was charged, while that still counts; how many limits got it."""
+        """Give back what an allowed request was charged, if it still counts. Returns the number of limits refunded."""
         return self._run(self._core.refund(decision), budget_ms)
 
     def reset(
@@ -198,15 +198,15 @@ class Limiter:
         limit: str = "*",
         budget_ms: float | None = None,
     ) -> int:
-        """Forgets what the subject has used of one limit or of all; StoreError if the store cannot be asked."""
+        """Clear the subject's use of one limit, or of all. Raises StoreError if the store cannot be reached."""
         return self._run(self._core.reset(Check(tenant, endpoint, subject or {}), limit), budget_ms)
 
     def observe(self, *, endpoint: str, status: int, seconds: float) -> None:
-        """How an answer of the service ended and how long it took to begin; told to the store once a second."""
+        """Record a response's status and the time to its first byte. Sent to the store once a second."""
         self._core.chores.observations.add(endpoint, status, seconds)
 
     def converse(self, talk: Callable[[Core], Conversation[T]], *, budget_ms: float | None = None) -> T:
-        """A conversation of the caller's own, such as a look-up and the check that follows from it."""
+        """Run the caller's own conversation, such as a look-up followed by a check."""
         return self._run(talk(self._core), budget_ms)
 
     def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
@@ -233,7 +233,7 @@ _living: weakref.WeakSet[Limiter] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A child has its parent's connections, but not its threads, and locks in whatever state they were.
+    # A forked child inherits open connections, no threads, and locks in whatever state they were.
     for limiter in list(_living):
         limiter._start_over()
 

@@ -1,7 +1,7 @@
-"""A limiter inside the process, for limits that say `local` while the store is away.
+"""In-process limiter for limits with failure mode `local`, used while the store is down.
 
-It decides with the reference models on this process's share of each limit. What it counted is forgotten with
-the process, and the store never hears of it except as a number of degraded decisions.
+It decides with the reference models on this process's share of each limit. Its counts die with the process; the store
+only learns the number of degraded decisions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 
 from headroom_edge.algorithms import KINDS
@@ -20,10 +19,10 @@ from headroom_edge.algorithms.base import SECOND_US, Algorithm, Outcome, Paramet
 from headroom_edge.algorithms.windows import FixedWindow
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.decision import Decision
+from headroom_edge.plan.subject import network
 from headroom_edge.recent import RecentCache
 
 STATES_KEPT: Final = 100_000
-IPV6_PREFIX: Final = 64
 
 StateKey = tuple[str, ...]
 
@@ -31,7 +30,7 @@ StateKey = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class LocalLimit:
     name: str
-    algorithm: Algorithm  # already this process's share
+    algorithm: Algorithm  # scaled to this process's share
     counts_requests: bool
     subject: str
     scope: str
@@ -81,7 +80,7 @@ NO_LIMIT: Final = LocalVerdict(True, "", 0, Verdict(True, 0, 0, 0, 0), 0)
 
 @lru_cache(maxsize=4_096)
 def local_plan(text: str, share: int) -> tuple[LocalLimit, ...]:
-    """The enforced limits of a plan as hr_profile gives it, divided by the number of enforcers."""
+    """The enforced limits of a plan (hr_profile's text), divided by the number of enforcers."""
     return tuple(
         _limit(group, limit, share)
         for group in json.loads(text)["g"]
@@ -103,7 +102,7 @@ def _limit(group: Mapping[str, Any], limit: Mapping[str, Any], share: int) -> Lo
 
 
 def _shared(algorithm: Algorithm, share: int) -> Algorithm:
-    """Its part for each of `share` processes, or the smallest that can still be counted exactly."""
+    """The algorithm scaled to 1/share, or to the smallest part that can still be counted exactly."""
     while share > 1:
         try:
             return algorithm.scaled(1, share)
@@ -118,7 +117,7 @@ def _algorithm(limit: Mapping[str, Any]) -> Algorithm:
     if "P" in limit:
         algorithm: Algorithm = build(limit["Q"], limit["P"], limit["n"], limit.get("mw", 0))
     elif kind == "q":
-        # The calendar stays in the store; an outage is short against any period, so its length is enough.
+        # The calendar is in the store only. An outage is short compared to a period, so a window of its length will do.
         algorithm = FixedWindow(limit["n"], limit["hw"] * SECOND_US)
     else:
         algorithm = build(limit["n"], limit["H"] if kind == "c" else limit["W"])
@@ -126,26 +125,13 @@ def _algorithm(limit: Mapping[str, Any]) -> Algorithm:
 
 
 def subject_values(alternatives: tuple[tuple[str, ...], ...], subject: SubjectValues) -> tuple[str, ...]:
-    """The first alternative that the caller sent whole, by its dimensions and values; none: one absent subject."""
+    """Names and values of the first alternative whose dimensions were all sent; empty if there is none."""
     for names in alternatives:
         values = [subject.get(name) for name in names]
         sent = [value for value in values if value is not None]
         if len(sent) == len(names):
             return (*names, *(network(v) if name == "ip" else v for name, v in zip(names, sent, strict=True)))
     return ()
-
-
-def network(text: str) -> str:
-    """IPv6 counts by /64, as in the store."""
-    if ":" not in text:
-        return text
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return text
-    if not isinstance(address, IPv6Address):
-        return text
-    return str(address.ipv4_mapped or IPv6Network((address, IPV6_PREFIX), strict=False))
 
 
 def now_us() -> int:
@@ -160,7 +146,7 @@ class LocalLimiter:
         self._held: RecentCache[str, tuple[tuple[StateKey, int], ...]] = RecentCache(STATES_KEPT)
 
     def decide(self, plan: tuple[LocalLimit, ...], check: Check) -> LocalVerdict:
-        """All or nothing, as in the store: nothing is charged unless every limit admits."""
+        """Charge every limit if all of them admit the check, and none otherwise, as the store does."""
         now = self._clock_us()
         with self._lock:
             judged = [(limit, key := limit.key(check), self._judge(limit, key, check, now)) for limit in plan]
@@ -175,7 +161,7 @@ class LocalLimiter:
         return _named(True, tightest[0], tightest[2].verdict, wait_us=wait_us)
 
     def refund(self, plan: tuple[LocalLimit, ...], check: Check) -> None:
-        """What one decision took, while it still counts."""
+        """Give back what one decision charged, if it still counts."""
         now = self._clock_us()
         with self._lock:
             for limit in plan:

@@ -1,4 +1,4 @@
-"""How long answers took and how they ended, added up per endpoint and second until a chore tells the store."""
+"""Response times and statuses, summed per endpoint and second until a chore sends them to the store."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ ENDS: Final = _ends()  # the largest value of each bucket
 
 def bucket_of(value: int) -> int:
     if not 1 <= value <= LARGEST:
-        raise ValueError(f"{value} is not a rate or a duration from 1 to 2^53; what did not happen has no bucket")
+        raise ValueError(f"{value} must be from 1 to 2^53; zero has no bucket")
     return bisect_left(ENDS, value)
 
 
-CELLS_KEPT: Final = 2_000  # endpoint × second × class; beyond, what is new is dropped
-AT_ONCE: Final = 1_000  # the store takes no more in one call
-OLDEST_MS: Final = 600_000  # the store wants no older ones
+CELLS_KEPT: Final = 2_000  # endpoint × second × status class; further cells are dropped
+AT_ONCE: Final = 1_000  # the store accepts no more in one call
+OLDEST_MS: Final = 600_000  # the store rejects older ones
 ENDPOINT_BYTES: Final = 800
 MICROSECONDS: Final = 1_000_000
 
 _ITEM: Final = re.compile(rb"([0-9a-f]{8}) (\d) ((?:\d+:\d+,?)+) (.+)", re.DOTALL)
 
 Words = tuple[str | bytes, ...]
-Cell = tuple[int, int, str]  # second of our own clock, which the store's is near to; class, endpoint
+Cell = tuple[int, int, str]  # second by this process's clock, status class, endpoint
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Answers of one process, as they lie in the store."""
+    """The responses of one process in one second, endpoint and status class, as kept in the store."""
 
-    second: int  # of the store's clock, since 1970
+    second: int  # by the store's clock, since 1970
     status_class: int  # the first digit of the status
     endpoint: str
-    counts: Mapping[int, int]  # bucket of microseconds → answers
+    counts: Mapping[int, int]  # bucket of microseconds → number of responses
 
     @classmethod
     def parse(cls, item: bytes) -> Self:
         found = _ITEM.fullmatch(item)
         if found is None:
-            raise ValueError(f"{item[:80]!r} is no observation")
+            raise ValueError(f"{item[:80]!r} is not an observation")
         second, status_class, histogram, endpoint = found.groups()
         counts: dict[int, int] = {}
         for pair in histogram.rstrip(b",").split(b","):
@@ -81,7 +81,7 @@ class Observations:
             counts[bucket] = counts.get(bucket, 0) + 1
 
     def take(self) -> list[list[str | bytes]]:
-        """The arguments of as many calls of hr_observe as are needed; what is taken is forgotten here."""
+        """Remove all cells, and return them as the arguments of one or more calls of hr_observe."""
         if not self._cells:
             return []
         with self._lock:
@@ -93,7 +93,7 @@ class Observations:
 
 
 def _words(now: float, second: int, status_class: int, endpoint: str, counts: dict[int, int]) -> Words:
-    # Of the middle of the second: the store subtracts it from its own clock, and clocks differ a little.
+    # The age of the middle of the second: the store subtracts it from its own clock, which differs a little.
     age_ms = max(0, int((now - second - 0.5) * 1_000))
     histogram = ",".join([f"{bucket}:{count}" for bucket, count in sorted(counts.items())])
     name = endpoint.encode("utf-8", "surrogatepass")[:ENDPOINT_BYTES]

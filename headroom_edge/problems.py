@@ -1,4 +1,4 @@
-"""Refusals as application/problem+json (RFC 9457): one shape, one stable code each."""
+"""Refusals as application/problem+json (RFC 9457), each with a stable code."""
 
 from __future__ import annotations
 
@@ -68,18 +68,17 @@ def forbidden(code: str, detail: str) -> Problem:
 
 
 def unavailable() -> Problem:
-    """The store is away, and the caller's key is not known here."""
-    detail = "The limits cannot be checked at the moment; try again in a second."
+    detail = "Limits cannot be checked at the moment; try again in a second."
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, REDUCED_CAPACITY, detail, headers={"Retry-After": "1"})
 
 
 def problem_of(decision: Decision, limits_url: str = "") -> Problem:
-    """Of a decision that denies. `limits_url` may have {tenant} in it."""
+    """The problem of a denied decision. `{tenant}` in `limits_url` is replaced by the tenant's name."""
     reason = decision.reason
     if reason == "suspended":
         return forbidden("tenant-suspended", "The account is suspended; contact the operator of this service.")
     if reason == "unknown_tenant":
-        return forbidden("unknown-tenant", "The account is not known here; check which one the request is made for.")
+        return forbidden("unknown-tenant", "The account is unknown; check which account the request is made for.")
     if reason in ("unavailable", "not_ready"):
         return unavailable()
     extra = _about(decision)
@@ -99,19 +98,21 @@ def _about(decision: Decision) -> dict[str, Any]:
 def _detail(decision: Decision) -> str:
     if decision.reason == "cost_too_big":
         return (
-            f"The request costs more than the limit {decision.limit!r} ever allows at once ({decision.quota}); "
-            "split it into smaller ones."
+            f"The request costs more than the limit {decision.limit!r} allows at once ({decision.quota}); "
+            "split it into smaller requests."
         )
     seconds = max(1, seconds_up(decision.retry_us))
     return f"The limit {decision.limit!r} is used up; try again in {seconds} s."
 
 
 def late(decision: Decision, limits_url: str = "") -> Problem:
-    """Of an admitted request whose turn comes later than its caller waits."""
+    """The problem of an admitted request that would have to wait longer than its caller does."""
     seconds = max(1, seconds_up(decision.wait_us))
     extra: dict[str, Any] = {"violated-policies": [decision.limit], "limit": decision.limit, "reason": "too_late"}
     if limits_url:
         extra["limits-url"] = limits_url.replace("{tenant}", quote(decision.check.tenant, safe=""))
-    detail = f"The limit {decision.limit!r} would let it pass in {seconds} s, which is later than the caller waits."
+    detail = (
+        f"The limit {decision.limit!r} delays this request by {seconds} s, longer than the caller waits; retry then."
+    )
     headers = {"Retry-After": str(seconds)}
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, QUOTA_EXCEEDED, detail, extra, headers)

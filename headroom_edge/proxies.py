@@ -1,4 +1,4 @@
-"""Whose address a request really comes from: only a trusted proxy is believed about who was before it."""
+"""The client's address. X-Forwarded-For counts only as far as trusted proxies wrote it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrustedProxies:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> TrustedProxies:
-        """Addresses, networks such as 10.0.0.0/8, and `unix`."""
+        """Each text is an address, a network such as 10.0.0.0/8, or `unix` for peers over a Unix socket."""
         words = [text.strip() for text in texts if text.strip()]
         return cls(tuple(_network(word) for word in words if word != UNIX), UNIX in words)
 
@@ -34,7 +34,7 @@ class TrustedProxies:
         return address is not None and any(address in network for network in self.networks)
 
     def client(self, peer: str, forwarded: str) -> str | None:
-        """The rightmost hop that is no trusted proxy. `forwarded`: X-Forwarded-For, all of its lines joined."""
+        """The rightmost hop that is not a trusted proxy. `forwarded` is X-Forwarded-For, repeated fields joined."""
         nearest = address_of(peer)
         if not forwarded or not self.trusts(peer):
             return _text(nearest)
@@ -42,7 +42,7 @@ class TrustedProxies:
         for hop in reversed(hops):
             address = address_of(hop)
             if address is None:
-                # Not even a trusted proxy knows: the last hop that has an address stands for all behind it.
+                # The trusted proxy did not know the address, so the last known hop stands for all before it.
                 break
             nearest = address
             if not any(address in network for network in self.networks):
@@ -56,7 +56,7 @@ def _text(address: IpAddress | None) -> str | None:
 
 @lru_cache(maxsize=ADDRESSES_KEPT)
 def address_of(text: str) -> IpAddress | None:
-    """Of `1.2.3.4`, `1.2.3.4:567`, `2001:db8::1`, `[2001:db8::1]:567`; an IPv4 address inside IPv6 is itself."""
+    """Parses `1.2.3.4`, `1.2.3.4:567`, `2001:db8::1` and `[2001:db8::1]:567`; unwraps IPv4 mapped to IPv6."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -75,5 +75,5 @@ def _network(text: str) -> IpNetwork:
         return ip_network(text, strict=False)
     except ValueError:
         raise ValueError(
-            f"trusted proxy {text!r} is no address: write addresses, networks such as 10.0.0.0/8, or unix."
+            f"trusted proxy {text!r} is not an address; use addresses, networks such as 10.0.0.0/8, or unix."
         ) from None

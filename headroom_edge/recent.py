@@ -1,4 +1,4 @@
-"""A bounded memory of what was used lately."""
+"""A bounded cache of recently used keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ V = TypeVar("V")
 
 
 class RecentCache(Generic[K, V]):
-    """Keeps at least the last `size` keys used and at most twice as many.
+    """Keeps at least the last `size` keys used, and at most twice as many.
 
-    Two generations instead of an ordered list: a hit costs one look-up and no lock. When the young one
-    is full it becomes the old one, and what nobody asked for since then is gone.
+    It has two generations instead of an ordered list, so a hit costs one look-up and no lock. When the young generation
+    is full it becomes the old one, and the keys of the old one that were not used since are dropped.
     """
 
     def __init__(self, size: int) -> None:

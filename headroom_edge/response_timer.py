@@ -1,4 +1,4 @@
-"""How long the service took to answer a request that was let through, and how it ended."""
+"""Measures how long the service takes to answer a request, and records its status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Observer(Protocol):
 
 
 class ResponseTimer:
-    """Begins when the request goes on; the first status ends it, or what breaks inside."""
+    """Starts when the request is let through; stops at the first status or exception. Later calls do nothing."""
 
     __slots__ = ("_endpoint", "_observer", "_started_s")
 
@@ -33,5 +33,5 @@ class ResponseTimer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, Exception):
-            # What the server answers for it.
+            # The server will answer with 500.
             self.stop(500)

@@ -1,4 +1,4 @@
-"""How a limiter is set up; the same for threads and for an event loop."""
+"""Settings of a limiter, for threads and for an event loop alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAIL_VARIABLE: Final = "HEADROOM_FAIL"
 
 
 class Options(TypedDict, total=False):
-    """Settings, for `from_url(url, budget_ms=…)`."""
+    """The fields of Settings as keyword arguments of `from_url`."""
 
     budget_ms: float
     fail: Failure | None
@@ -36,11 +36,11 @@ class Options(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class Settings:
     budget_ms: float = BUDGET_MS  # for one check, from the call to the decision
-    fail: Failure | None = None  # before a plan has told its own; None: $HEADROOM_FAIL, or open
+    fail: Failure | None = None  # the mode until the plan's own is known; None: $HEADROOM_FAIL, or open
     shards: int = SHARDS
-    rows: bool = False  # ask for a row a limit, which RateLimit-Policy needs; half as much again for the store
+    rows: bool = False  # ask for one row per limit, which RateLimit-Policy needs; costs the store 50 % more
     connections: int = 2
-    connect_timeout_ms: float = 1_000.0  # dialling goes on in the background past a check's budget
+    connect_timeout_ms: float = 1_000.0  # connecting goes on in the background after a check's budget ends
     breaker: BreakerSettings = DEFAULT_BREAKER
     heartbeat_s: float = HEARTBEAT_S
 
@@ -75,5 +75,5 @@ LONGEST_BUDGET_S = 3_600.0
 def seconds(budget_ms: float) -> float:
     if not budget_ms > 0:
         raise ValueError("budget_ms must be above 0.")
-    # Longer than anybody waits, and short enough for every clock.
+    # An hour is longer than any caller waits, and short enough for every timer.
     return min(budget_ms / 1_000, LONGEST_BUDGET_S)

@@ -18,7 +18,7 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 class QuotaMiddleware:
-    """Stands first: a denied request reaches nothing behind it."""
+    """Wrap it around everything else, so that a denied request reaches no other middleware."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class QuotaMiddleware:
 
 
 class _Held:
-    """An answer whose end gives the slot back; servers call close() also when the client has gone."""
+    """A response that releases its concurrency slot on close(), which servers call even if the client has gone."""
 
     def __init__(self, answer: Iterable[bytes], release: Callable[[], None]) -> None:
         self._answer = answer
@@ -86,7 +86,7 @@ def request_of(environ: Environ) -> Request:
         value: str = environ.get("HTTP_" + name.upper().replace("-", "_"), "")
         return value
 
-    # WSGI hands bytes over as if they were Latin-1.
+    # WSGI passes the path's bytes as Latin-1 text.
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
     return Request(environ["REQUEST_METHOD"], path, environ.get("REMOTE_ADDR", ""), header, AS_ROUTED, environ)
 

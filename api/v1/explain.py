@@ -15,9 +15,10 @@ from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
 from api.openapi.describe import asks
 from api.v1.tenant_limits import EffectiveLimitOut, limit_shown
 from api.v1.tenants import tenant_shown
-from headroom_edge.check import COST_MAX, DIMENSION, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, RESERVED, is_dimension
+from headroom_edge.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, is_dimension
 from headroom_edge.django import limiter
 from headroom_edge.plan.paths import LONGEST_PATH
+from headroom_edge.plan.subject import DIMENSION, RESERVED
 from quotas.errors import refuse
 from quotas.policies.explain import Verdict, endpoint_of, request_explain
 from quotas.policies.spec import METHODS

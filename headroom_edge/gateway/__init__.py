@@ -1,1 +1,1 @@
-"""Enforcement over HTTP and in Python frameworks: one core (`guard`), thin adapters around it. Never the ORM."""
+"""Enforcement over HTTP: `POST /v1/check`, `POST /v1/release` and `/v1/authz`. Needs the extra `gateway`."""

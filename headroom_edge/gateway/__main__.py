@@ -14,10 +14,10 @@ from headroom_edge.gateway.server import Gateway
 
 
 def application() -> Gateway:
-    """For a server of one's own: `uvicorn --factory headroom_edge.gateway.__main__:application --no-proxy-headers`."""
+    """For your own server: `uvicorn --factory headroom_edge.gateway.__main__:application --no-proxy-headers`."""
     settings = GatewaySettings.read(os.environ)
     gateway = Gateway(settings.limiter(), settings.rules)
-    # What is loaded by now stays: the collector need not go through it again and again.
+    # What is loaded now is never freed, so the garbage collector need not scan it.
     gc.freeze()
     return gateway
 
@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m headroom_edge.gateway")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8001)
-    parser.add_argument("--workers", type=int, default=1, help="processes; one uses one core")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes; each uses one core")
     arguments = parser.parse_args()
     try:
         application()
@@ -42,7 +42,7 @@ def main() -> int:
         loop="uvloop",
         http="httptools",
         lifespan="on",
-        # Whose address counts is decided by HEADROOM_TRUSTED_PROXIES alone.
+        # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.
         proxy_headers=False,
         access_log=False,
         log_level="warning",

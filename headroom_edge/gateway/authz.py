@@ -1,4 +1,4 @@
-"""What a proxy asks before it lets a request through: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth."""
+"""`/v1/authz`, which a proxy asks about each request: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headroom_edge.plan.paths import target_path
 from headroom_edge.problems import Problem, bad_request
 
 NGINX: Final = "nginx"
-# Which fields carry the request that the proxy holds. Fixed by the proxy's own configuration (?proxy=…), never
-# guessed: all fields of the client's request come along, and it could send any of them.
+# The headers with the method and path of the original request. The proxy's configuration chooses them (?proxy=…). They
+# are never guessed: the proxy also forwards the client's headers, and a client could send any of these.
 ORIGINAL: Final = {
     NGINX: ("x-original-method", "x-original-uri"),
     "traefik": ("x-forwarded-method", "x-forwarded-uri"),
@@ -38,7 +38,8 @@ def original(scope: Scope) -> Request | Problem:
     method, path = (header_of(scope, name) for name in ORIGINAL[proxy])
     if not method or not path:
         wanted = " and ".join(ORIGINAL[proxy])
-        return bad_request("original-request-missing", f"The proxy must send {wanted}; see docs/{proxy}.md.", wanted)
+        detail = f"{wanted} is missing; configure the proxy to send it (docs/{proxy}.md)."
+        return bad_request("original-request-missing", detail, wanted)
     return request_of(scope, target_path(path), method=method)
 
 
@@ -53,14 +54,14 @@ def response_of(scope: Scope, verdict: RequestVerdict) -> AuthzResponse:
         return AuthzResponse(HTTPStatus.OK, {**verdict.headers, **_who(verdict)})
     if proxy_of(scope) != NGINX:
         return AuthzResponse(problem.status, verdict.headers, verdict.body)
-    # nginx takes 2xx, 401 and 403 for an answer and anything else for a fault; its configuration maps these fields.
+    # nginx accepts 2xx, 401 and 403; anything else is a fault to it. Its configuration maps these headers back.
     status = HTTPStatus.UNAUTHORIZED if problem.status == HTTPStatus.UNAUTHORIZED else HTTPStatus.FORBIDDEN
     fields = {**verdict.headers, STATUS: str(int(problem.status)), PROBLEM: verdict.body.decode()}
     return AuthzResponse(status, fields, verdict.body)
 
 
 def _who(verdict: RequestVerdict) -> dict[str, str]:
-    """For the service behind: who was let through."""
+    """Headers that tell the service behind the proxy who was let through."""
     if verdict.decision is None:
         return {}
     check = verdict.decision.check

@@ -1,4 +1,4 @@
-"""`POST /v1/check` and `/v1/release`: JSON in, JSON out, no input or output of its own."""
+"""`POST /v1/check` and `POST /v1/release`: from JSON to JSON. No I/O."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headroom_edge.plan.paths import LONGEST_PATH, target_path
 from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
 
 CHECKS_AT_MOST: Final = 1_000
-LONGEST_HOLDER: Final = 200  # characters; it is kept in the store for as long as the slot
+LONGEST_HOLDER: Final = 200  # characters; the store keeps it until the slot is released
 FIELDS: Final = "see docs/gateway.md for the fields"
 _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 _AT: Final = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
 class CheckItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """One question: for a tenant or the owner of an API key, about an endpoint or a method and path."""
+    """One check: a tenant, or an API key's owner; an endpoint, or a method and path."""
 
     tenant: str = ""
     api_key: str = ""
@@ -45,7 +45,7 @@ class CheckBody(CheckItem):
 
 @dataclass(frozen=True, slots=True)
 class RefusedCheck:
-    """A question that needs no check: the customer's own key is no key."""
+    """An entry that is denied without asking the store, because its API key is not valid."""
 
     problem: Problem
 
@@ -103,7 +103,7 @@ class CheckHandler:
             if isinstance(body, Problem):
                 return body
             if not body.holder or body.checks is not None:
-                return bad_request("missing-field", "holder is missing: send the one that the check gave.", "holder")
+                return bad_request("missing-field", "holder is missing; send the one from the check's reply.", "holder")
             question = yield from self._question(core, credential, body, "")
         except StoreError:
             return unavailable()
@@ -115,7 +115,7 @@ class CheckHandler:
 
     def _credential(self, core: Core, token: str) -> Conversation[Credential | Problem]:
         if not token:
-            return unauthorised("The request has no token; send one as Authorization: Bearer hr_….")
+            return unauthorised("The token is missing; send it as Authorization: Bearer hr_….")
         credential = yield from self._guard.directory.credential(core, token)
         if credential is None:
             return unauthorised("The token is unknown or revoked; send a valid one.")
@@ -128,10 +128,10 @@ class CheckHandler:
             return bad_request("invalid-field", f"checks must have 1 to {CHECKS_AT_MOST} entries.", "checks")
         questions: list[Check | RefusedCheck] = []
         for number, item in enumerate(items):
-            found = yield from self._question(core, credential, item, f"checks[{number}].")
-            if isinstance(found, Problem):
-                return found
-            questions.append(found)
+            question = yield from self._question(core, credential, item, f"checks[{number}].")
+            if isinstance(question, Problem):
+                return question
+            questions.append(question)
         return questions
 
     def _question(
@@ -149,7 +149,7 @@ class CheckHandler:
             tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
         path = target_path(item.path) if item.path else ""
         if len(path) > LONGEST_PATH:
-            return bad_request("invalid-field", f"path has at most {LONGEST_PATH:,} characters.", where + "path")
+            return bad_request("invalid-field", f"path must have at most {LONGEST_PATH:,} characters.", where + "path")
         endpoint = item.endpoint
         if not endpoint and item.method and path:
             endpoint = yield from self._guard.endpoint_at(core, item.method, path)
@@ -160,12 +160,15 @@ class CheckHandler:
     ) -> Check | Problem:
         if credential.tenant not in (EVERY_TENANT, tenant):
             return forbidden(
-                "foreign-tenant", f"The token is of tenant {credential.tenant}; leave tenant out, or send that."
+                "foreign-tenant",
+                f"The token belongs to tenant {credential.tenant}; omit tenant, or send {credential.tenant}.",
             )
         if tenant == OWN_TENANT:
             return own_tenant()
         if len(item.holder) > LONGEST_HOLDER:
-            return bad_request("invalid-field", f"holder has at most {LONGEST_HOLDER} characters.", where + "holder")
+            return bad_request(
+                "invalid-field", f"holder must have at most {LONGEST_HOLDER} characters.", where + "holder"
+            )
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])
@@ -189,7 +192,7 @@ class CheckHandler:
             "status": 200,
             "reason": decision.reason,
             "tenant": check.tenant,
-            # None tells of a misspelt name too: it would go on under the limits on `*`, and nobody would notice.
+            # None if it is not registered. A misspelt name falls under the limits on `*`, which nobody would notice.
             "endpoint": check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
             "limit": decision.limit,
             "quota": decision.quota,
@@ -225,18 +228,19 @@ def read(raw: bytes | None) -> CheckBody | Problem:
         body = _decode(raw)
     except msgspec.ValidationError as error:
         sentence = _AT.sub("", str(error))
-        return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _place(str(error)))
+        return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _field_of(str(error)))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return bad_request("invalid-json", f"The body is not JSON: {error}.")
+        return bad_request("invalid-json", f"The body is not valid JSON: {error}.")
     if body.checks is not None and body != CheckBody(checks=body.checks):
-        return bad_request("invalid-field", "checks stands alone: put every other field into its entries.", "checks")
+        detail = "checks cannot be combined with other fields; move them into its entries."
+        return bad_request("invalid-field", detail, "checks")
     return body
 
 
-def _place(text: str) -> str:
-    """Which field a message of msgspec is about."""
+def _field_of(text: str) -> str:
+    """The field that a message of msgspec is about."""
     at, unknown = _AT.search(text), _UNKNOWN.search(text)
-    return ".".join(found[1] for found in (at, unknown) if found and found[1])
+    return ".".join(match[1] for match in (at, unknown) if match and match[1])
 
 
 def _field(sentence: str) -> str:

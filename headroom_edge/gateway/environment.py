@@ -1,4 +1,4 @@
-"""The gateway's settings from environment variables; a wrong value is a ValueError of one sentence."""
+"""The gateway's settings, from environment variables. An invalid value raises ValueError with one sentence."""
 
 from __future__ import annotations
 
@@ -78,21 +78,21 @@ def _number(environment: Environment, name: str, default: int, most: int) -> int
     text = _text(environment, name, str(default))
     if text.isascii() and text.isdigit() and 1 <= int(text[:20]) <= most:
         return int(text)
-    raise ValueError(f"{name} is {text!r}: set it to a whole number from 1 to {most}.")
+    raise ValueError(f"{name} is {text!r}; set it to a whole number from 1 to {most}.")
 
 
 def _choice(environment: Environment, name: str, default: str, allowed: tuple[str, ...]) -> str:
     text = _text(environment, name, default)
     if text in allowed:
         return text
-    raise ValueError(f"{name} is {text!r}: set it to one of {', '.join(allowed)}.")
+    raise ValueError(f"{name} is {text!r}; set it to one of {', '.join(allowed)}.")
 
 
 def _tenant(environment: Environment, name: str) -> str:
     text = _text(environment, name, "")
     if not text or TENANT.fullmatch(text):
         return text
-    raise ValueError(f"{name} is {text!r}: set it to the name of a tenant.")
+    raise ValueError(f"{name} is {text!r}; set it to the name of a tenant.")
 
 
 def _proxies(environment: Environment) -> TrustedProxies:
@@ -107,7 +107,7 @@ def _subject_headers(environment: Environment) -> dict[str, str]:
     pairs = dict((*word.partition("=")[::2],) for word in _words(environment, name))
     for dimension, header in pairs.items():
         if not is_dimension(dimension) or not header:
-            raise ValueError(f"{name} has {dimension!r}: write dimension=header, such as user=x-user-id.")
+            raise ValueError(f"{name} has {dimension!r}; use dimension=header, such as user=x-user-id.")
     return {dimension: header.lower() for dimension, header in pairs.items()}
 
 
@@ -116,5 +116,5 @@ def _reading(environment: Environment) -> PathReading:
     words = _words(environment, name)
     for word in words:
         if word not in READINGS:
-            raise ValueError(f"{name} has {word!r}: use any of {', '.join(READINGS)}, separated by commas.")
+            raise ValueError(f"{name} has {word!r}; use any of {', '.join(READINGS)}, separated by commas.")
     return PathReading(**{READINGS[word]: True for word in words})

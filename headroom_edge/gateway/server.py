@@ -1,4 +1,4 @@
-"""The gateway: `POST /v1/check`, `POST /v1/release` and `/v1/authz` as a lean ASGI application on the async limiter."""
+"""The gateway as an ASGI application: `POST /v1/check`, `POST /v1/release` and `/v1/authz`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Gateway:
-    """Serves `paths`; alone it answers everything else with 404."""
+    """Serves `paths`. Other paths get 404 unless it is mounted beside another application."""
 
     def __init__(self, limiter: AsyncLimiter, rules: GuardRules | None = None) -> None:
         self.limiter = limiter
@@ -46,7 +46,7 @@ class Gateway:
         handler = self._handlers.get(scope["path"])
         if handler is None or scope["type"] != "http":
             await refuse(
-                send, Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here; see docs/gateway.md.")
+                send, Problem(HTTPStatus.NOT_FOUND, "not-found", "No such path; docs/gateway.md lists the paths.")
             )
             return
         await handler(scope, receive, send)
@@ -65,8 +65,8 @@ class Gateway:
             return
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
-        found = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
-        await _answer(send, found)
+        reply = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
+        await _send(send, reply)
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -74,8 +74,8 @@ class Gateway:
             return
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
-        found = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
-        await _answer(send, found)
+        reply = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
+        await _send(send, reply)
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = original(scope)
@@ -90,7 +90,7 @@ class Gateway:
 
 
 def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
-    """One application: the gateway for its own paths and for start and end, of which `inner` (Django) knows nothing."""
+    """One application: `gateway` serves its paths and the lifespan, which `inner` (Django) does not support."""
     paths = gateway.paths
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """None: it is too long."""
+    """None if it is too long."""
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
@@ -116,13 +116,13 @@ async def read_body(receive: Receive) -> bytes | None:
     return b"".join(chunks) if size <= LONGEST_BODY else None
 
 
-async def _answer(send: Send, found: bytes | Problem) -> None:
-    if isinstance(found, Problem):
-        await refuse(send, found)
+async def _send(send: Send, reply: bytes | Problem) -> None:
+    if isinstance(reply, Problem):
+        await refuse(send, reply)
         return
-    fields = [JSON, (b"content-length", b"%d" % len(found))]
+    fields = [JSON, (b"content-length", b"%d" % len(reply))]
     await send({"type": "http.response.start", "status": 200, "headers": fields})
-    await send({"type": "http.response.body", "body": found})
+    await send({"type": "http.response.body", "body": reply})
 
 
 async def refuse(send: Send, problem: Problem) -> None:
@@ -131,4 +131,4 @@ async def refuse(send: Send, problem: Problem) -> None:
 
 
 def _only_post() -> Problem:
-    return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "Use POST here.", headers={"Allow": "POST"})
+    return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", "Use POST.", headers={"Allow": "POST"})

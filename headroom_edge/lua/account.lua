@@ -1,11 +1,11 @@
 -- Accounting inside the check: one field per tenant × endpoint × second × outcome (docs/redis.md).
--- Count and cost travel in one number, cost × 2^24 + 1. Writes S:u, S:a and S:d:<tenant>; when nobody drains, S:uo.
+-- Count and cost share one number, cost × 2^24 + count. Writes S:u, S:a and S:d:<tenant>; S:uo if not drained.
 local drained = {}
 local account = { drained = drained }
 H.account = account
 
--- A hash of few short fields is a list that Redis searches from its start, 3 µs at 300 fields. One value
--- over 64 bytes makes it a table from the beginning; readers pass over the field `_`.
+-- Redis keeps a hash of few short fields as a list and searches it linearly: 3 µs at 300 fields. One value
+-- over 64 bytes makes it a hash table from the start. Readers skip the field `_`.
 local PADDING = '.................................................................'
 
 function account.open(shard)
@@ -18,11 +18,11 @@ local DENIALS_KEPT, DENIALS_TTL = 100, 7 * 86400000
 local ARRIVALS_KEPT = 100000
 
 local second, fine, coarse = -1, nil, nil
-local looked = {} -- shard → the second in which the room was last looked at
+local looked = {} -- shard → the second in which its size was last checked
 
--- Memory is bounded while nobody drains: a shard's counters are at most three hashes of `room` fields, the batch that
--- waits (S:ub), the older ones (S:uo) and those of the moment (S:u). When the last is full, the oldest hash is dropped
--- and the others move up. S:ue has the end of the time that each of them counted, and of what was dropped (`lost`).
+-- Memory is bounded while nothing is drained. A shard has at most three hashes of `room` fields: the waiting batch
+-- (S:ub), older counters (S:uo) and the current ones (S:u). When S:u is full, the oldest hash is dropped and the others
+-- move up. S:ue holds the end of the time that each hash covers, and of what was dropped (`lost`).
 local function drop_batch(shard)
   local keys = H.keys
   local ends, batch, older = keys.usage_ends(shard), keys.usage_batch(shard), keys.usage_older(shard)
@@ -48,7 +48,7 @@ local function make_room(shard, now)
   account.open(shard)
 end
 
--- Seconds while the drain keeps up; minutes once it is over 60 s late.
+-- The time part of a field: seconds while the drain keeps up, minutes once it is over 60 s late.
 local function stamp(shard, now)
   local this = (now - now % 1000000) / 1000000
   if this ~= second then
@@ -70,8 +70,9 @@ local function overflowed(reply)
   return type(reply) == 'table' and find(reply.err, 'overflow') ~= nil
 end
 
--- Past 2^53 the sum would lose the count, past 2^63 Redis refuses it: then two steps, or a further field.
--- Any other refusal (rights, a key of another type) leaves the decision uncounted rather than undone.
+-- Above 2^53 Lua would lose the count, so cost and count are added in two steps. Above 2^63 Redis refuses, so a
+-- further field is used. Any other error (permissions, a key of another type) leaves the decision uncounted: it has
+-- been made already.
 local function add_large(key, field, cost, count)
   for _ = 1, MOST_FIELDS do
     local reply = protected_call('HINCRBY', key, field, format('%.0f', cost * 16777216))
@@ -83,7 +84,7 @@ local function add_large(key, field, cost, count)
   end
 end
 
--- What a call of that cost adds, as the text that Redis wants.
+-- Cost → the number to add, precomputed as text for the commonest cost.
 local increments = { '16777217' }
 
 function account.count(shard, usage_key, now, number, endpoint, outcome, cost, count)

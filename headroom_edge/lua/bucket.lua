@@ -1,10 +1,11 @@
 -- Kernel of token_bucket (t), gcra (g) and leaky_bucket (l).
 -- Parameters: P/Q = microseconds per unit in lowest terms, n = burst or queue, mw = longest wait in µs.
--- State: TAT in whole µs, numerator 0 <= frac < Q. "Backlog" is the time until full, in 1/Q µs.
--- decide(limit, state, offset, now, cost, out): admitted, remaining, retry_us (-1: never), wait_us.
--- It leaves in `out` the state to keep: charged if admitted, as it was otherwise. A state that only
--- a clock gone back can explain is mended in `state` itself, and `state.mended` set.
--- All products stay below 2^53 (validation), so floor and ceil of quotients are exact.
+-- State: TAT (theoretical arrival time) in whole µs, and a fraction 0 <= frac < Q of a µs. The "backlog" is the
+-- time until the bucket is full again, in 1/Q µs.
+-- decide(limit, state, offset, now, cost, out) returns admitted, remaining, retry_us (-1: never), wait_us.
+-- It writes the new state to `out`: charged if admitted, unchanged otherwise. A state that is only possible after
+-- the clock went backwards is repaired in `state` itself, and `state.mended` is set.
+-- Validation keeps all products below 2^53, so floor and ceil of quotients are exact.
 local bucket = { format = 'I7I4', compact = 'I7B', width = 2 }
 
 function bucket.fits(limit) return limit.Q <= 256 end
@@ -85,8 +86,8 @@ function bucket.with_used(limit, used, at, out, o)
   out[o], out[o + 1] = at + ceil(used * limit.P / limit.Q), 0
 end
 
--- Only while the decision's own backlog lasts: later, its units have flowed back already. A bucket that was reset
--- since has nothing to give back.
+-- Only while the decision's own backlog lasts: after that, its units have been refilled already. A bucket that was
+-- reset since has nothing to give back.
 function bucket.refund(limit, state, o, now, cost, given_us, tat)
   if now >= tat or state[o] == 0 then return false end
   local backlog = backlog_of(limit, state, o, now)

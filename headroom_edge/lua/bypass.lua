@@ -1,8 +1,8 @@
--- hr_bypass: turns limits to shadow for a while, for the 3 a.m. case. Needs no Postgres.
+-- hr_bypass: puts limits into shadow mode for a while, for emergencies. Works while Postgres is down.
 -- KEYS[1]  the shard's prefix
 -- ARGV     JSON list of {scope: all|tenant|endpoint|limit, name, until_us, reason}, or '' for none
--- reply    the token now ('' if the shard is not ready; the switches hold as soon as it is)
--- writes   S:b, and the `+n` behind the token, so that every cached header is read again
+-- reply    the new token ('' if the shard is not ready; the switches apply as soon as it is)
+-- writes   S:b, and the `+n` after the token, which makes every cached header stale
 H.define('bypass', {}, function(keys, args)
   local shard = keys[1]
   if args[1] == '' then

@@ -1,11 +1,11 @@
 -- Kernel of calendar_quota (q). Parameters: n = limit, K = id of the calendar, a sorted list of period
--- boundaries in whole UTC seconds (compiled ahead: Lua knows no time zones).
--- State: start of the period in seconds, count. Contract of the functions: bucket.lua.
+-- boundaries in whole UTC seconds (compiled in Python, because Lua has no time zones).
+-- State: start of the period in seconds, count. The functions' contract is in bucket.lua.
 local calendar = { format = 'I5I7', compact = 'I5I4', width = 2 }
 
 function calendar.fits(limit) return limit.n < 4294967296 end
 
--- The period holding `now`: start and end in seconds. Past the last boundary the last period goes on.
+-- The period that contains `now`: start and end in seconds. After the last boundary, periods keep the last length.
 local function period(limit, now)
   local list, seconds = limit.calendar, now / 1000000
   local low, high = limit.low, limit.high
@@ -28,8 +28,8 @@ function calendar.prepare(limit, calendars)
   return limit.calendar ~= nil
 end
 
--- Count of the current period. A stored start ahead of the clock: at most one period ahead it stays,
--- further ahead its count moves to the current one.
+-- Start, end and count of the current period. The stored start may be ahead of the clock, if the clock went
+-- backwards: up to one period ahead it stays; further ahead, its count moves to the period of `now`.
 local function current(limit, state, o, now)
   local low, high = period(limit, now)
   local stored = state[o]

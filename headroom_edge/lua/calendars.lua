@@ -1,20 +1,20 @@
--- hr_calendars: hands over what calendar quotas have used, and brings it back after a loss.
+-- hr_calendars: exports the use of calendar quotas, and restores it after Redis lost its data.
 -- KEYS[1]  the shard's prefix, or hr:{all} for the records of global limits
--- ARGV     TAKE id            sets the records touched since the last time aside as batch `id`, unless one still waits
---          READ id cursor     the next part of that batch
---          DONE id            that batch is safe in Postgres: forget it
---          BEGIN version      before a shard without token is flipped to that version: its counters come back
---          PUT version, then as often as needed: record, ttl in ms, n, n times limit generation start used
--- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
+-- ARGV     TAKE id            makes the records touched since the last TAKE batch `id`, unless a batch still waits
+--          READ id cursor     the next page of that batch
+--          DONE id            deletes that batch, which is in Postgres now
+--          BEGIN version      starts restoring counters, before a shard without token is flipped to that version
+--          PUT version, then repeated: record, ttl in ms, n, and n times: limit, generation, start, used
+-- reply    TAKE: the id of the batch to read now ('' if there is none); DONE: 1, or 0 if it was gone
 --          READ: the next cursor (0: the end), then for each counter a list of record, ttl_ms, limit, generation,
---          start of the period in seconds, used; a record is told by its key without the prefix
---          BEGIN: 1; PUT: how many records came back (one that is there is left alone)
--- writes   renames S:q to S:qb; the records, with TTL; S:s:<version>:q, by which a second loss meanwhile is noticed
+--          start of the period in seconds, used; a record is its key without the prefix
+--          BEGIN: 1; PUT: how many records were restored (existing ones are left alone)
+-- writes   renames S:q to S:qb; the records, with TTL; S:s:<version>:q, whose absence reveals a second loss
 local calendars = {}
 H.calendars = calendars
 
 local BEGUN_TTL, PAGE = 600000, 200
-local A_DAY = 86400000 -- for a record that somebody made last for ever
+local A_DAY = 86400000 -- TTL for a record that has none, if somebody removed it
 
 local function begun_key(shard, version) return H.keys.staged(shard, version, 'q') end
 
@@ -70,7 +70,7 @@ local function begin(shard, version)
   return 1
 end
 
--- A record of calendar quotas alone; what else it held starts anew. args[at] is the number of its counters.
+-- A record with calendar quotas only; its other limits start empty. args[at] is the number of its counters.
 local function record_of(args, at, count)
   local header, formats, numbers = string.char(count), '<', {}
   for i = 1, count do

@@ -1,19 +1,19 @@
 -- hr_check: one decision over all limits of a tenant's plan, and its accounting.
 -- KEYS[1]  the shard's prefix, hr:{crc32(tenant) mod shards}
--- ARGV     tenant, endpoint, cost (a whole number, or * for the endpoint's own), [ALL], [dimension, value]...
+-- ARGV     tenant, endpoint, cost (a whole number, or * for the endpoint's default), [ALL], [dimension, value]...
 -- reply    allowed 1/0, reason, limit, quota, remaining, reset_us, retry_us (-1: never), wait_us, revision,
---          holder, receipt (only with ALL), failure profile; with ALL then a row per limit: name, allowed 1/0,
+--          holder, receipt (only with ALL), failure mode; with ALL also one row per limit: name, allowed 1/0,
 --          quota, window_s, remaining, reset_us, retry_us, wait_us, mode, unit, subject, scope
--- reads    token, tenant entry and every record before the first write
--- writes   if all enforced limits admit: their records (with TTL); in any case the accounting.
+-- reads    token, tenant entry and every record, before the first write
+-- writes   the records (with TTL) if all enforced limits admit; the accounting in any case.
 --          A denied request changes no enforced limit's state.
 --
--- This is the hot path: few tables, few calls, no iterators. What one call has found stands in the
--- locals below (and in its limits), and is filled anew by each call.
+-- This is the hot path: few tables, few calls, no iterators. The results of a call are kept in the locals below and
+-- in the limits themselves; every call overwrites them.
 
 local states, outs, heads, verdicts, count = {}, {}, {}, {}, 0
 local wait_us, deniers = 0, 0
-local denied, passed, least -- limits: the one to blame, one that a bypass let through, the tightest
+local denied, passed, least -- limits: the one named in a denial, one that a bypass let through, the tightest
 
 local keys, record, plans, account = H.keys, H.record, H.plans, H.account
 
@@ -21,7 +21,7 @@ local function refused(reason, revision)
   return { 0, reason, '', 0, 0, 0, -1, 0, revision or 0, '', {}, '' }
 end
 
--- Whether the tenant of that name stands for the caller's, which this shard does not know.
+-- Whether the caller's tenant is unknown and `name` is the tenant that stands in for unknown ones.
 local function stands_for(header, name, tenant)
   local stands_in = header.unknown
   return stands_in and stands_in[2] == name and call('HEXISTS', header.tenants_key, tenant) == 0
@@ -29,7 +29,7 @@ end
 
 local function is_of(header, name, tenant) return name == tenant or stands_for(header, name, tenant) end
 
--- Which limits a switch turns to shadow right now: true for all, a set of names, or nil.
+-- The limits that a bypass puts into shadow now: true for all, a set of names, or nil.
 local function bypassed(header, tenant, endpoint, now)
   local names
   for _, switch in ipairs(header.bypass) do
@@ -46,20 +46,20 @@ local function bypassed(header, tenant, endpoint, now)
   return names
 end
 
--- Of several that deny, the one with the longest wait is named; one that can never pass before all.
+-- If several limits deny, the one with the longest wait is named; one that can never pass comes first.
 local function blame(limit, retry)
   deniers = deniers + 1
   if not denied or denied.retry >= 0 and (retry < 0 or retry > denied.retry) then denied = limit end
 end
 
--- The key of what a limit keeps beside the record.
+-- The key of the data that a limit keeps outside of the record.
 local function key_beside(limit, record_key)
   if limit.kernel.ring then return keys.ring(record_key, limit) end
   if limit.kernel.holders then return keys.holders(record_key, limit) end
   return nil
 end
 
--- State of a record in the order of the plan; heads[i] is how it begins, if it is kept as the plan has it.
+-- A record's state in the plan's order of limits. heads[i] is the header to write the record back with.
 local function state_of(group, i, text, now, record_key, is_private)
   if not text or #text == 0 then
     heads[i] = nil
@@ -74,12 +74,12 @@ local function state_of(group, i, text, now, record_key, is_private)
   return record.adopt(group, text, now, record_key)
 end
 
--- Judges every limit; the verdict is kept with the limit for the length of the call. Changes no state.
+-- Judges every limit. The verdicts are kept in the limits until the next call. Changes no stored state.
 local function judge(plan, records, values, cost, now, holder, switched)
   count, wait_us, deniers = 0, 0, 0
   denied, passed, least = nil, nil, nil
   local groups, beside = plan.g, plan.beside
-  local is_private = beside or plan.observers -- somebody may write into the state it is given
+  local is_private = beside or plan.observers -- the state may be modified, so the shared zeros must not be used
   for i = 1, #groups do
     local group, record_key = groups[i], records[i]
     local state, out = state_of(group, i, values[i + 2], now, record_key, is_private), {}
@@ -111,13 +111,13 @@ local function judge(plan, records, values, cost, now, holder, switched)
   end
 end
 
--- A candidate is charged when every enforced limit but the one it would replace admits.
+-- A candidate is charged if every enforced limit admits, except perhaps the one that it would replace.
 local function candidate_counts(limit)
   if not denied then return true end
   return deniers == 1 and denied == limit.group.l[limit.r]
 end
 
--- Subjects are sampled by their hash, drawn when the record is made, and marked in its first byte.
+-- Subjects are sampled by their hash when the record is created, and marked in its first byte.
 local function first_head(header, group, record_key)
   if not group.d then return group.plain end
   local draw = tonumber_(sub(sha1hex(record_key), 1, 6), 16) % 1024
@@ -136,7 +136,7 @@ local function write(header, group, i, record_key, state)
   if group.calendar then record.touch(record_key) end
 end
 
--- Adds an admitted request to what its limits keep beside the record.
+-- Adds an admitted request to the data that its limits keep outside of the record.
 local function charge_beside(limit, cost, now, holder)
   local kernel = limit.kernel
   if kernel.ring then
@@ -156,7 +156,7 @@ end
 
 local function was_charged(limit) return limit.charged end
 
--- A mended ring begins anew: what was not charged takes over where.
+-- A repaired ring starts over, so limits that were not charged take over its new position.
 local function keep_moved(group, state, out)
   if not state.moved then return end
   for _, limit in ipairs(group.l) do
@@ -183,7 +183,7 @@ local function write_charged(plan, header, records, cost, now, holder)
   for i = 1, #groups do write(header, groups[i], i, records[i], outs[i]) end
 end
 
--- After a denial only candidates that count, and states mended after a clock step, are written.
+-- After a denial, only charged candidates and states repaired after a clock step are written.
 local function write_denied(plan, header, records, cost, now, holder)
   local touched = {}
   for n = 1, count do
@@ -218,10 +218,10 @@ local function count_observers(shard, header, number, endpoint, cost, now)
   end
 end
 
--- Opaque to callers: when, for which plan and cost, and each bucket's own TAT. A list of numbers, because
--- Redis writes those faster than Lua, and as text for every client. hr_refund takes it joined by colons.
+-- The receipt is opaque to callers: time, plan, cost, and each bucket's TAT. It is a list of numbers because Redis
+-- formats those faster than Lua does. hr_refund takes it joined by colons.
 local function receipt_of(plan, cost, now)
-  -- What a bypass let through uncharged cannot be given back: no plan bears that mark.
+  -- A request that a bypass let through was not charged, so it must not be refunded: no plan has this mark.
   local receipt = { now, passed and '00000000' or plan.mark, cost }
   for k = 1, count do
     local limit = verdicts[k]
@@ -311,7 +311,7 @@ local function holder_of(plan, dimensions, now)
   return format('%.0f-%d', now, made)
 end
 
--- One MGET of token and records, before anything is written.
+-- Reads the token and all records with one MGET, before anything is written.
 local function read(shard, header, records)
   local count = #records
   if count == 1 then return call('MGET', shard, header.usage_key, records[1]) end
@@ -321,11 +321,11 @@ end
 local locate, arguments, records_of, count_usage = H.locate, H.arguments, H.records, account.count
 local reset_at = H.kinds.t.reset_at
 local EMPTY = {}
-local seen, kept, fresh = {}, {}, {} -- numbers of a record as read, as they will be, and the new records
+local seen, kept, fresh = {}, {}, {} -- numbers of a record before and after the request, and the new records
 
--- The common case in one loop: only enforced limits that live in records, and all of them admit.
--- Returns nil, having written nothing, as soon as that is not so; then the long way decides afresh.
--- Buckets are decided in place, as bucket.lua has it: a call for each would cost half as much again.
+-- The common case in one loop: all limits are enforced and kept in records, and all of them admit.
+-- Otherwise it returns nil without having written anything, and the general path decides.
+-- Bucket decisions are inlined from bucket.lua: a function call for each would cost 50 % more.
 local function pass(shard, header, number, endpoint, plan, records, values, cost, now)
   local groups, longest = plan.g, 0
   local left, tightest, backlog_left, reset
@@ -333,7 +333,7 @@ local function pass(shard, header, number, endpoint, plan, records, values, cost
     local group, text = groups[i], values[i + 2]
     local head, state, numbers = nil, seen, group.numbers
     if not text then
-      if group.d then return nil end -- somebody new
+      if group.d then return nil end -- a new subject
       head, state = group.plain, group.zeros
     else
       head = sub(text, 1, group.last)
@@ -417,7 +417,7 @@ local function check(call_keys, args, now, dry)
     records = records_of(shard, number, plan, dimensions)
     values = read(shard, header, records)
     if values[1] == header.token then break end
-    -- The header we knew is old: read it again, once.
+    -- The cached header is stale: read it again, once.
     plans.drop(shard)
     if try == 2 then return refused('not_ready') end
   end
@@ -448,5 +448,5 @@ end
 
 H.define('check', {}, check)
 
--- hr_peek: the same question and answer; charges, counts and writes nothing.
+-- hr_peek: same arguments and reply as hr_check; charges, counts and writes nothing.
 H.define('peek', { 'no-writes' }, function(call_keys, args, now) return check(call_keys, args, now, true) end)

@@ -1,5 +1,5 @@
--- One TIME call a decision, whole microseconds. Callers' clocks are never used.
--- Writes nothing. (The simulation library replaces this file by clock_sim.lua.)
+-- The server's clock in whole microseconds, read once per call. Callers' clocks are never used.
+-- Writes nothing. (The simulation library has clock_sim.lua instead of this file.)
 function H.with_time(body)
   return function(keys, args)
     if not H.bound then H.bind() end

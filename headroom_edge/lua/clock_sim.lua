@@ -1,4 +1,4 @@
--- For tests and simulation on a throw-away server only: the first argument is the time in microseconds.
+-- For tests and simulations on throw-away servers only: the first argument is the time in microseconds.
 function H.with_time(body)
   return function(keys, args)
     if not H.bound then H.bind() end

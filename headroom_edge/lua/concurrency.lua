@@ -1,6 +1,6 @@
--- Kernel of concurrency (c). Parameters: n = limit, H = hold in µs. Always counts 1, whatever the cost.
+-- Kernel of concurrency (c). Parameters: n = limit, H = hold in µs. Every request counts 1, whatever its cost.
 -- State: a sorted set holder → expiry in µs under <record key>:h:<limit id>; nothing in the record.
--- `holder` is the caller's id, so that a lost reply can still be released; the same holder again renews.
+-- The caller chooses `holder`, so that it can release a slot even if the reply was lost. A repeated holder renews.
 local concurrency = { format = '', width = 0, holders = true }
 
 local function held(key, now, holder)
@@ -10,7 +10,7 @@ local function held(key, now, holder)
   return others
 end
 
--- An expiry more than two holds ahead is a clock's that went back. (One hold may follow a wait.)
+-- An expiry more than two holds ahead means that the clock went backwards. (One hold may follow a wait.)
 local function strays(limit, key, now)
   return call('ZCOUNT', key, format('(%.0f', now + 2 * limit.H), '+inf') > 0
 end
@@ -22,7 +22,7 @@ function concurrency.decide(limit, state, o, now, cost, out, key, holder)
   return true, limit.n - others - 1, 0, 0
 end
 
--- Those holders keep one hold from now.
+-- Gives such holders one hold from now.
 function concurrency.mend(limit, key, now)
   for _, holder in ipairs(call('ZRANGEBYSCORE', key, format('(%.0f', now + 2 * limit.H), '+inf')) do
     call('ZADD', key, format('%.0f', now + limit.H), holder)
@@ -36,7 +36,7 @@ end
 function concurrency.take(limit, key, now, wait, holder)
   call('ZREMRANGEBYSCORE', key, '-inf', format('%.0f', now))
   call('ZADD', key, format('%.0f', now + wait + limit.H), holder)
-  -- Kept for the longest holder: a shorter hold or wait must not expire it.
+  -- The set must outlive its longest holder, so a shorter hold or wait does not shorten the TTL.
   local left = call('PTTL', key)
   local need = ceil((wait + limit.H) / 1000) + 1000
   if left < need then call('PEXPIRE', key, need) end

@@ -1,10 +1,10 @@
--- hr_drain: hands the accounting of a shard over in batches, each exactly once.
+-- hr_drain: exports the accounting of a shard in batches, each exactly once.
 -- KEYS[1]  the shard's prefix
--- ARGV     TAKE id    sets the counters of the moment aside as batch `id`, unless one is still waiting
---          DONE id    that batch is safe in Postgres: forget it
--- reply    TAKE: the id of the batch to read now ('' if there is nothing); DONE: 1, or 0 if it was gone
--- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u begins anew.
---          If older counters wait (S:uo: there was no room for more, account.lua), they are handed over first
+-- ARGV     TAKE id    makes the current counters batch `id`, unless a batch still waits
+--          DONE id    deletes that batch, which is in Postgres now
+-- reply    TAKE: the id of the batch to read now ('' if there is none); DONE: 1, or 0 if it was gone
+-- writes   renames S:u to S:ub and S:a to S:ab; the id is the field `id` of S:ub; S:u starts empty.
+--          If there are older counters (S:uo, see account.lua), they are exported first
 local function waiting(batch) return call('HGET', batch, 'id') or '' end
 
 H.define('drain', { 'allow-oom' }, function(keys, args, now)
@@ -20,7 +20,8 @@ H.define('drain', { 'allow-oom' }, function(keys, args, now)
   end
   local before = waiting(batch)
   if before ~= '' then return before end
-  -- Not while a batch waits: a drain that cannot reach Postgres asks every few seconds, and counts must turn coarse.
+  -- Not while a batch waits: a drain that cannot reach Postgres still calls every few seconds, and counts must then
+  -- become coarse.
   H.account.drained[shard] = now
   local older, ends, last = H.keys.usage_older(shard), H.keys.usage_ends(shard), format('%.0f', now)
   if call('EXISTS', older) == 1 then

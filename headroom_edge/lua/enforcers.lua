@@ -1,6 +1,6 @@
--- hr_heartbeat: an enforcing process says that it is there.
+-- hr_heartbeat: registers an enforcing process as alive.
 -- KEYS[1]  hr:{all}        ARGV  the process's id, JSON about it
--- reply    how many enforcers were heard of within 15 s
+-- reply    how many enforcers sent a heartbeat within 15 s
 -- writes   hr:{all}:e (id → expiry), hr:{all}:i (id → JSON), both with TTL
 local ALIVE_US, KEPT_MS = 15000000, 3600000
 
@@ -21,12 +21,12 @@ H.define('heartbeat', { 'allow-oom' }, function(keys, args, now)
   return call('ZCARD', alive)
 end)
 
--- Costs times 2^24 must stay below 2^63.
+-- Cost × 2^24 must stay below 2^63.
 local MOST_REPORTED = 549755813887
 
--- hr_report: decisions that an enforcer took without us, told once it is back.
+-- hr_report: counts decisions that an enforcer made while it could not reach this server.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, g (let through) or c (refused), count, cost
--- reply    1, or 0 if the tenant is not known
+-- reply    1, or 0 if the tenant is unknown
 -- writes   the accounting, in the second of the report
 H.define('report', { 'allow-oom' }, function(keys, args, now)
   local outcome = args[3]

@@ -1,11 +1,11 @@
 -- Kernel of fixed_window (f). Parameters: n = limit, W = window in µs, aligned to the epoch.
--- State: window index, count. Contract of the functions: bucket.lua.
+-- State: window index, count. The functions' contract is in bucket.lua.
 local fixed = { format = 'I6I7', compact = 'I6I4', width = 2 }
 
 function fixed.fits(limit) return limit.n < 4294967296 end
 
--- The window and count that hold now. A stored window ahead of the clock by one is still the
--- current one (adopting the earlier would admit twice); further ahead, its count moves here.
+-- The current window and its count. A stored window that is ahead of the clock by one stays current (going back to
+-- the earlier one would admit twice); if it is further ahead, its count moves to the clock's window.
 local function current(limit, state, o, now)
   local window = (now - now % limit.W) / limit.W
   local stored = state[o]

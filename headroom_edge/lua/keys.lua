@@ -1,6 +1,6 @@
--- The only Lua file that spells a key (twin of keys.py). KEYS[1] is the shard's prefix, `hr:{17}`.
--- Subject values are free text from the internet: whatever is long or odd is hashed, behind a `#` that
--- no plain value can hold, so no value leaves its tenant's shard or meets another's record.
+-- Redis keys. No other Lua file builds one. Must match keys.py. KEYS[1] is the shard's prefix, such as `hr:{17}`.
+-- Subject values are free text from the internet. Long or unusual values are hashed and prefixed with `#`, which no
+-- plain value can contain, so no value can reach another shard or collide with another subject's record.
 local keys = {}
 H.keys = keys
 
@@ -28,7 +28,7 @@ function keys.enforcer_info() return keys.ALL .. ':i' end
 
 keys.EVERYONE = keys.ALL .. ':g'
 
--- The groups of an IPv6 address's text, an IPv4 address at its end as two of them; nil: they are no groups.
+-- The 16-bit groups of a part of an IPv6 address; an IPv4 address at its end counts as two. nil if it is invalid.
 local function groups_of(text)
   local groups = {}
   if text == '' then return groups end
@@ -57,7 +57,7 @@ local function address_of(text)
   return groups
 end
 
--- What an IPv6 address is counted by: its /64, or the IPv4 address inside it; nil: it is none.
+-- An IPv6 address's /64, or the IPv4 address mapped to it; nil if it is not an IPv6 address.
 local function network(text)
   local groups = address_of(match(text, '^([^%%]*)'))
   if not groups then return nil end
@@ -77,8 +77,7 @@ function keys.value(dimension, value)
   return '#' .. sha1hex(value)
 end
 
--- The first alternative whose dimensions were all sent, with its values; none: the last one, in which
--- what was not sent is empty ("absent"), never left out.
+-- The values of an alternative's dimensions, and whether all of them were sent. An absent dimension has an empty value.
 local function values_of(names, dimensions)
   local values, complete = {}, true
   for i = 1, #names do
@@ -97,7 +96,7 @@ local function subject(group, dimensions)
   end
 end
 
--- Whether the alternative that applies is the API key alone.
+-- Whether the first complete alternative is the API key alone.
 function keys.is_by_key(group, dimensions)
   for _, names in ipairs(group.d) do
     local complete = true
@@ -107,8 +106,8 @@ function keys.is_by_key(group, dimensions)
   return false
 end
 
--- The parts of a group's keys that do not depend on the request: `:<scope>` (nothing for `*`), and behind
--- it `/<definition>:` or, if there are alternatives, `/<definition>:<letter>:`.
+-- Precomputes the parts of a group's keys that do not depend on the request: `:<scope>` (nothing for `*`), followed
+-- by `/<definition>:` or, if there are several alternatives, `/<definition>:<letter>:`.
 function keys.prepare(group)
   group.scope, group.paths = group.c == '0' and '' or ':' .. group.c, {}
   local alternatives = group.d or {}
@@ -116,19 +115,19 @@ function keys.prepare(group)
     local letter = #alternatives > 1 and string.char(96 + a) .. ':' or ''
     group.paths[a] = group.scope .. '/' .. group.t .. ':' .. letter
   end
-  -- A path too long for a plain key goes the way that bounds it.
+  -- `single` allows a shortcut (H.records). It must not skip `bounded`, so long paths do not get it.
   if group.d and #group.d[1] == 1 and #group.paths[1] <= 44 then
     group.single, group.path = group.d[1][1], group.paths[1]
   end
 end
 
--- Kept within 100 bytes; 128 with the suffix of a ring or of holders.
+-- Keys have at most 100 bytes, or 128 with the suffix of a ring or of holders.
 local function bounded(owner, path, value)
   if #owner + #path + #value <= 100 then return owner .. path .. value end
   return owner .. '/#' .. sha1hex(path .. value)
 end
 
--- A record's key: owner, scope, and unless it is the owner's as a whole, definition, alternative and values.
+-- A record's key: owner and scope; unless the subject is the owner itself, also definition, alternative and values.
 function keys.record(owner, group, dimensions)
   if not group.d then return owner .. group.scope end
   return bounded(owner, subject(group, dimensions))
@@ -136,7 +135,7 @@ end
 
 function keys.overflow(owner, group) return bounded(owner, group.paths[1], '*') end
 
--- What a record's key says behind its owner.
+-- The part of a record's key after its owner.
 function keys.subject_of(record, shard, group)
   return sub(record, (group.a and #keys.EVERYONE or #shard + 6) + 1)
 end

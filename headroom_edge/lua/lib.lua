@@ -1,6 +1,6 @@
--- What every other file builds on. The loader puts each file into a block of its own, so `H` is the
--- only name they share. `math`, `string` and friends cannot be reached while a library loads, only
--- inside its functions: H.bind fetches them once, at the first call.
+-- What every other file builds on. The loader wraps each file in its own block, so `H` and the locals of this file
+-- are all that they share. `math`, `string` and the like are not available while a library loads, only inside its
+-- functions, so H.bind fetches them at the first call.
 local H = { kinds = {}, functions = {} }
 local call, protected_call
 local floor, ceil, max, min, huge, sub, byte, rep, format, find, match, gmatch, concat, unpack_, tonumber_
@@ -16,12 +16,12 @@ function H.bind()
   H.bound = true
 end
 
--- name: the function's name without its prefix; body(keys, args, now); flags as Redis takes them.
+-- name: the function's name without its prefix; flags: as in redis.register_function; body(keys, args, now).
 function H.define(name, flags, body)
   H.functions[#H.functions + 1] = { name, flags, body }
 end
 
--- An argument that must be a whole number within bounds; anything else is nil.
+-- Parses a whole number from `least` to `most`; nil for anything else.
 function H.whole(text, least, most)
   if not text or not match(text, '^%d+$') or #text > 16 then return nil end
   local value = tonumber_(text)

@@ -1,9 +1,9 @@
--- From a call's arguments to the plan that holds for them. Used by every function that touches state.
+-- Finds the plan that applies to a call's arguments. Used by every function that touches state.
 
 local MAX_COST = 1000000000
 local MAX_ARGUMENTS = 64
 
--- {dimension, value, ...} from args[first] on, as a table; nil if they are not pairs.
+-- The pairs of dimension and value from args[first] on, as a table.
 function H.dimensions(args, first)
   local found = {}
   for i = first, #args, 2 do found[args[i]] = args[i + 1] end
@@ -12,7 +12,7 @@ end
 
 local parsed, parsed_count = {}, 0
 
--- Costs repeat: remember what a text means instead of matching it again.
+-- Costs repeat, so parsed texts are cached.
 local function whole_cost(text)
   local cost = parsed[text]
   if cost or not text then return cost end
@@ -23,7 +23,8 @@ local function whole_cost(text)
   return cost
 end
 
--- Reads cost, [ALL] and pairs from args[first] on: cost (or '*'), nil, first pair, ALL or not; or nil, error.
+-- Parses cost, [ALL] and pairs from args[first] on. Returns cost (or '*'), nil, index of the first pair, whether ALL
+-- was given; or nil, error.
 function H.arguments(args, first)
   local count = #args - first
   if count < 0 or count > MAX_ARGUMENTS then
@@ -63,16 +64,15 @@ local function crc32(text)
   return bit.bnot(c) % 4294967296
 end
 
--- A wrong shard would be a fresh budget, so it is an error, never a default.
+-- On a wrong shard the tenant would have a second budget, so this must be an error.
 local function misplaced(shard, header, tenant)
   local right = H.keys.shard(crc32(tenant) % (header.shards or 64))
   if right == shard then return nil end
   return H.fail('HRSHARD', 'this tenant belongs to ' .. right .. ', not to ' .. sub(shard, 1, 40))
 end
 
--- Where a tenant's limits are: shard, header, tenant number, plan, endpoint number, its default cost;
--- behind them a reason why there is no plan, or an error. The shard may be another than the caller's:
--- that of the tenant which stands for all unknown ones.
+-- Returns shard, header, tenant number, plan, endpoint number, the endpoint's default cost; then the reason why there
+-- is no plan, or an error. The shard differs from the caller's if another tenant stands in for unknown ones.
 function H.locate(shard, tenant, endpoint, now)
   local header = H.plans.shards[shard] or H.plans.load(shard)
   if not header then return shard, nil, nil, nil, nil, nil, 'not_ready' end
@@ -82,7 +82,7 @@ function H.locate(shard, tenant, endpoint, now)
   if ref == '!' then return shard, header, number, nil, nil, nil, 'suspended' end
   local plan, endpoint_number, default = H.plans.find(shard, header, ref, endpoint, now)
   if plan then return shard, header, number, plan, endpoint_number, default end
-  -- An old header may name what is gone; with the newest one, the configuration is not whole yet.
+  -- A stale header may name a plan that is gone. If the header is current, the configuration is incomplete.
   if call('GET', shard) == header.token then return shard, nil, nil, nil, nil, nil, 'not_ready' end
   H.plans.drop(shard)
   return H.locate(shard, tenant, endpoint, now)
@@ -101,7 +101,7 @@ function H.stranger(shard, header, tenant, endpoint, now)
   return shard, header, nil, nil, nil, nil, 'unknown_tenant'
 end
 
--- The record's key of each group of a plan. The plainest keys are made here, as keys.record makes them.
+-- The record key of each group of a plan. The simplest keys are built inline; they equal those of keys.record.
 function H.records(shard, number, plan, dimensions)
   local groups, owner, found = plan.g, shard .. ':' .. number, {}
   for i = 1, #groups do

@@ -1,12 +1,12 @@
--- The cap on new subjects: making a record is paid for from a bucket of `cap` an hour per tenant.
--- Subjects that come when it is empty share one overflow record; known ones, and registered API keys,
--- never do. Existing records cost nothing here. State: TAT in µs under S:n:<tenant>.
+-- The cap on new subjects: each tenant may create `cap` records per hour, counted by a bucket. Subjects that arrive
+-- when it is empty share one overflow record. Subjects that have a record, and registered API keys, never do.
+-- State: TAT in µs under S:n:<tenant>.
 local newcomers = {}
 H.newcomers = newcomers
 
 local HOUR = 3600000000
 
--- Points the records of surplus subjects at the overflow record. nil: nobody is new.
+-- Redirects the records of surplus subjects to the overflow record. Returns nil if no subject is new.
 function newcomers.admit(shard, header, number, plan, records, values, dimensions, now)
   local groups = plan.g
   local found
@@ -34,7 +34,7 @@ function newcomers.open(shard, header, number, now)
   return { key = key, tat = newcomers.tat(key, now), interval = HOUR / header.cap, price = {} }
 end
 
--- More than an hour ahead is a clock's that went back: then it begins anew.
+-- A TAT more than an hour ahead means that the clock went backwards: start over.
 function newcomers.tat(key, now)
   local tat = tonumber_(call('GET', key) or 0)
   if tat < now or tat > now + HOUR then return now end
@@ -45,7 +45,7 @@ function newcomers.registered(shard, number, key)
   return key and call('HGET', H.keys.registered(shard), key) == number
 end
 
--- Pays for the records that were really made: all of them, or after a denial only the touched ones.
+-- Charges for the records that were created: all of them, or after a denial only the touched ones.
 function newcomers.charge(found, touched, now)
   local total = 0
   for i, price in pairs(found.price) do

@@ -1,10 +1,10 @@
--- hr_observe: how long the answers of services took and how they ended, as their processes measured it.
+-- hr_observe: collects response times and statuses, as measured by the services' processes.
 -- KEYS[1]  hr:{all}
--- ARGV     age class histogram endpoint, the four as often as needed: answers that began `age` milliseconds ago,
---          with a status of that first digit, as `<bucket>:<count>,…` of their microseconds (limiter/buckets.py)
--- reply    how many were taken; nothing is if one of them is wrong
--- writes   hr:{all}:a, a list of `<second in hex> <class> <histogram> <endpoint>`, at most KEPT, and how many came
---          as field `o` of hr:{all}:u: the accounting of a shard in form, so hr_drain hands it over like one
+-- ARGV     repeated: age, class, histogram, endpoint. Responses that began `age` ms ago with a status of that first
+--          digit, as `<bucket>:<count>,…` of their microseconds (observations.py)
+-- reply    how many were stored; none if any of them is invalid
+-- writes   hr:{all}:a, a list of `<second in hex> <class> <histogram> <endpoint>`, at most KEPT, and their number in
+--          field `o` of hr:{all}:u. This has the form of a shard's accounting, so hr_drain can export it
 local KEPT, AT_ONCE = 50000, 1000
 local OLDEST_MS, HISTOGRAM, ENDPOINT = 600000, 4096, 800
 

@@ -1,7 +1,7 @@
--- Plans as the publisher wrote them, decoded and kept between calls.
--- Sets, plans, endpoint lists and calendars are named by their content, so what is cached can never be
--- stale; only the small header of a shard (S:c main) depends on the token, which every check reads.
--- Lua memory is invisible to maxmemory: past 4,096 decoded plans everything is dropped.
+-- Plans as the publisher wrote them, decoded and cached between calls.
+-- Sets, plans, endpoint lists and calendars are named by a hash of their content, so the cache is never stale. Only
+-- the small header of a shard (S:c main) depends on the token, which every check reads.
+-- maxmemory does not count Lua memory, so the cache is emptied at 4,096 entries.
 local plans = { shards = {}, count = 0 }
 H.plans = plans
 
@@ -12,7 +12,7 @@ local function forget()
   decoded, plans.shards, plans.count = {}, {}, 0
 end
 
--- A field of S:c by its content's name, decoded and prepared once; nil if it is not there.
+-- A field of S:c by its content's name, decoded and prepared once; nil if it does not exist.
 local function fetch(shard, name, prepare)
   local value = decoded[name]
   if value then return value end
@@ -75,10 +75,10 @@ local function prepare_plan(plan, shard)
   return plan
 end
 
--- The shard's header: nil while it is not ready.
+-- The shard's header; nil while the shard is not ready.
 function plans.load(shard)
   local keys = H.keys
-  -- In a half-moved slot this multi-key read is refused before anything is changed.
+  -- While a cluster moves the slot, this multi-key read fails before anything is changed.
   call('EXISTS', shard, keys.tenants(shard), keys.config(shard))
   local token = call('GET', shard)
   local main = token and call('HGET', keys.config(shard), 'main')
@@ -98,11 +98,11 @@ function plans.drop(shard)
   plans.shards[shard] = nil
 end
 
--- The id of the set that an entry names at this moment.
+-- The id of the set that a tenant's entry names now.
 local function set_id(header, ref, now)
   local id = header.tiers[ref]
   if id then return id end
-  if byte(ref, 1) ~= 123 then return nil end -- not '{': a tier this shard does not know
+  if byte(ref, 1) ~= 123 then return nil end -- not '{': a tier that this shard does not know
   local entry = json_decode(ref)
   if entry.s then return entry.s end
   for i = #entry.x, 1, -1 do
@@ -118,7 +118,7 @@ local function find_plan(shard, header, ref, name, now)
   local plan = plan_id and fetch(shard, 'p:' .. plan_id, prepare_plan)
   if not plan then return nil end
   plan.id, plan.mark = plan_id, sub(plan_id, 1, 8)
-  -- Only a plain ref names the same plans for as long as the header holds.
+  -- Only a tier's name refers to the same plans as long as the header does not change.
   if header.tiers[ref] then
     header.found[ref] = header.found[ref] or {}
     header.found[ref][name] = plan

@@ -1,4 +1,4 @@
--- hr_profile: the plan that holds for a tenant and endpoint, as JSON: what a client needs to go on without us.
+-- hr_profile: the plan of a tenant and endpoint as JSON, which a client needs to decide while this server is down.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint        writes nothing
 -- reply    the JSON text, or an empty string if there is none
 H.define('profile', { 'no-writes' }, function(keys, args, now)

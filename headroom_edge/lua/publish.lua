@@ -1,16 +1,18 @@
--- hr_publish: brings a shard to a new configuration, by compare-and-set.
+-- hr_publish: moves a shard to a new configuration, by compare-and-set.
 -- KEYS[1]  the shard's prefix
 -- ARGV     DELTA base token n field value... n field... n field value... n field...
---            (sets and deletions of the tenants' hash, then of the configuration's); only on exactly `base`
+--            (fields to set and to delete in the tenants' hash, then in the configuration's); only if the token is
+--            exactly `base`
 --          STAGE version t|c field value...      collects a whole shard beside the live one; reply: its length
---          FLIP version token tenants fields     makes the staged one live if it is complete
--- reply    {status, token now}: applied, stale (a higher revision is there), base (it is not the base), count,
---          lost (there is no token, and nobody has brought the counters back for this version: calendars.lua)
--- writes   S, S:t, S:c, S:s:<version>:*; the token last, so a half-written shard is never ready
+--          FLIP version token tenants fields     makes the staged shard live if it is complete
+-- reply    {status, current token}: applied; stale: a higher revision is live; base: the token is not `base`;
+--          count: the staged shard is incomplete; lost: there is no token, and the counters were not restored for
+--          this version (calendars.lua)
+-- writes   S, S:t, S:c, S:s:<version>:*; the token last, so that a half-written shard is never ready
 
 local STAGE_TTL = 600000
 
--- A token without the part that a bypass added, and that part.
+-- Splits a token into the published part and the part that a bypass added.
 local function split(token)
   if not token then return '', '' end
   local published, suffix = match(token, '^([^+]*)(.*)$')
@@ -26,7 +28,7 @@ local function finish(shard, token, suffix)
   return { 'applied', token }
 end
 
--- Runs `command` on `key` with the counted arguments at args[at]; the position behind them.
+-- Runs `command` on `key` with the counted arguments at args[at]. Returns the position after them.
 local function apply(command, key, args, at, width)
   local count = H.whole(args[at], 0, 100000)
   if not count then return nil end

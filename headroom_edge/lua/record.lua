@@ -1,16 +1,16 @@
--- A record: one string per (scope, subject) that holds the state of every limit of that scope.
--- Layout: 1 byte number of limits (+ 128: the subject is sampled), per limit 2 bytes id, 3 bytes generation
--- and 1 byte form; then the numbers of each limit as its form says.
--- A header equal to the plan's is unpacked at once; otherwise the limits are mapped by id, and where
--- the generation differs their units are carried over to the new parameters.
+-- A record: one string per (scope, subject) with the state of every limit of that scope.
+-- Layout: 1 byte number of limits (+ 128 if the subject is sampled); per limit 2 bytes id, 3 bytes generation
+-- and 1 byte form; then the numbers of each limit in the format of its form.
+-- If the header equals the plan's, the numbers are unpacked directly. Otherwise the limits are matched by id, and
+-- where the generation differs, their use is carried over to the new parameters.
 local record = {}
 H.record = record
 
-local GENERATIONS = 16777216 -- told apart in 3 bytes
-local TURNS = 8 -- of which the last 3 bits tell apart the times of the same parameters (policy/turns.py)
+local GENERATIONS = 16777216 -- a generation has 3 bytes
+local TURNS = 8 -- its last 3 bits number the times that the same parameters were in force
 local SAMPLED = 128
 
--- A form is a kind's letter, as a capital where its smaller numbers are kept in fewer bytes.
+-- A form is the letter of a limit's kind; a capital letter means that the numbers are stored in fewer bytes.
 local function form_of(limit)
   local kernel = limit.kernel
   if kernel.compact and kernel.fits(limit) then return limit.k:upper() end
@@ -23,7 +23,7 @@ local function format_of(form)
   return kernel and (form == kind and kernel.format or kernel.compact), kernel, kind
 end
 
--- Whether these are the same parameters, if perhaps at another time.
+-- Whether two generations have the same parameters, possibly at different times.
 function record.is_same(one, other) return one - one % TURNS == other - other % TURNS end
 
 -- Called once per decoded plan.
@@ -61,7 +61,7 @@ end
 
 function record.is_sampled(text) return byte(text, 1) >= SAMPLED end
 
--- Old limits of a foreign record by id: generation, kind and the offset of its numbers.
+-- The limits of a record written under another plan, by id (generation, kind, offset of its numbers); and the numbers.
 function record.parse(text)
   local found, formats, offset = {}, '<', 1
   local count = byte(text, 1) % SAMPLED
@@ -79,7 +79,7 @@ function record.parse(text)
   return found, { unpack_struct(formats, text, 2 + count * 6) }
 end
 
--- The place of a generation in the past; of parameters whose earlier times are forgotten, the newest.
+-- The index of a generation in the limit's past. If its exact turn is forgotten: the newest with the same parameters.
 local function generation_of(limit, generation)
   local newest
   for i, past in ipairs(limit.generations) do
@@ -89,12 +89,12 @@ local function generation_of(limit, generation)
   return newest
 end
 
--- Parameters that came back count by their time; where the past does not have them, that is forgotten.
+-- If the current parameters were in force before, their turn must match too; otherwise equal parameters will do.
 local function is_current(limit, generation)
   return generation == limit.h or not limit.returned and record.is_same(generation, limit.h)
 end
 
--- Walks from the generation the record was written with to the plan's, one change after another.
+-- Carries the use from the record's generation to the plan's, one change of parameters after another.
 local function carry(limit, old, numbers, state, now, key)
   local from = generation_of(limit, old.generation)
   if not from then return end
@@ -119,7 +119,7 @@ local function carry(limit, old, numbers, state, now, key)
   if current.moved then kernel.move(state, o) end
 end
 
--- A promoted candidate brings its own state along; its ring stays behind, so its entries move to the newest.
+-- A promoted candidate keeps its own state. Its ring has another key and is lost, so all entries move to the newest.
 local function copy(limit, old, numbers, state, promoted)
   for i = 0, limit.kernel.width - 1 do state[limit.o + i] = numbers[old.offset + i] end
   if promoted and limit.kernel.ring then limit.kernel.move(state, limit.o) end
@@ -130,7 +130,7 @@ function record.adopt(group, text, now, key)
   local found, numbers = record.parse(text)
   local state = record.fresh(group)
   for _, limit in ipairs(group.l) do
-    -- While the plan has a candidate of that number, its state is the new candidate's own.
+    -- If the plan still has a candidate with that number, the stored state belongs to that new candidate.
     local promoted = limit.ad and not group.has[limit.ad] and found[limit.ad]
     local old = promoted or found[limit.number]
     if old and old.kind == limit.k and limit.kernel.width > 0 then
@@ -144,7 +144,7 @@ function record.adopt(group, text, now, key)
   return state
 end
 
--- For the rarer functions; hr_check has the same inline. `head` is how the record begins.
+-- For the less frequent functions. hr_check has the same code inline.
 function record.read(group, text, now, key)
   if #text == 0 then return record.fresh(group) end
   local head = sub(text, 1, group.last)
@@ -154,18 +154,18 @@ function record.read(group, text, now, key)
   return record.adopt(group, text, now, key)
 end
 
--- Logs whose entries moved, and to which nothing is added now, get their rings rewritten.
+-- Rewrites the rings of logs whose entries moved and that were not written already.
 function record.mend_rings(group, key, state, is_written)
   if not state.moved then return end
   for _, limit in ipairs(group.l) do
-    -- Holders have no numbers: their offset is also the next limit's.
+    -- `kernel.ring` is tested too, because a concurrency limit has no numbers and shares the next limit's offset.
     if limit.kernel.ring and state.moved[limit.o] and not (is_written and is_written(limit)) then
       limit.kernel.mend(limit, state, limit.o, H.keys.ring(key, limit), group.ttl)
     end
   end
 end
 
--- A record with a calendar quota is told to the drain (calendars.lua): the quota outlives this server.
+-- Marks a record with a calendar quota for export (calendars.lua), so that its use survives a loss of this server.
 function record.touch(key)
   local last = find(key, '}', 1, true)
   call('HSET', H.keys.touched(sub(key, 1, last)), sub(key, last + 1), 1)

@@ -1,10 +1,10 @@
--- hr_refund: gives back what one decision charged, while it is still charged.
+-- hr_refund: gives back what one decision charged, if it still counts.
 -- KEYS[1]  the shard's prefix
 -- ARGV     tenant, endpoint, the decision's receipt joined by colons, [dimension, value]...
--- reply    how many limits were given back; 0 when it is too late, was done before, or the plan has changed
--- writes   the records, and a mark (with TTL) that this receipt is spent
+-- reply    how many limits were refunded; 0 if it is too late, was done before, or the plan has changed
+-- writes   the records, and a mark (with TTL) that this receipt was used
 
--- When, which plan, what cost, and the TATs in the order hr_check wrote them; nil if it is no receipt.
+-- Time, plan mark, cost, and the TATs in the order in which hr_check wrote them; nil if it is not a receipt.
 local function open(receipt)
   local given, mark, cost, rest = match(receipt, '^(%d+):(%x+):(%d+)([%d:]*)$')
   if not given or #receipt > 1000 then return nil end
@@ -49,7 +49,7 @@ H.define('refund', { 'allow-oom' }, function(keys, args, now)
   local longest = 0
   for _, group in ipairs(plan.g) do longest = max(longest, tonumber_(group.ttl)) end
   local records, total, used = H.records(shard, number, plan, H.dimensions(args, 4)), 0, 0
-  -- By records, not by arguments: the same subject may be told in another order.
+  -- The mark is by records, not by arguments: the same subject may be sent in another order.
   local spent = H.keys.refunded(shard, number, receipt .. concat(records, ' '))
   if not call('SET', spent, '1', 'NX', 'PX', longest) then return 0 end
   for i, group in ipairs(plan.g) do

@@ -1,4 +1,4 @@
--- hr_release: gives back a concurrency slot before its hold ends.
+-- hr_release: releases a concurrency slot before its hold ends.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, holder, [dimension, value]...
 -- reply    how many slots were released (0: none was held, or it had expired)
 -- writes   removes the holder from each concurrency limit of the plan

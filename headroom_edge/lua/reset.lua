@@ -1,7 +1,7 @@
--- hr_reset: forgets what a subject has used of one limit, or of all.
+-- hr_reset: clears what a subject has used of one limit, or of all.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, limit name or *, [dimension, value]...
--- reply    how many limits were reset (global limits are everyone's, and stay)
--- writes   the record with that limit fresh; removes its ring or holders
+-- reply    how many limits were reset (global limits are shared, so they are not reset)
+-- writes   the record with that limit empty; removes its ring or holders
 local function clear(limit, state, record)
   for k = limit.o, limit.o + limit.kernel.width - 1 do state[k] = 0 end
   if limit.kernel.ring then call('UNLINK', H.keys.ring(record, limit)) end

@@ -1,6 +1,6 @@
 -- Kernel of sliding_counter (s). Parameters: n = limit, W = window in µs, aligned to the epoch.
--- State: window index, count of this window, count of the one before. Contract: bucket.lua.
--- Admits iff cur·W + prev·(W − elapsed) + cost·W <= n·W; n·W < 2^52, so every sum is exact.
+-- State: window index, count of this window, count of the previous one. The functions' contract is in bucket.lua.
+-- Admits if and only if cur·W + prev·(W − elapsed) + cost·W <= n·W; n·W < 2^52, so every sum is exact.
 local counter = { format = 'I6I7I7', compact = 'I6I4I4', width = 3 }
 
 function counter.fits(limit) return limit.n < 4294967296 end
@@ -26,7 +26,7 @@ local function left(limit, cur, prev, elapsed)
   return floor(weight / W)
 end
 
--- µs from the start of this window until `cost` more fits, if nothing else comes.
+-- µs from the start of this window until `cost` more units fit, if no other request arrives.
 local function fits_at(limit, cur, prev, cost)
   local W, n = limit.W, limit.n
   if cur + cost <= n then
@@ -67,7 +67,7 @@ end
 
 function counter.refund(limit, state, o, now, cost, given_us)
   local window, cur, prev = current(limit, state, o, now)
-  if window * limit.W > now then return false end -- the clock went back: which window was charged is not known
+  if window * limit.W > now then return false end -- the clock went backwards, so the charged window is unknown
   local given = floor(given_us / limit.W)
   if given == window then
     cur = max(0, cur - cost)

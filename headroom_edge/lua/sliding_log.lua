@@ -1,13 +1,13 @@
 -- Kernel of sliding_log (o). Parameters: n = limit (<= 10,000), W = window in µs.
 -- State in the record: next slot to write, entries held, newest entry in µs. The entries are a ring of
 -- n doubles beside the record, under <record key>:l:<limit id>; one entry per unit of cost, oldest first.
--- Contract of the functions: bucket.lua; in addition `key` is the ring's, and `write` keeps an admission.
--- Reads the ring with GETRANGE, always before the check writes anything.
+-- The functions' contract is in bucket.lua. In addition, `key` is the ring's key, and `write` adds admitted entries.
+-- The ring is read with GETRANGE, always before the check writes anything.
 local log = { format = 'I2I2I7', width = 3, ring = true }
 
 local CHUNK = 64
 
--- Entries i (0 = oldest) and following, up to `most`, as far as the ring's end lets one read reach.
+-- The entries from i on (0 = oldest), at most `most`, up to the end of the ring's string.
 local function entries(limit, key, tail, i, most)
   local slot = (tail + i) % limit.n
   local count = min(most, limit.n - slot)
@@ -16,7 +16,7 @@ local function entries(limit, key, tail, i, most)
   return { unpack_struct('<' .. rep('d', count), bytes) }, count
 end
 
--- Live entries: how many have left, how many remain, and the oldest that remains.
+-- The entries after `cutoff`: slot of the oldest, how many there are, and the oldest's time.
 local function live(limit, state, o, key, cutoff)
   local head, held = state[o], state[o + 1]
   if held == 0 or state[o + 2] <= cutoff then return head, 0, 0 end
@@ -24,7 +24,7 @@ local function live(limit, state, o, key, cutoff)
   local gone = 0
   while gone < held do
     local found, count = entries(limit, key, tail, gone, min(CHUNK, held - gone))
-    if not found then return 0, 0, 0 end -- the ring is lost: as if nothing had been counted
+    if not found then return 0, 0, 0 end -- the ring was lost: start empty
     for i = 1, count do
       if found[i] > cutoff then return (tail + gone) % limit.n, held - gone, found[i] end
       gone = gone + 1
@@ -38,7 +38,7 @@ function log.move(state, o)
   state.moved[o] = true
 end
 
--- The log's clock never runs backward. Ahead of the real one by more than a window, the entries move to now.
+-- The log's time never runs backwards. If it is ahead of the clock by more than a window, all entries move to `now`.
 local function clock(limit, state, o, now)
   local newest = state[o + 2]
   if newest <= now then return now end
@@ -48,7 +48,7 @@ local function clock(limit, state, o, now)
   return now
 end
 
--- While `state.moved` holds, all entries stand at the newest and the ring is yet to be rewritten.
+-- While `state.moved` is set, all entries have the newest entry's time, and the ring still has to be rewritten.
 local function look(limit, state, o, now, key)
   local time = clock(limit, state, o, now)
   if not (state.moved and state.moved[o]) then return time, live(limit, state, o, key, time - limit.W) end
@@ -62,7 +62,7 @@ local function entry_at(limit, state, o, key, tail, i)
   return found and found[1] or 0
 end
 
--- For log.reset, which must not read a ring again that has changed since.
+-- For log.reset, which must not read the ring again because it may have changed since.
 local function remember_oldest(state, o, oldest)
   state.oldest = state.oldest or {}
   state.oldest[o] = oldest
@@ -84,13 +84,13 @@ function log.decide(limit, state, o, now, cost, out, key)
   return true, limit.n - held - cost, 0, 0
 end
 
--- `decide` has seen the oldest entry already.
+-- Uses the oldest entry that `decide` remembered.
 function log.reset(limit, state, o, now)
   local oldest = state.oldest and state.oldest[o]
   return oldest and oldest + limit.W - now or 0
 end
 
--- Rewrites the ring of a moved log: `held` entries, all at its newest.
+-- Rewrites the ring of a moved log: `held` entries, all with the newest one's time.
 function log.mend(limit, state, o, key, ttl)
   if not (state.moved and state.moved[o]) then return end
   local held = state[o + 1]

@@ -1,4 +1,4 @@
-"""A path as the server behind reads it: decoded, split, with the oddities that servers treat differently."""
+"""Request paths as the server behind the gateway reads them. Servers differ in how they decode and normalise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from headroom_edge.plan.routes import Route, Routes, SplitPath
 
-LONGEST_PATH: Final = 8_192  # longer ones are refused: unmatched they would escape their endpoint's policy
+LONGEST_PATH: Final = 8_192  # longer paths are refused: unmatched, they would escape their endpoint's limits
 PATHS_KEPT: Final = 64
 _NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _PARAMETERS: Final = (";", "%3b", "%3B", "%25")
@@ -20,26 +20,26 @@ _DOTS: Final = (".", "..")
 
 @dataclass(frozen=True, slots=True)
 class PathReading:
-    """How a server reads the path of a request before it looks for a route."""
+    """How a server reads a request's path before it looks for a route."""
 
-    decodes: int = 1  # how often %xx is decoded; 0: the path comes decoded
-    joins_encoded_slash: bool = False  # %2F stays inside its segment
-    merges_slashes: bool = True  # // is /
-    resolves_dots: bool = True  # . and .. are gone before routing
-    drops_parameters: bool = False  # ;x at the end of a segment is no part of it
+    decodes: int = 1  # how often %xx is decoded; 0: the path is decoded already
+    joins_encoded_slash: bool = False  # %2F does not end its segment
+    merges_slashes: bool = True  # // counts as /
+    resolves_dots: bool = True  # . and .. are resolved before routing
+    drops_parameters: bool = False  # ;x at the end of a segment is dropped
     ignores_case: bool = False
 
 
-# What nginx, Traefik, Caddy and most servers behind them do.
+# How nginx, Traefik, Caddy and most servers behind them read a path.
 USUAL: Final = PathReading()
-# Inside a Python framework: the path has been decoded, and the router takes it as it is.
+# Inside a Python framework the path is decoded already, and the router takes it as it is.
 AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False)
-# Everything that any server does. Applied to what is otherwise nobody's, so that no spelling escapes a policy.
+# Everything that some server does. Used for paths that match no route, so that no spelling escapes its limits.
 LENIENT: Final = PathReading(decodes=2, drops_parameters=True, ignores_case=True)
 
 
 class EndpointFinder:
-    """Endpoints by method and path. Immutable: new routes make a new one."""
+    """Finds endpoints by method and path. Immutable: for new routes, create a new one."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._exact = Routes(routes)
@@ -47,13 +47,13 @@ class EndpointFinder:
         self.is_empty = not routes
 
     def find(self, method: str, path: str, reading: PathReading) -> str | None:
-        """Of a path of at most LONGEST_PATH characters, without a query."""
+        """`path` has at most LONGEST_PATH characters and no query."""
         if self.is_empty or not path.startswith("/"):
             return None
-        found = self._match(method, path, reading)
-        if found is None:
-            found = self._match(method, path, replace(LENIENT, decodes=2 if reading.decodes else 1))
-        return found
+        endpoint = self._match(method, path, reading)
+        if endpoint is None:
+            endpoint = self._match(method, path, replace(LENIENT, decodes=2 if reading.decodes else 1))
+        return endpoint
 
     def _match(self, method: str, path: str, reading: PathReading) -> str | None:
         routes = self._folded if reading.ignores_case else self._exact
@@ -61,7 +61,7 @@ class EndpointFinder:
 
 
 def target_path(target: str) -> str:
-    """The path of a request target: without the query, and without scheme and host where a client sent them."""
+    """The path of a request target, without the query and without scheme and host if the client sent them."""
     path = target.partition("?")[0]
     if not path.startswith("/") and "://" in path:
         _, slash, rest = path.partition("://")[2].partition("/")
@@ -82,7 +82,7 @@ def split_path(path: str, reading: PathReading) -> SplitPath:
 
 
 def _segments(path: str, reading: PathReading) -> list[str]:
-    """Decoded, of what comes after the first slash; at least one."""
+    """The decoded segments after the first slash; at least one."""
     inner = path[1:]
     if reading.joins_encoded_slash:
         segments = [_decoded(segment, reading.decodes) for segment in inner.split("/")]
@@ -102,11 +102,11 @@ def _decoded(text: str, times: int) -> str:
     return text
 
 
-# A path that fits no route is read twice, in two ways.
+# Cached because a path that matches no route is decoded twice, by two readings.
 @lru_cache(maxsize=PATHS_KEPT)
 def unquoted(text: str) -> str:
-    """As urllib.parse.unquote. That takes 1 ms for 8 KB of %2e; quoted-printable is the same code with =, in C."""
-    # Of two signs in a row the first is never an escape; to say so halves the work on a row of them.
+    """Like urllib.parse.unquote, which takes 1 ms for 8 KB of %2e. Quoted-printable differs only in = and is in C."""
+    # The first of two % in a row is never an escape; replacing it here halves the work on long runs of %.
     marked = text.replace("=", "=3D").replace("%%", "=25%")
     marked = _NO_ESCAPE.sub("=25", marked).replace("%", "=")
     return a2b_qp(marked.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
@@ -116,7 +116,7 @@ def _without_dots(segments: list[str]) -> list[str]:
     kept: list[str] = []
     for segment in segments:
         if segment == "..":
-            # Nothing is above the root.
+            # At the root, `..` does nothing.
             del kept[-1:]
         elif segment != ".":
             kept.append(segment)

@@ -1,7 +1,7 @@
-"""From method and path to the endpoint that serves them. Templates only, so matching takes no longer than reading.
+"""Finds the endpoint of a method and path.
 
-Paths come decoded and split into segments (`headroom_edge.plan.paths`); a segment of a template is literal text or one
-{variable}, which takes any segment that is not empty.
+Paths are decoded and split into segments (`headroom_edge.plan.paths`). A segment of a template is literal text or one
+{variable}, which matches any non-empty segment. There are no regular expressions, so no path is slow to match.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ ANY_METHOD = "*"
 class Route:
     endpoint: str
     method: str
-    path: str  # a template, as quotas.policies.endpoint accepts it
+    path: str  # a template, such as /v1/rides/{id}
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPath:
-    """A path as segments; whether it ends in / is kept apart, because servers differ in whether it matters."""
+    """A path's segments, and whether it ends in /, which matters to some servers only."""
 
     segments: Sequence[str]
     slash: bool = False
@@ -36,7 +36,7 @@ class _Node:
 
 
 class Routes:
-    """A tree of segments. Every node is visited at most once a match, whatever the path is."""
+    """A tree of segments. A match visits every node at most once, whatever the path."""
 
     def __init__(self, routes: Iterable[Route], *, ignore_case: bool = False) -> None:
         self._ignore_case = ignore_case
@@ -46,7 +46,7 @@ class Routes:
             self._add(route)
 
     def match(self, method: str, path: SplitPath) -> str | None:
-        """The most specific template's endpoint: literal before variable, from left to right."""
+        """The endpoint of the most specific template: literals before variables, from left to right."""
         if len(path.segments) > self._depth:
             return None
         segments = [segment.lower() for segment in path.segments] if self._ignore_case else path.segments
@@ -92,6 +92,6 @@ def split_template(path: str) -> SplitPath:
 
 def _end(node: _Node, method: str, slash: bool) -> str | None:
     first, second = (node.ends_with_slash, node.ends) if slash else (node.ends, node.ends_with_slash)
-    # What serves GET serves HEAD, unless HEAD has an endpoint of its own.
+    # HEAD is served by GET's endpoint unless it has its own.
     methods = (method, "GET", ANY_METHOD) if method == "HEAD" else (method, ANY_METHOD)
     return next((ends[name] for ends in (first, second) for name in methods if name in ends), None)

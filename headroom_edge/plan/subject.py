@@ -1,7 +1,7 @@
-"""What a limit is counted on.
+"""The subject of a limit: what its requests are counted by.
 
-`tenant` is the tenant as a whole; otherwise dimensions the caller sends: `ip`, `key`, `user+ip` (the
-combination), `key|ip` (the key, or the address if no key was sent).
+`tenant` counts the tenant as a whole. Otherwise it names dimensions that the caller sends: `ip`, `key`, `user+ip`
+(the combination) or `key|ip` (the key, or the address if no key was sent).
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
-_DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
-EMPTY = "\0empty"  # sent, and not the same as absent
+DIMENSION = re.compile(r"[a-z][a-z0-9_]{0,31}")
+EMPTY = "\0empty"  # an empty value that was sent, as opposed to an absent one
 RESERVED = frozenset({"holder", "all", "tenant"})
 MOST_ALTERNATIVES = 4
 MOST_DIMENSIONS = 4
@@ -18,7 +18,7 @@ MOST_DIMENSIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Alternatives, each a combination of dimensions; no alternative at all is the tenant itself."""
+    """Alternatives, each a combination of dimensions. Without any, the subject is the tenant."""
 
     alternatives: tuple[tuple[str, ...], ...] = ()
 
@@ -28,26 +28,27 @@ class Subject:
             return cls()
         alternatives = tuple(tuple(part.split("+")) for part in text.split("|"))
         for name in (name for alternative in alternatives for name in alternative):
-            if not _DIMENSION.fullmatch(name) or name in RESERVED:
+            if not DIMENSION.fullmatch(name) or name in RESERVED:
                 raise ValueError(
-                    f"{name!r} cannot be a subject; use tenant, or dimensions such as ip, key, "
+                    f"{name!r} is not a valid subject; use tenant, or dimensions such as ip, key, "
                     "user+ip or key|ip (lower case letters, digits and _)"
                 )
         _check_shape(alternatives, text)
         return cls(alternatives)
 
     def chosen(self, values: Mapping[str, str | None]) -> tuple[int, tuple[str, ...]]:
-        """The first alternative that was sent whole, by its index, and its values, as the store tells them apart.
+        """Index and values of the first alternative whose dimensions were all sent.
 
-        None sent whole: the last one, with empty values for what is absent.
+        If there is none: the last alternative, with empty values for absent dimensions. Two requests have the same
+        result if and only if the store counts them together.
         """
-        found: tuple[str, ...] = ()
+        counted: tuple[str, ...] = ()
         for index, names in enumerate(self.alternatives):
             sent = [values.get(name) for name in names]
-            found = tuple(_counted(name, value) for name, value in zip(names, sent, strict=True))
+            counted = tuple(_counted(name, value) for name, value in zip(names, sent, strict=True))
             if None not in sent:
-                return index, found
-        return len(self.alternatives) - 1, found
+                return index, counted
+        return len(self.alternatives) - 1, counted
 
     def __str__(self) -> str:
         return "|".join("+".join(parts) for parts in self.alternatives) or "tenant"
@@ -74,7 +75,7 @@ def _counted(dimension: str, value: str | None) -> str:
 
 
 def network(text: str) -> str:
-    """What an IPv6 address is counted by: its /64, or the IPv4 address inside it. Other text stays as it is."""
+    """An IPv6 address's /64, or the IPv4 address mapped to it. Other text is returned unchanged."""
     try:
         address = IPv6Address(text.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the store is, from a URL."""
+"""The store's address, parsed from a URL."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ _QUERY: Final = frozenset({"db", "ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_
 class Address:
     host: str
     port: int
-    path: str = ""  # of a Unix socket; empty: host and port count
+    path: str = ""  # of a Unix socket; empty: use host and port
     db: int = 0
     username: str = ""
     password: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = None
 
     def __str__(self) -> str:
-        """For log lines: no user, no password."""
+        """For log messages: without user and password."""
         return self.path or f"{self.host}:{self.port}"
 
 
 def parse_url(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
-        raise ValueError(f"The store's URL starts with {parts.scheme!r}; one server is supported so far: {EXAMPLE}.")
+        raise ValueError(
+            f"The store's URL has an unsupported scheme, {parts.scheme!r} (only single servers work so far); {EXAMPLE}."
+        )
     query = dict(parse_qsl(parts.query))
     unknown = sorted(query.keys() - _QUERY)
     if unknown:
-        raise ValueError(f"The store's URL has the option {unknown[0]!r}, which the limiter does not know: remove it.")
+        raise ValueError(f"The store's URL has an unknown option, {unknown[0]!r}; remove it.")
     local = parts.scheme == "unix"
     if local and not parts.path:
-        raise ValueError(f"The store's URL names no socket: {EXAMPLE}.")
+        raise ValueError(f"The store's URL has no socket path; {EXAMPLE}.")
     return Address(
         host=parts.hostname or "localhost",
         port=_port(parts),
@@ -55,14 +57,14 @@ def _port(parts: SplitResult) -> int:
     try:
         return parts.port or DEFAULT_PORT
     except ValueError:
-        raise ValueError(f"The port in the store's URL must be a number from 1 to 65535: {EXAMPLE}.") from None
+        raise ValueError(f"The port in the store's URL must be a number from 1 to 65535; {EXAMPLE}.") from None
 
 
 def _db(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"The database in the store's URL must be a whole number, not {text!r}: {EXAMPLE}.")
+        raise ValueError(f"The database in the store's URL must be a whole number, not {text!r}; {EXAMPLE}.")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Stops asking a store that does not answer, and finds out with one request when it is back."""
+"""Circuit breaker: stops asking a store that does not answer, and probes it with single requests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 
 
 class BreakerState(Enum):
-    CLOSED = "closed"  # asks
-    OPEN = "open"  # does not ask
-    HALF_OPEN = "half_open"  # one request asks, on behalf of all
+    CLOSED = "closed"  # requests ask the store
+    OPEN = "open"  # no request asks the store
+    HALF_OPEN = "half_open"  # one request probes the store, the others do not ask
 
 
 class Permit(Enum):
-    """What a request may do."""
+    """What a request may do: ask the store, ask it as the probe, or not ask it."""
 
     ASK = "ask"
     PROBE = "probe"
@@ -26,14 +26,14 @@ class Permit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    failures: int = 5  # opens at this many failures ...
-    of: int = 20  # ... among this many last requests
-    forget_s: float = 10.0  # failures longer ago than this say nothing about now
-    cooldown_s: float = 0.5  # between opening and the probe
+    failures: int = 5  # the breaker opens at this many failures ...
+    of: int = 20  # ... among this many latest requests
+    forget_s: float = 10.0  # older failures are ignored
+    cooldown_s: float = 0.5  # from opening to the probe
 
     def __post_init__(self) -> None:
         if not 1 <= self.failures <= self.of:
-            raise ValueError("failures must be at least 1 and at most `of`, the number of requests looked at.")
+            raise ValueError("failures must be at least 1 and at most `of`, the number of requests considered.")
         if self.cooldown_s <= 0 or self.forget_s <= 0:
             raise ValueError("cooldown_s and forget_s must be above 0.")
 
@@ -47,12 +47,12 @@ class Breaker:
         self._clock = clock
         self._lock = threading.Lock()
         self._mask = (1 << settings.of) - 1
-        self._history = 0  # one bit a request, the newest lowest; 1: failed
+        self._history = 0  # one bit per request, the newest lowest; 1: failed
         self._last_failure_s = 0.0
         self._opened_s = 0.0
         self.state = BreakerState.CLOSED
-        self.opened = 0  # how often it has opened
-        self.probes = 0  # how many requests went out as a probe
+        self.opened = 0  # how often the breaker has opened
+        self.probes = 0  # how many requests were probes
 
     def enter(self) -> Permit:
         if self.state is BreakerState.CLOSED:
@@ -70,7 +70,7 @@ class Breaker:
         return Permit.PROBE
 
     def succeeded(self, permit: Permit) -> None:
-        # Without the lock: a lost bit among successes changes nothing.
+        # No lock here: losing the bit of a success does no harm.
         if permit is Permit.ASK:
             if self._history:
                 self._history = (self._history << 1) & self._mask

@@ -1,4 +1,4 @@
-"""One blocking connection to the store. Whoever uses it has it alone."""
+"""A blocking connection to the store, used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from headroom_edge.errors import StoreLostError, StoreTimeoutError
 from headroom_edge.store.address import Address
 
 CHUNK: Final = 65_536
-# What a socket takes as "no time left"; 0 would mean "do not block".
+# The shortest timeout: 0 would make the socket non-blocking.
 LEAST_S: Final = 0.000_001
 
 
 class BlockingConnection:
     def __init__(self, address: Address, timeout_s: float) -> None:
-        """Dials, and returns only once the store has answered."""
+        """Connect, and wait for the store's first reply."""
         deadline = time.monotonic() + timeout_s
         try:
             self._socket = _connect(address, timeout_s)
@@ -43,15 +43,15 @@ class BlockingConnection:
             self._socket.close()
 
     def is_fit(self) -> bool:
-        """False if the peer may no longer write, has hung up, or sent what nobody asked for."""
+        """False if the server became a replica, hung up, or sent unrequested data."""
         return not self._demoted and not self._poll.poll(0)
 
     def exchange(self, commands: Sequence[bytes], deadline: float) -> list[Any]:
-        """Sends the commands in one write and reads as many replies. After an error the connection is useless."""
+        """Send the commands in one write and read as many replies. After an error the connection must be dropped."""
         try:
             return self._exchange(b"".join(commands) if len(commands) > 1 else commands[0], len(commands), deadline)
         except TimeoutError:
-            raise StoreTimeoutError("no answer within the budget") from None
+            raise StoreTimeoutError("no reply within the budget") from None
         except (OSError, hiredis.ProtocolError) as error:
             raise StoreLostError(f"the connection broke: {error}") from None
 
@@ -70,7 +70,7 @@ class BlockingConnection:
                 replies.append(reply)
                 self._demoted |= is_demoted(reply)
         if len(replies) > count or reader.has_data():
-            raise StoreLostError("the store sent more replies than questions")
+            raise StoreLostError("the store sent more replies than there were commands")
         return replies
 
 
@@ -99,7 +99,7 @@ def _connect_unix(path: str, timeout_s: float) -> socket.socket:
 
 
 def is_demoted(reply: Any) -> bool:
-    """The node is a replica by now: whoever dials again may reach the new primary."""
+    """The server became a replica. A new connection may reach the new primary."""
     return isinstance(reply, hiredis.ReplyError) and str(reply).startswith("READONLY")
 
 
@@ -110,7 +110,7 @@ def greeting(address: Address) -> list[bytes]:
         commands.append(pack(("AUTH", *who)))
     if address.db:
         commands.append(pack(("SELECT", str(address.db))))
-    # Any answer to this will do: it shows that somebody is there.
+    # Any reply will do: it shows that the server responds.
     commands.append(pack(("PING",)))
     return commands
 
@@ -121,4 +121,4 @@ def check_greeting(replies: list[Any]) -> None:
             raise StoreLostError(f"the store refused the connection: {reply}")
     last = replies[-1]
     if isinstance(last, hiredis.ReplyError) and str(last).startswith("NOAUTH"):
-        raise StoreLostError("the store wants a password: put it into the URL")
+        raise StoreLostError("the store requires a password; add it to the URL")

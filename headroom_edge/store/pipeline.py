@@ -1,4 +1,4 @@
-"""The event loop's way to the store: one pipelined connection, all calls of one tick in one write."""
+"""The event loop's connection to the store. It is pipelined: all calls of one tick are sent in one write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headroom_edge.store.connection import check_greeting, greeting, is_demoted
 
 
 class PendingCall:
-    """Commands on their way, and the future that gets their replies."""
+    """Commands that await their replies, and the future that gets them."""
 
     __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
 
@@ -40,11 +40,11 @@ class Stream(asyncio.Protocol):
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
         self._demoted = False
-        # A call whose caller has given up stays in its place, so that no reply slips to another.
+        # A call whose caller gave up keeps its place, so that its replies are not taken for another's.
         self.pending: deque[PendingCall] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are of a class of their own.
+        # uvloop's transports do not inherit from asyncio.Transport.
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, calls: Sequence[PendingCall]) -> None:
@@ -59,8 +59,8 @@ class Stream(asyncio.Protocol):
             while (reply := reader.gets()) is not False:
                 self._match(reply)
         except (hiredis.ProtocolError, LookupError):
-            # Bytes that are no reply, or a reply to nothing: whatever comes after cannot be trusted.
-            self.drop(StoreLostError("the store sent what nobody asked for"))
+            # Not a reply, or one that belongs to no call: nothing after it can be trusted.
+            self.drop(StoreLostError("the store sent unrequested data"))
         if self._demoted:
             self.drop(StoreLostError("the store has become a replica"))
 
@@ -89,7 +89,7 @@ class Stream(asyncio.Protocol):
 
 
 async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], None]) -> Stream:
-    """A stream whose store has answered; StoreLostError if there is none within the time."""
+    """Connect, and wait for the store's first reply. Raises StoreLostError after `timeout_s`."""
     stream = Stream(on_lost)
     try:
         async with asyncio.timeout(timeout_s):
@@ -98,7 +98,7 @@ async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], N
             stream.send([hello])
             check_greeting(await hello.answer)
     except (OSError, TimeoutError, ValueError, StoreError) as error:
-        lost = StoreLostError(f"{address} cannot be reached: {error or 'no answer in time'}")
+        lost = StoreLostError(f"{address} cannot be reached: {error or 'no reply in time'}")
         stream.drop(lost)
         raise lost from None
     except BaseException:
@@ -115,17 +115,17 @@ async def _connect(address: Address, stream: Stream) -> None:
         await loop.create_connection(lambda: stream, address.host, address.port, ssl=address.tls)
 
 
-# More than this under way means that the store has stopped answering.
+# More pending calls than this mean that the store has stopped answering.
 UNDER_WAY_AT_MOST: Final = 10_000
 
 
 class Pipeline:
-    """Belongs to the loop that runs when it is made."""
+    """Reconnects as needed. Bound to the event loop in which it was created."""
 
     def __init__(self, address: Address, patience_s: float, connect_timeout_s: float) -> None:
         self.loop = asyncio.get_running_loop()
         self._address = address
-        self._patience_s = patience_s  # no answer for this long: the connection is stuck
+        self._patience_s = patience_s  # without a reply for this long, the connection counts as stuck
         self._connect_timeout_s = connect_timeout_s
         self._stream: Stream | None = None
         self._dialling: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class Pipeline:
 
     def _flush(self) -> None:
         self._flushing = False
-        # What a busy loop took up to this moment is not the store's time.
+        # The budget starts now: the time that a busy loop took so far is not the store's.
         now = time.monotonic()
         for call in self._unsent:
             call.deadline = now + call.budget_s
@@ -192,7 +192,7 @@ class Pipeline:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_s = deadline
-        # Two more turns of the loop: one that was busy may first read what has arrived meanwhile.
+        # Wait two more turns of the loop, so that a busy loop first reads the replies that arrived in the meantime.
         later = max(0.0, deadline - time.monotonic())
         self._timer = self.loop.call_later(later, self.loop.call_soon, self.loop.call_soon, self._expire)
 
@@ -203,10 +203,10 @@ class Pipeline:
         late = [call for call in pending if call.deadline <= now]
         for call in (*late, *self._unsent):
             if call.deadline <= now:
-                call.fail(StoreTimeoutError("no answer within the budget"))
+                call.fail(StoreTimeoutError("no reply within the budget"))
         self._unsent = [call for call in self._unsent if call.deadline > now]
         if self._stream is not None and any(call.budget_s >= self._patience_s for call in late):
-            self._stream.drop(StoreTimeoutError("no answer within the budget"))
+            self._stream.drop(StoreTimeoutError("no reply within the budget"))
         self._watch_next()
 
     def _watch_next(self) -> None:

@@ -1,7 +1,7 @@
-"""A bounded pool of connections for threads. Who finds no free one travels with the others who wait.
+"""A bounded pool of connections for threads. Threads that find no free connection wait and are batched.
 
-The first of the waiting takes over the connection that becomes free, sends everybody's commands in one write
-and hands out the replies. So many threads cost few round trips, and one thread alone waits for nobody.
+The first waiter leads: it takes the next free connection, sends the commands of all waiters in one write, and hands out
+the replies. So many threads cost few round trips, and a single thread never waits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Connection(Protocol):
 
 
 class _Waiter:
-    """Commands that wait for a connection; `done` is released when there is news."""
+    """Commands that wait for a connection. `done` is released when replies, an error or a connection to lead arrive."""
 
     __slots__ = ("batch", "commands", "connection", "deadline", "done", "error", "gone", "replies")
 
@@ -33,11 +33,11 @@ class _Waiter:
         self.deadline = deadline
         self.done = threading.Lock()
         self.done.acquire()
-        self.connection: Connection | None = None  # set: lead the batch over it
+        self.connection: Connection | None = None  # if set, this waiter must lead the batch over it
         self.batch: list[_Waiter] = []
         self.replies: list[Any] = []
         self.error: StoreError | None = None
-        self.gone = False  # its thread waits no longer: it must never lead
+        self.gone = False  # its thread gave up, so it must never lead
 
     def succeed(self, replies: list[Any]) -> None:
         self.replies = replies
@@ -54,8 +54,8 @@ class ConnectionPool:
         self._size = size
         self._lock = threading.Lock()
         self._free: list[Connection] = []
-        # A signal may end the main thread between two lines. What it held must not count for ever: connections,
-        # free or in use, are counted weakly, and a dial that nobody ends is forgotten.
+        # A signal may interrupt the main thread between any two lines. What it held must not count for ever, so open
+        # connections are counted by weak references, and a dial that never ends is forgotten.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._dials: dict[object, float] = {}
         self._waiting: list[_Waiter] = []
@@ -94,10 +94,10 @@ class ConnectionPool:
             return
         dial = object()
         self._dials[dial] = now
-        # Apart from the caller, whose budget is shorter than a handshake over TLS may take.
+        # In its own thread, because a TLS handshake may take longer than the caller's budget.
         try:
             threading.Thread(target=self._connect, args=(dial,), name="headroom-dial", daemon=True).start()
-        except RuntimeError:  # no more threads: then without this connection
+        except RuntimeError:  # no more threads can be started; go on without this connection
             del self._dials[dial]
 
     def _connect(self, dial: object) -> None:
@@ -146,7 +146,7 @@ class ConnectionPool:
         leader.done.release()
 
     def _drop(self, connection: Connection) -> None:
-        """After an error replies may still come: nobody else may read them."""
+        """Close a connection after an error: late replies must not reach another caller."""
         connection.close()
         with self._lock:
             self._open.discard(connection)
@@ -161,7 +161,7 @@ class ConnectionPool:
                 self._pass_on(waiter.connection, waiter.batch[1:])
             raise
         if not has_news and self._gives_up(waiter):
-            raise StoreTimeoutError("no answer within the budget")
+            raise StoreTimeoutError("no reply within the budget")
         if waiter.connection is not None:
             return self._lead(waiter.connection, waiter)
         if waiter.error is not None:
@@ -169,7 +169,7 @@ class ConnectionPool:
         return waiter.replies
 
     def _gives_up(self, waiter: _Waiter) -> bool:
-        """False if the news came at the last moment. Replies that come later are thrown away."""
+        """False if the result came at the last moment. Later replies are discarded."""
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
@@ -191,7 +191,7 @@ class ConnectionPool:
             raise
         except BaseException:
             for waiter in followers:
-                waiter.fail(StoreLostError("the thread that asked for all was interrupted"))
+                waiter.fail(StoreLostError("the thread that sent the batch was interrupted"))
             raise
         start = len(leader.commands)
         for waiter in followers:

@@ -85,7 +85,7 @@ def test_what_is_wrong_stands_beside_its_field_and_what_was_typed_stays(client: 
     assert "one of the two" in text
     assert 'value="ann"' in text
     assert "There is no tenant nobody" in asked(client, tenant="nobody", endpoint=PAY)
-    assert "cannot be a dimension of a subject" in asked(client, endpoint=PAY, more="Region eu")
+    assert "is not a valid dimension" in asked(client, endpoint=PAY, more="Region eu")
     assert "Name the tenant" in asked(client, tenant="", endpoint=PAY)
 
 

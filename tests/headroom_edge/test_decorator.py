@@ -107,5 +107,5 @@ def test_it_waits_for_its_turn_but_not_past_what_the_rules_allow(store: redis.Re
         hasty()
         publish_world(store, limit("paced", "leaky_bucket", rate=1, per="1h", queue=5))
         hasty()
-        with pytest.raises(QuotaExceededError, match="later than the caller waits"):
+        with pytest.raises(QuotaExceededError, match="longer than the caller waits"):
             hasty()

@@ -62,5 +62,5 @@ def test_a_chain_without_end_is_cut() -> None:
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.internal", "10.0.0.1-10.0.0.9"])
 def test_what_is_no_address_is_refused_with_a_hint(text: str) -> None:
-    with pytest.raises(ValueError, match="write addresses, networks such as"):
+    with pytest.raises(ValueError, match="use addresses, networks such as"):
         TrustedProxies.parse([text])

@@ -75,7 +75,7 @@ def test_a_wrong_variable_stops_the_start_with_one_sentence() -> None:
         [sys.executable, "-m", "headroom_edge.gateway"], env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("headroom: HEADROOM_TRUSTED_PROXIES: trusted proxy 'everybody' is no address")
+    assert done.stderr.startswith("headroom: HEADROOM_TRUSTED_PROXIES: trusted proxy 'everybody' is not an address")
     assert done.stderr.count("\n") == 1
 
 

@@ -113,7 +113,7 @@ def test_a_refund_gives_back_once(store: redis.Redis, limiter: Either) -> None:
 
 def test_a_refund_says_that_it_needs_the_receipt(store: redis.Redis, limiter: Either) -> None:
     decision = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
-    with pytest.raises(ValueError, match="ask with rows=True"):
+    with pytest.raises(ValueError, match="make the check with rows=True"):
         limiter.refund(decision)
 
 

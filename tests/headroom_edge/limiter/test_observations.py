@@ -128,5 +128,5 @@ def limiter_of(either: Either) -> Limiter | AsyncLimiter:
 
 @pytest.mark.parametrize("item", [b"", b"x 2 1:1 e", b"69198220 2 1:1 ", b"69198220 2 1;1 e", b"69198220 22 1:1 e"])
 def test_what_is_no_item_is_said_so(item: bytes) -> None:
-    with pytest.raises(ValueError, match="is no observation"):
+    with pytest.raises(ValueError, match="is not an observation"):
         Observation.parse(item)

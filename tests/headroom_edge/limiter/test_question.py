@@ -38,7 +38,7 @@ def test_a_wrong_cost_is_a_mistake(cost: object) -> None:
 
 @pytest.mark.parametrize("dimension", ["ALL", "all", "holder", "tenant", "IP", "", "a b", "x" * 33, 5])
 def test_a_wrong_dimension_is_a_mistake(dimension: object) -> None:
-    with pytest.raises(ValueError, match="cannot be a dimension"):
+    with pytest.raises(ValueError, match="is not a valid dimension"):
         Check("acme", "search", {dimension: "x"})  # type: ignore[dict-item]
 
 

@@ -35,14 +35,14 @@ def test_tls_verifies_unless_told_otherwise() -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("sentinel://h:26379/mymaster", "starts with 'sentinel'"),
-        ("redis+cluster://h", "one server is supported so far"),
+        ("sentinel://h:26379/mymaster", "unsupported scheme, 'sentinel'"),
+        ("redis+cluster://h", "only single servers work so far"),
         ("localhost:6379", "write it like redis://"),
         ("redis://h/first", "must be a whole number, not 'first'"),
         ("redis://h:99999", "from 1 to 65535"),
-        ("redis://h?socket_timeout=3", "'socket_timeout', which the limiter does not know"),
+        ("redis://h?socket_timeout=3", "unknown option, 'socket_timeout'"),
         ("rediss://h?ssl_cert_reqs=maybe", "one of none, optional, required"),
-        ("unix://", "names no socket"),
+        ("unix://", "has no socket path"),
     ],
 )
 def test_it_says_what_to_change_in_a_url_it_cannot_use(url: str, problem: str) -> None:

@@ -74,7 +74,7 @@ def test_it_speaks_tls_and_logs_in(tls_port: int, make_limiter: MakeLimiter) -> 
         ("rediss://:{password}@localhost:{port}", "certificate verify failed"),
         ("redis://:{password}@localhost:{port}", "cannot be reached|connection"),
         ("rediss://:wrong@localhost:{port}?ssl_ca_certs={ca}", "WRONGPASS"),
-        ("rediss://localhost:{port}?ssl_ca_certs={ca}", "put it into the URL"),
+        ("rediss://localhost:{port}?ssl_ca_certs={ca}", "add it to the URL"),
     ],
     ids=["a stranger's certificate", "no TLS", "a wrong password", "no password"],
 )
