@@ -24,6 +24,7 @@ from quotas.changes.effect import Effect, effect_of
 from quotas.changes.guard import Impact, revision_impact
 from quotas.changes.rollout import change_file
 from quotas.models import Revision
+from quotas.models.revision import newest_revision_number
 
 T = TypeVar("T")
 Shown = Mapping[str, Any]
@@ -171,7 +172,7 @@ def _prepare(request: Request, change: Change[Any]) -> int | None:
             preconditions.check(request, present)
     if not change.has_revision:
         return None
-    return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0
+    return newest_revision_number()
 
 
 def _rehearsed(change: Change[T], before: int | None) -> Response:

@@ -16,6 +16,7 @@ from quotas.changes.effect import Effect, effect_of
 from quotas.changes.guard import Impact, revision_impact
 from quotas.changes.rollout import change_file
 from quotas.models import Revision
+from quotas.models.revision import newest_revision_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def rehearse(act: Callable[[], object]) -> Rehearsal:
     """Does it, looks, and takes it back. Call the service with force=True: a dry run tells what takes force."""
     with transaction.atomic():
         take_turn()
-        newest = _newest()
+        newest = newest_revision_number()
         try:
             act()
             revision = Revision.objects.filter(number__gt=newest).first()
@@ -68,13 +69,9 @@ def carry_out(act: Callable[[], object]) -> Outcome:
     try:
         with transaction.atomic():
             take_turn()
-            newest = _newest()
+            newest = newest_revision_number()
             act()
             revision = Revision.objects.filter(number__gt=newest).first()
             return Outcome(revision.number if revision else None)
     except Waiting as waiting:
         return Outcome(change=change_file(waiting.proposal).pk)
-
-
-def _newest() -> int:
-    return Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0

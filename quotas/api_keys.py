@@ -9,10 +9,11 @@ from typing import NamedTuple
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.changes.draft import said, wake_publisher
+from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.lookups import find_tenant
-from quotas.models import AuditEvent, Outbox
+from quotas.models import AuditEvent
+from quotas.outbox import put_key
 from tenants.history import acting
 from tenants.models import ApiKey
 from tenants.secrets import KeyText
@@ -90,5 +91,4 @@ def api_key_revoke(*, key_id: str, author: str, reason: str) -> ApiKey:
 def _record(kind: str, row: ApiKey, author: str, reason: str) -> None:
     detail = {"key_id": row.key_id, "tenant": row.tenant.name, "author": author, "reason": reason}
     AuditEvent.objects.create(kind=kind, detail=detail)
-    Outbox.objects.create(kind=Outbox.Kind.API_KEYS, touched=[row.key_id])
-    wake_publisher()
+    put_key(row.key_id)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.changes.draft import said, wake_publisher
+from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.lookups import find_tenant
-from quotas.models import AuditEvent, Outbox
+from quotas.models import AuditEvent
+from quotas.outbox import put_key
 from tenants.history import acting
 from tenants.models import ApiToken, Role, Tenant
 from tenants.scope import SCOPES
@@ -81,5 +82,4 @@ def _bound_to(role: str, tenant: str | None) -> Tenant | None:
 def _record(kind: str, row: ApiToken, author: str, reason: str) -> None:
     detail = {"key_id": row.key_id, "label": row.label, "role": row.role, "author": author, "reason": reason}
     AuditEvent.objects.create(kind=kind, detail=detail)
-    Outbox.objects.create(kind=Outbox.Kind.API_KEYS, touched=[row.key_id])
-    wake_publisher()
+    put_key(row.key_id)

@@ -27,7 +27,7 @@ from api.openapi.describe import (
 )
 from api.preconditions import etag_of
 from quotas.errors import accepted
-from quotas.models import Revision
+from quotas.models.revision import newest_revision_number
 from quotas.policies import schema
 from quotas.policies.apply import Plan, document_apply, document_check, document_export, document_plan
 from quotas.policies.document import MOST_BYTES, Document, read_document
@@ -143,7 +143,7 @@ class DocumentApply(APIView):
 
 
 def _newest() -> dict[str, int]:
-    return {"revision": Revision.objects.order_by("-number").values_list("number", flat=True).first() or 0}
+    return {"revision": newest_revision_number()}
 
 
 def _document(fields: dict[str, Any]) -> Document:

@@ -20,6 +20,7 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.changes.queries import difference_between
 from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.models import Revision
+from quotas.models.revision import newest_revision_number
 from quotas.policies.diff import ObjectDiff, differences
 
 MOST_TOUCHED = 20
@@ -87,7 +88,7 @@ class RevisionDiff(APIView):
     def get(self, request: Request, number: int) -> Response:
         """What has changed since this revision, up to `until` or up to now."""
         get_object_or_404(_rows(), number=number)
-        newest: int = Revision.objects.order_by("-number").values_list("number", flat=True)[0]
+        newest = newest_revision_number()
         until = min(query(DifferenceQuery, request).get("until", newest), newest)
         return shown(
             request,

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from quotas.alerts.findings import Finding, findings
 from quotas.alerts.messages import Event, State, body_of
 from quotas.alerts.settings import RuleRow, alert_rules, quiet_until
+from quotas.locks import Lock, take_lock
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 
 CLEAR: Final = timedelta(minutes=2)  # gone for so long, it is over
@@ -83,8 +84,7 @@ def alerts_watch(now: datetime | None = None) -> list[Event]:
     rules = alert_rules()
     found = findings(now, [row for row in rules.values() if row.is_on])
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.alerts'))")
+        take_lock(Lock.ALERTS)
         events = Watch(now, rules).run(found)
         if events:
             _enqueue(events, now)

@@ -28,9 +28,6 @@ from quotas.policies.resolve import Index, Layers, moments
 from quotas.policies.spec import Configuration
 from tenants.models import Tenant, Tier
 
-# Past this many names, reading everything is quicker for the publisher than reading them one by one.
-MOST_NAMES = 5_000
-
 
 @dataclass(frozen=True, slots=True)
 class Targets:
@@ -45,14 +42,6 @@ class Targets:
         tenants, tiers = (frozenset(name for k, name in found if k == kind) for kind in (TENANT, TIER))
         newcomers = frozenset(name for name in tenants if before.get(key_of(TENANT, name), {}) is None)
         return cls(tenants, newcomers, tiers, any(kind == ENDPOINT for kind, _ in found))
-
-    def texts(self) -> list[str]:
-        """As the outbox has them."""
-        if len(self.tenants) + len(self.tiers) > MOST_NAMES:
-            return ["everything"]
-        common = ["common"] if self.is_common else []
-        tiers = [key_of(TIER, name) for name in sorted(self.tiers)]
-        return common + tiers + [key_of(TENANT, name) for name in sorted(self.tenants)]
 
 
 def _targets(key: str, state: State) -> list[tuple[str, str]]:

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from django.db import connection, transaction
-from django.db.models import Max
+from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
@@ -23,8 +22,11 @@ from quotas.changes.four_eyes import has_to_wait, note_emergency
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, State, States, snapshots, split_key
 from quotas.errors import Refused, refuse
-from quotas.models import Change, Outbox, Revision
+from quotas.locks import Lock, take_lock
+from quotas.models import Change, Revision
 from quotas.models.change import holding
+from quotas.models.revision import newest_revision_number
+from quotas.outbox import put_revision
 from quotas.policies.book import Touched
 from quotas.policies.compile import check_compiles
 from quotas.policies.configuration_rows import to_us
@@ -85,9 +87,6 @@ def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Pr
                 yield Problem(f"override {override.id} of tenant {override.tenant}", "override", problem)
 
 
-# Any constant will do, as long as nothing else in this database takes the same advisory lock.
-REVISION_LOCK = 0x4865_6164
-CHANNEL = "headroom_outbox"
 LONGEST_REASON = 500
 LONGEST_AUTHOR = 150
 
@@ -141,21 +140,14 @@ def draft(
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     with acting(author=author, action=action), transaction.atomic():
         take_turn()
-        opened = Draft(_next_number(), author, reason, carry, Rules(is_approved, is_unnoticed, permits))
+        opened = Draft(newest_revision_number() + 1, author, reason, carry, Rules(is_approved, is_unnoticed, permits))
         yield opened
         _write(opened, action)
 
 
 def take_turn() -> None:
     """Until the end of the transaction nobody else writes, so revisions are committed in their order."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [REVISION_LOCK])
-
-
-def wake_publisher() -> None:
-    """On commit. Only a wake-up: the publisher finds its work in the outbox."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"NOTIFY {CHANNEL}")
+    take_lock(Lock.REVISIONS)
 
 
 def _write(opened: Draft, action: str) -> None:
@@ -177,10 +169,9 @@ def _write(opened: Draft, action: str) -> None:
         after=proposal.after,
     )
     targets = Targets.of(touched, proposal.before, proposal.after)
-    Outbox.objects.create(kind=Outbox.Kind.REVISION, revision=opened.revision, touched=targets.texts())
+    put_revision(opened.revision, Touched(targets.tenants, targets.tiers, targets.is_common))
     if opened.rules.permits.get("emergency"):
         note_emergency(action=action, author=opened.author, reason=opened.reason, what=str(opened.revision))
-    wake_publisher()
 
 
 def _check_not_held(touched: list[str]) -> None:
@@ -205,11 +196,6 @@ def _proposal(opened: Draft, action: str, touched: list[str], every: Mapping[str
     force = opened.rules.permits.get("force", False)
     check_cuts(impact, force=force)
     return Proposal(action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, force, impact)
-
-
-def _next_number() -> int:
-    newest: int | None = Revision.objects.aggregate(newest=Max("number"))["newest"]
-    return (newest or 0) + 1
 
 
 def said(author: str, reason: str) -> tuple[str, str]:

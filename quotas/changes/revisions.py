@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from django.db.models import Max
-
 from quotas.changes.draft import Permits, draft
 from quotas.changes.restore import restore
 from quotas.changes.snapshot import State
 from quotas.errors import refuse
 from quotas.models import Revision
+from quotas.models.revision import newest_revision_number
 
 
 def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
@@ -42,7 +41,7 @@ def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[
 
 
 def _check_there(number: int) -> None:
-    newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+    newest = newest_revision_number()
     if not 0 < number <= newest:
         raise refuse("number", "unknown", f"there is no revision {number}; choose one from 1 to {newest}")
 

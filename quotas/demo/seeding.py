@@ -23,6 +23,7 @@ from quotas.demo.traffic_patterns import flows
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
 from quotas.models.jobs import Heartbeat
+from quotas.models.revision import newest_revision_number
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
 from quotas.usage.backfill import add_history
@@ -108,9 +109,8 @@ def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterat
 
 def is_published() -> bool:
     """Whether the newest revision is enforced."""
-    newest = Revision.objects.aggregate(newest=Max("number"))["newest"]
     pulse = Heartbeat.objects.filter(name="publisher").first()
-    return pulse is not None and pulse.detail.isdigit() and int(pulse.detail) >= (newest or 0)
+    return pulse is not None and pulse.detail.isdigit() and int(pulse.detail) >= newest_revision_number()
 
 
 def numbers_now() -> Numbers:

@@ -6,7 +6,7 @@ import pgtrigger
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 
 from tenants.constraints import json_is
@@ -93,6 +93,12 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return self.kind
+
+
+def newest_revision_number() -> int:
+    """0: nothing was ever changed. Numbers have no gaps, so it is also how many there are."""
+    newest: int | None = Revision.objects.aggregate(newest=Max("number"))["newest"]
+    return newest or 0
 
 
 def revisions_stamp(now_us: int) -> int:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Unpack
 
-from django.db.models import Max
-
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import Targets
 from quotas.changes.draft import Permits, Waiting, draft
@@ -18,6 +16,7 @@ from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, key_of, snapshots
 from quotas.endpoints import write_endpoint
 from quotas.errors import Refused
 from quotas.models import Endpoint, Policy, Revision
+from quotas.models.revision import newest_revision_number
 from quotas.policies.bulk import write_policies
 from quotas.policies.configuration import one_moment
 from quotas.policies.diff import ObjectDiff, differences, plan_lines
@@ -153,7 +152,7 @@ def document_apply(
 
 def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> Plan:
     """What applying it would do, found out by doing it and taking it back; refused as applying it would be."""
-    newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+    newest = newest_revision_number()
     others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
     try:
         document_apply(document=document, author=author, reason="plan", carry=carry, force=True, propose=True)
@@ -168,7 +167,7 @@ def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> 
 def document_export() -> str:
     """Everything that a document can say, as it is now; applying it changes nothing."""
     with one_moment():
-        newest = Revision.objects.aggregate(newest=Max("number"))["newest"] or 0
+        newest = newest_revision_number()
         states = {key: without_candidates(state) or {} for key, state in snapshots(_live_keys()).items()}
         notes = {key: str(drift) for key, drift in drift_of(states).items()}
     return document_text(states, f"The configuration of Headroom at revision {newest}.", notes)

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 
 from headroom_edge.plan.subject import Subject
-from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
+from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.models.limit_history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
+from quotas.models.revision import newest_revision_number
 from quotas.policies import spec
 from quotas.policies.canary import Trial, canaries_of
 from tenants.models import Tenant, Tier
@@ -91,7 +92,7 @@ class Rows:
         endpoints = list(Endpoint.objects.values_list("number", "name", "default_cost", "retired"))
         policies = policies.order_by()
         return cls(
-            revision=Revision.objects.aggregate(newest=Max("number"))["newest"] or 0,
+            revision=newest_revision_number(),
             tiers=dict(Tier.objects.values_list("number", "name")),
             endpoints={number: spec.Endpoint(number, name, cost) for number, name, cost, _ in endpoints},
             retired=frozenset(number for number, _, _, retired in endpoints if retired),

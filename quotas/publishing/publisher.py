@@ -19,7 +19,8 @@ from django.utils import timezone
 
 from headroom_edge import keys
 from quotas import metrics
-from quotas.models.revision import AuditEvent, revisions_stamp
+from quotas.models.revision import AuditEvent, newest_revision_number, revisions_stamp
+from quotas.outbox import Work, work_read, work_settle
 from quotas.policies.compile import Compiler, Owner, Target
 from quotas.policies.configuration import configuration_load, configuration_part, one_moment
 from quotas.policies.image import Delta, Image
@@ -29,7 +30,6 @@ from quotas.publishing import store
 from quotas.publishing.calendar_restore import bring_back
 from quotas.publishing.gateway_tables import ApiKeyIndex, RouteTable
 from quotas.publishing.last_good import restore_last_good
-from quotas.publishing.outbox import Work, revision_newest, work_read, work_settle
 from quotas.publishing.shards import Shards, SupersededError, digest_of
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Publisher:
 
     def _has_missed(self, work: Work) -> bool:
         """Whether somebody else has settled a revision that the image does not have. Numbers have no gaps."""
-        return not work.revisions.issuperset(range(self.image.revision + 1, revision_newest() + 1))
+        return not work.revisions.issuperset(range(self.image.revision + 1, newest_revision_number() + 1))
 
     def _load(self, work: Work) -> Configuration | None:
         if not self.is_loaded or work.is_everything:
@@ -192,7 +192,7 @@ class Publisher:
 
     def _distrust(self, revisions: Mapping[int, int]) -> None:
         """Postgres was restored, or somebody planted a token: no publisher can have known such a revision."""
-        newest = revision_newest()
+        newest = newest_revision_number()
         ahead = [shard for shard, revision in revisions.items() if revision > newest]
         if ahead:
             detail = {"shards": ahead, "cause": f"a revision above {newest}, the newest"}

@@ -12,7 +12,8 @@ import psycopg
 import redis
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
-from quotas import metrics
+from quotas import metrics, outbox
+from quotas.locks import Lock, try_lock
 from quotas.models.jobs import beat
 from quotas.publishing import store
 from quotas.publishing.publisher import Observer, Publisher
@@ -21,9 +22,6 @@ from quotas.publishing.shards import SupersededError
 
 logger = logging.getLogger(__name__)
 
-CHANNEL = "headroom_outbox"
-# Any constant will do, as long as nothing else in this database takes the same advisory lock.
-ACTIVE_LOCK = 0x4865_6165
 POLL_SECONDS = 1.0
 LOOK_SECONDS = 2.0
 FAILURES = (Error, psycopg.Error, redis.RedisError, SupersededError, OSError)
@@ -36,11 +34,10 @@ class Wakeups:
         self._postgres = postgres
 
     def is_active(self) -> bool:
-        row = self._postgres.execute("SELECT pg_try_advisory_lock(%s)", [ACTIVE_LOCK]).fetchone()
-        return bool(row and row[0])
+        return try_lock(Lock.PUBLISHER, self._postgres)
 
     def listen(self) -> None:
-        self._postgres.execute(f"LISTEN {CHANNEL}")
+        outbox.listen(self._postgres)
 
     def wait(self) -> None:
         """Until something was written, or a second has passed: a lost wake-up costs no more."""

@@ -24,9 +24,9 @@ from quotas.models import (
     FoldState,
     Heartbeat,
     Outbox,
-    Revision,
     Tally,
 )
+from quotas.models.revision import newest_revision_number
 from quotas.models.usage import Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.publishing import store
@@ -105,11 +105,10 @@ def utilisation(now: datetime) -> list[Metric]:
 
 
 def configuration(now: datetime) -> list[Metric]:
-    newest = Revision.objects.order_by("-number").values_list("number", flat=True).first()
     detail = Heartbeat.objects.filter(name="publisher").values_list("detail", flat=True).first() or ""
     oldest = Outbox.objects.aggregate(oldest=Min("created"))["oldest"]
     return [
-        gauge(metrics.REVISION, newest or 0),
+        gauge(metrics.REVISION, newest_revision_number()),
         gauge(metrics.PUBLISHED, int(detail) if detail.isdigit() else 0),
         gauge(metrics.UNPUBLISHED_SECONDS, (now - oldest).total_seconds() if oldest else 0.0),
     ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, GapRecord
 from quotas.observations.cells import Cells
 from quotas.observations.latency import Answers
@@ -17,9 +18,8 @@ from quotas.usage.rollups import add_cells
 def add_history(cells: Cells, now: datetime) -> None:
     """Into every rollup, the seconds and the rates at once; added again, they count again."""
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            # As a drain and the folds would, so that rows are locked in one order.
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
+        # As a drain and the folds would, so that rows are locked in one order.
+        take_lock(Lock.DRAIN)
         add_cells(cells, now)
         add_rates(cells, now)
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from headroom_edge import keys
+from quotas.locks import Lock, take_lock
 from quotas.models.calendar_counter import CalendarCounter, note_emptied
 from tenants.secrets import seal
 
@@ -67,17 +68,12 @@ def _take(server: redis.Redis, shards: int) -> Taken:
 def _drain(server: redis.Redis, taken: Taken, shard: int) -> int:
     batch, stored = taken.batches[shard], 0
     with transaction.atomic():
-        _lock()
+        take_lock(Lock.CALENDARS)
         for rows in _pages(_read(server, shard, batch)):
             _store([_counter(shard, row, taken.at) for row in rows])
             stored += len(rows)
     server.fcall("hr_calendars", 1, keys.state_prefix(shard), "DONE", batch)
     return stored
-
-
-def _lock() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.calendars'))")
 
 
 def _read(server: redis.Redis, shard: int, batch: bytes) -> Iterator[list[Any]]:

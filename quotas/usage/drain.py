@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from headroom_edge import keys
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.models.usage_rates import UsageLog
 from quotas.observations.cells import Cells
@@ -145,7 +146,7 @@ def groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
 
 def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Observer) -> None:
     with transaction.atomic():
-        _lock()
+        take_lock(Lock.DRAIN)
         new = _register(taken, batches)
         on_step("registered")
         cells = _plausible(new, taken.at)
@@ -159,12 +160,6 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
     if len(cells):
         summary.first = min(summary.first, BEGINNING + int(cells.start.min()) * rollups.SECOND)
     summary.unreadable += sum(_report(batch) for batch in new)
-
-
-def _lock() -> None:
-    """One drain adds at a time: rows are locked in one order, and gaps are noticed once."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
 
 
 def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
@@ -206,7 +201,7 @@ def _report(batch: Batch) -> int:
 
 def _note_drained(taken: Taken, first: datetime) -> None:
     with transaction.atomic():
-        _lock()
+        take_lock(Lock.DRAIN)
         state = DrainState.objects.filter(id=1).first()
         if state and timedelta(0) < state.drained_at - taken.at < OVERTAKEN:
             return

@@ -14,6 +14,7 @@ from typing import Final
 from django.db import connection, transaction
 from django.utils import timezone
 
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState, UsageLog
 from quotas.observations.cells import Cells
@@ -30,6 +31,10 @@ class Fold:
     name: str
     every: timedelta
     add: Callable[[Cells, datetime], None]
+
+    @property
+    def lock(self) -> Lock:
+        return Lock(f"quotas.usage.fold.{self.name}")
 
 
 FOLDS: Final[Mapping[str, Fold]] = {
@@ -78,7 +83,7 @@ def fold_in(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
 
 def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
     with transaction.atomic():
-        _lock(fold)
+        take_lock(fold.lock)
         state, _ = FoldState.objects.get_or_create(name=fold.name, defaults={"until": BEGINNING})
         chosen, is_rest = _next(state.position)
         logged = UsageLog.objects.in_bulk(chosen)
@@ -92,11 +97,6 @@ def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
         on_step("added")
         state.save()
     return len(logged)
-
-
-def _lock(fold: Fold) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"quotas.usage.fold.{fold.name}"])
 
 
 def _next(position: int) -> tuple[list[int], bool]:

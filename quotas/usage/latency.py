@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import redis
-from django.db import connection, transaction
+from django.db import transaction
 
 from headroom_edge import keys
 from headroom_edge.observations import ENDS, Observation
+from quotas.locks import Lock, take_lock
 from quotas.models import Endpoint
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
 from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
@@ -40,8 +41,7 @@ def drain_observed(server: redis.Redis, at: datetime, run_id: str) -> int:
     unreadable = Quotes()
     answers = _parse(_read(server), at, unreadable)
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.drain'))")
+        take_lock(Lock.DRAIN)
         _, is_new = DrainBatch.objects.get_or_create(
             id=uuid.UUID(batch.decode()),
             defaults={"shard": EVERYBODY, "drained_at": at, "run_id": run_id, "rows": len(answers)},
@@ -84,8 +84,7 @@ def fold_latency(now: datetime) -> None:
     """Seconds that have settled; the others are carried over to the next time."""
     drained = DrainState.objects.first()
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.fold.latency'))")
+        take_lock(Lock.FOLD_LATENCY)
         state, _ = FoldState.objects.get_or_create(name=FoldName.LATENCY, defaults={"until": BEGINNING})
         rows = list(UsageLog.objects.filter(id__gt=state.position).order_by("id").values_list("id", "observed"))
         answers = Answers.joined([Answers.unpack(packed) for packed in (state.rest, *(row[1] for row in rows))])

@@ -10,13 +10,14 @@ from django.db import connection, transaction
 from django.db.models import Min
 from django.utils import timezone
 
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, GapRecord, UsageDay
 from quotas.models.usage_rates import FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
 from quotas.observations.seconds import Seconds
 from quotas.usage import partitions
 from quotas.usage.calendar_counters import forget_expired
 from quotas.usage.packed_hours import pack_due
-from quotas.usage.rates import SECOND, lock, recompute_days, store_seconds
+from quotas.usage.rates import SECOND, recompute_days, store_seconds
 
 TENANTS_AT_ONCE: Final = 20
 LATE: Final = timedelta(hours=2)  # most pieces that come late have come by then
@@ -46,7 +47,7 @@ def close_day(day: datetime) -> None:
     for place in range(0, len(found), TENANTS_AT_ONCE):
         some = found[place : place + TENANTS_AT_ONCE]
         with transaction.atomic():
-            lock()
+            take_lock(Lock.RATES)
             recompute_days({(tenant, int((day - BEGINNING) // SECOND)) for tenant in some})
             _compact(day, some)
 

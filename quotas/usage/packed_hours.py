@@ -15,6 +15,7 @@ import numpy as np
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Composable, Identifier, Literal
 
+from quotas.locks import Lock, take_lock
 from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import BEGINNING, SLOT, Rollup, UsageMinute, UsageStep, slot_of
 from quotas.models.usage_rates import FoldName, FoldState
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 LATE: Final = timedelta(minutes=10)  # most pieces that come late have come by then
 _FOLDS: Final[Mapping[type[Rollup], FoldName]] = {UsageStep: FoldName.STEPS, UsageMinute: FoldName.MINUTES}
 HOUR_S: Final = 3_600
-_LOCK: Final = "hashtext('quotas.usage.fresh')"
 # A count of 2^22 and more stands beside its entry.
 _PACK: Final = SQL("""
     INSERT INTO {packed} AS p (slot, tenant_number, endpoint_number, outcome, limit_number, entries, counts, costs)
@@ -48,11 +48,6 @@ _BESIDE: Final = SQL("""
         coalesce(p.{0}, array_fill(NULL::bigint, ARRAY[cardinality(p.entries)]))
         || coalesce(EXCLUDED.{0}, array_fill(NULL::bigint, ARRAY[cardinality(EXCLUDED.entries)])) END
 """)
-
-
-def share_lock() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
 
 
 def fresh_since(now: datetime) -> datetime:
@@ -101,7 +96,7 @@ def _pack(model: type[Rollup], part: Slice) -> bool:
     table = part.model._meta.db_table
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            take_lock(Lock.FRESH_ROWS)
             _pack_rows(model, table, within, {part.start})
             cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
             cursor.execute("SELECT headroom_slice_drop(%s, %s)", [table, part.name])

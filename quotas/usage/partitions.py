@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from psycopg.sql import SQL, Literal
 
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, Partitioned
 from quotas.models.usage_rates import PARTITIONED
 
@@ -50,8 +51,7 @@ def ensure(slices: Iterable[Slice]) -> int:
     """Makes those that are missing, within the caller's transaction."""
     missing = _missing(set(slices))
     if missing:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.partitions'))")
+        take_lock(Lock.PARTITIONS)
         # Another process may have made them while this one waited.
         missing = _missing(missing)
     for part in sorted(missing, key=lambda part: part.name):

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
-from django.db import connection
 from psycopg.sql import SQL, Identifier
 
+from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, Partitioned
 from quotas.models.usage_rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.observations.cells import Cells
@@ -37,15 +37,10 @@ _KEY = ("tenant_number", "endpoint_number", "start")
 def add_rates(cells: Cells, now: datetime) -> None:
     oldest = int((oldest_kept(PackedSeconds, now) - BEGINNING) // SECOND)
     load = Load.of_cells(cells.where(cells.start >= oldest)).summed()
-    lock()
+    take_lock(Lock.RATES)
     today_s = int((now - BEGINNING) // SECOND) // DAY_S * DAY_S
     for part in _pieces(load):
         _add(part, today_s)
-
-
-def lock() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('quotas.usage.rates'))")
 
 
 def _pieces(load: Load) -> Iterator[Load]:

@@ -16,6 +16,7 @@ from django.db import connection
 from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
+from quotas.locks import Lock, take_lock
 from quotas.models.packed_usage import FRESH
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.models.usage_rates import EVERY_ENDPOINT
@@ -24,7 +25,7 @@ from quotas.observations.arrays import Ints
 from quotas.observations.cells import Cells
 from quotas.observations.packing import groups
 from quotas.usage import batch_format
-from quotas.usage.packed_hours import fresh_since, pack_cells, share_lock
+from quotas.usage.packed_hours import fresh_since, pack_cells
 from quotas.usage.partitions import ensure, oldest_kept, slice_of
 from quotas.usage.postgres_copy import copy_cells, like, staged
 from tenants.models import Tenant
@@ -75,7 +76,7 @@ def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLL
 
 def add_fine(model: type[Rollup], cells: Cells, now: datetime) -> None:
     """As rows while their hour goes on; what is older is packed at once."""
-    share_lock()
+    take_lock(Lock.FRESH_ROWS, shared=True)
     is_fresh = cells.start >= (fresh_since(now) - BEGINNING) // SECOND
     _add(FRESH[model], cells.where(is_fresh))
     pack_cells(model, cells.where(~is_fresh))

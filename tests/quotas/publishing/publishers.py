@@ -19,6 +19,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402 - the models need the set-up above
 
+from quotas import outbox  # noqa: E402
 from quotas.publishing import publisher_process, store  # noqa: E402
 from quotas.publishing.publisher import Publisher, Step  # noqa: E402
 from tests.quotas.publishing.worlds import tenant_edit, tier_edit  # noqa: E402
@@ -62,7 +63,7 @@ def fork(which: str, step: Step, times: int) -> str:
 
 def main(action: str) -> None:
     if action == "serve-deaf":
-        publisher_process.CHANNEL = "nobody_speaks_here"
+        outbox.CHANNEL = "nobody_speaks_here"
     if action.startswith("serve"):
         publisher_process.Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
     for line in sys.stdin:

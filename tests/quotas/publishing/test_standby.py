@@ -5,8 +5,8 @@ from __future__ import annotations
 import redis
 from django.db import connection
 
+from quotas.locks import Lock
 from quotas.models import Heartbeat
-from quotas.publishing.publisher_process import ACTIVE_LOCK
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import differences, quota, tier_edit, wait_until
 
@@ -14,7 +14,9 @@ from tests.quotas.publishing.worlds import differences, quota, tier_edit, wait_u
 def holders() -> list[int]:
     """The backends that hold the lock of the active publisher."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted", [ACTIVE_LOCK])
+        cursor.execute(
+            "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted", [Lock.PUBLISHER.value]
+        )
         return [pid for (pid,) in cursor.fetchall()]
 
 

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 
 from quotas.changes.draft import take_turn
 from quotas.models import Outbox, Revision
+from quotas.models.revision import newest_revision_number
 from quotas.policies.edit import policy_update
 from quotas.tenants import tenant_create
 from tests.quotas.publishing.conftest import Run
@@ -33,7 +34,7 @@ def test_racing_writers_for_long(client: redis.Redis, world: None, run: Run) -> 
 def check_race(client: redis.Redis, run: Run, *, edits: int, held_seconds: float) -> None:
     run("serve")
     wait_until(lambda: quota(client, "acme") == 10, "first publish")
-    before = newest()
+    before = newest_revision_number()
     seen: list[int] = []
     with watching(client, seen), ThreadPoolExecutor(WRITERS + 1) as pool:
         slow = pool.submit(in_thread, lambda: hold_open(held_seconds))
@@ -42,9 +43,11 @@ def check_race(client: redis.Redis, run: Run, *, edits: int, held_seconds: float
             future.result()
     wait_until(lambda: not Outbox.objects.exists(), "an empty outbox")
     # Half of the edits are the tier's, so the last revision of all shards is known: that of the last such edit.
-    assert newest() - before == WRITERS * edits + 1
+    assert newest_revision_number() - before == WRITERS * edits + 1
     assert differences(client) == []
-    assert list(Revision.objects.order_by("number").values_list("number", flat=True)) == list(range(1, newest() + 1))
+    assert list(Revision.objects.order_by("number").values_list("number", flat=True)) == list(
+        range(1, newest_revision_number() + 1)
+    )
     assert not Revision.objects.filter(published_us=None).exists()
     assert seen == sorted(seen)
 
@@ -85,7 +88,3 @@ def watching(client: redis.Redis, seen: list[int]) -> Iterator[None]:
     yield
     stop.set()
     thread.join()
-
-
-def newest() -> int:
-    return Revision.objects.order_by("-number")[0].number

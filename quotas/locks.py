@@ -1,0 +1,55 @@
+"""Every advisory lock of the database: its key, what it orders, and who takes it.
+
+Processes of two versions run side by side during an upgrade and know a lock by its key alone, so a key never changes.
+Postgres hashes a key that is a text.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+
+class Lock(Enum):
+    # Revisions are numbered and committed one after another: everything that changes the configuration takes it.
+    REVISIONS = 0x4865_6164
+    # One publisher is active. It holds the lock as long as its connection lives; the others stand by.
+    PUBLISHER = 0x4865_6165
+    # One drain stores its batches at a time, so that rows are locked in one order and a gap is noticed once.
+    DRAIN = "quotas.usage.drain"
+    # One drain of calendar counters at a time.
+    CALENDARS = "quotas.usage.calendars"
+    # Each fold reads the usage log once, in order.
+    FOLD_STEPS = "quotas.usage.fold.steps"
+    FOLD_MINUTES = "quotas.usage.fold.minutes"
+    FOLD_HOURS = "quotas.usage.fold.hours"
+    FOLD_RATES = "quotas.usage.fold.rates"
+    FOLD_LATENCY = "quotas.usage.fold.latency"
+    # Packed seconds and the rates made from them: the fold adds to them, the upkeep recomputes whole days.
+    RATES = "quotas.usage.rates"
+    # Rows of hours that are not over: whoever adds one shares the lock, whoever packs an hour holds it alone.
+    FRESH_ROWS = "quotas.usage.fresh"
+    # A slice of a table is made once.
+    PARTITIONS = "quotas.usage.partitions"
+    # One watch at a time decides which alerts fire and which are resolved.
+    ALERTS = "quotas.alerts"
+
+
+def take_lock(lock: Lock, *, shared: bool = False) -> None:
+    """Waits for the lock and holds it to the end of the transaction."""
+    function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {function}({_key(lock)})", [lock.value])
+
+
+def try_lock(lock: Lock, postgres: psycopg.Connection[Any]) -> bool:
+    """Takes the lock for as long as the connection lives, unless somebody else has it."""
+    row = postgres.execute(f"SELECT pg_try_advisory_lock({_key(lock)})", [lock.value]).fetchone()
+    return bool(row and row[0])
+
+
+def _key(lock: Lock) -> str:
+    return "%s" if isinstance(lock.value, int) else "hashtext(%s)"
