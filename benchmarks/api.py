@@ -16,8 +16,8 @@ from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 from config.places import ROOT
 
 FEW, MANY = 100, 100_000
@@ -28,11 +28,11 @@ PLANS = 3
 SAID = {"author": "bench", "reason": "bench"}
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     # Nothing is published here, which the limiter of the API would tell of.
     logging.getLogger("headroom_edge").setLevel(logging.ERROR)
     apply(document(rate=100))
@@ -43,11 +43,11 @@ def measure() -> list[Row]:
     many = median_s(ask, PAGES)
     plan = median_s(planner(), PLANS)
     return [
-        Row(f"page of {PAGE} tenants out of {FEW}", round(few * 1_000, 2), "ms"),
-        Row(f"page of {PAGE} tenants out of {MANY:,}", round(many * 1_000, 2), "ms"),
-        Row(f"page out of {MANY:,} ÷ page out of {FEW}", round(many / few, 2), "×", 1.5, 1.1),
-        Row(f"policy plan of {TIERS * ENDPOINTS:,} policies, all changed", round(plan, 2), "s", 3, 1.5),
-        Row("the same as `manage.py policy plan`, its start included", round(command_s(), 2), "s"),
+        BenchmarkRow(f"page of {PAGE} tenants out of {FEW}", round(few * 1_000, 2), "ms"),
+        BenchmarkRow(f"page of {PAGE} tenants out of {MANY:,}", round(many * 1_000, 2), "ms"),
+        BenchmarkRow(f"page out of {MANY:,} ÷ page out of {FEW}", round(many / few, 2), "×", 1.5, 1.1),
+        BenchmarkRow(f"policy plan of {TIERS * ENDPOINTS:,} policies, all changed", round(plan, 2), "s", 3, 1.5),
+        BenchmarkRow("the same as `manage.py policy plan`, its start included", round(command_s(), 2), "s"),
     ]
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 
 TENANTS = 1_000
 ENDPOINTS = 20
@@ -30,11 +30,11 @@ DAY = timedelta(days=1)
 FLEET = f"{TENANTS:,} tenants × {ENDPOINTS} endpoints × {DAYS} days"
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     from django.db import connection
 
     from quotas.recommendations.calibrate import calibrate
@@ -48,11 +48,11 @@ def measure() -> list[Row]:
     own, after = time.process_time() - clock, backend.cpu_times()
     postgres = after.user + after.system - before.user - before.system
     return [
-        Row(f"calibration of {FLEET}, with its reading", round(own + postgres, 1), "s", 300, 120),
-        Row("of this, Postgres", round(postgres, 1), "s"),
-        Row("calibration of the fleet, memory", round(peak_mib()), "MiB", 1_024, 512),
-        Row("calibration of the fleet, packed seconds that were read", round(size / 2**20), "MB"),
-        Row("calibration of the fleet, recommendations", len(found.proposed), ""),
+        BenchmarkRow(f"calibration of {FLEET}, with its reading", round(own + postgres, 1), "s", 300, 120),
+        BenchmarkRow("of this, Postgres", round(postgres, 1), "s"),
+        BenchmarkRow("calibration of the fleet, memory", round(peak_mib()), "MiB", 1_024, 512),
+        BenchmarkRow("calibration of the fleet, packed seconds that were read", round(size / 2**20), "MB"),
+        BenchmarkRow("calibration of the fleet, recommendations", len(found.proposed), ""),
     ]
 
 
@@ -85,7 +85,7 @@ def record() -> int:
     from quotas.models import DrainState, Endpoint
     from quotas.models.usage import BEGINNING, GapRecord, UsageDay
     from quotas.models.usage_rates import PackedSeconds
-    from quotas.usage.partitions import ensure, slice_of
+    from quotas.usage.partitions import ensure_partitions, partition_of
     from tenants.models import Tenant
     from tenants.privileges import as_owner
 
@@ -96,7 +96,7 @@ def record() -> int:
     packed = [list(shape(number, days)) for number in range(SHAPES)]
     size = 0
     with as_owner("default") as connection, transaction.atomic(), connection.cursor() as cursor:
-        ensure(slice_of(model, day) for model in (PackedSeconds, UsageDay) for day in days)
+        ensure_partitions(partition_of(model, day) for model in (PackedSeconds, UsageDay) for day in days)
         with cursor.copy("COPY quotas_seconds (tenant_number, endpoint_number, start, packed) FROM STDIN") as copy:
             for place, day in enumerate(days):
                 for tenant in tenants:

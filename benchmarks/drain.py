@@ -13,19 +13,19 @@ from typing import Any
 
 import psutil
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 
 TENANTS = 1_000
 ENDPOINTS = 20
 ROUNDS = {3: 16, 12: 4}  # seconds between two drains
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     make_table()
     from quotas.usage.drain import connect, drain
     from quotas.usage.fold import fold_all
@@ -43,13 +43,13 @@ def measure() -> list[Row]:
                 fields += found
             rows += list(_rows(f"drain every {seconds} s", drained / rounds, copied / rounds))
         folded = clock.spent(fold_all) / fields
-    return [*rows, Row("folding into all rollups, seconds and rates", round(1 / folded), "/s")]
+    return [*rows, BenchmarkRow("folding into all rollups, seconds and rates", round(1 / folded), "/s")]
 
 
-def _rows(name: str, drained: float, copied: float) -> Iterator[Row]:
-    yield Row(f"{name}, against a bare COPY of the same rows", round(copied / drained, 3), "×", 0.3, 0.5, True)
-    yield Row(f"{name}, counters into Postgres", round(1 / drained), "/s")
-    yield Row(f"{name}, bare COPY of the same rows, no index", round(1 / copied), "/s")
+def _rows(name: str, drained: float, copied: float) -> Iterator[BenchmarkRow]:
+    yield BenchmarkRow(f"{name}, against a bare COPY of the same rows", round(copied / drained, 3), "×", 0.3, 0.5, True)
+    yield BenchmarkRow(f"{name}, counters into Postgres", round(1 / drained), "/s")
+    yield BenchmarkRow(f"{name}, bare COPY of the same rows, no index", round(1 / copied), "/s")
 
 
 def make_table() -> None:

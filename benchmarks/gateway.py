@@ -24,9 +24,9 @@ import psutil
 import redis.asyncio
 import uvloop
 
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from benchmarks.web.apps import SERVER_CORE
-from benchmarks.web.client import CONNECTIONS, Measured, as_fast_as_it_goes, at_a_rate, request
+from benchmarks.web.client import CONNECTIONS, LoadResult, as_fast_as_it_goes, at_a_rate, request
 from config.places import ROOT
 from headroom_edge import keys
 from tests.headroom_edge.limiter.world import limit
@@ -51,7 +51,7 @@ CHECK = request(
 )
 
 
-def run() -> list[Row]:
+def run() -> list[BenchmarkRow]:
     with ExitStack() as stack:
         before = os.sched_getaffinity(0)
         stack.callback(os.sched_setaffinity, 0, before)
@@ -112,14 +112,14 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit("headroom: a server to measure did not start; its lines above say why.")
 
 
-def on_loop(work: Awaitable[Measured]) -> Measured:
-    async def wait() -> Measured:
+def on_loop(work: Awaitable[LoadResult]) -> LoadResult:
+    async def wait() -> LoadResult:
         return await work
 
     return uvloop.run(wait())
 
 
-def measure_throughput(bare: Server, gateway: Server) -> tuple[list[Row], float]:
+def measure_throughput(bare: Server, gateway: Server) -> tuple[list[BenchmarkRow], float]:
     ratios, ours, clocked = [], [], []
     for _ in range(ROUNDS + 1):
         other, _ = served_per_s(bare, CHECK)
@@ -130,27 +130,27 @@ def measure_throughput(bare: Server, gateway: Server) -> tuple[list[Row], float]
     # The first round dials and fills caches.
     name = f"POST /v1/check requests/s over {CONNECTIONS} connections, against a bare application on the same server"
     rows = [
-        Row(name, median(ratios[1:]), "×", must=0.4, aim=0.5, more_is_better=True),
-        Row(f"POST /v1/check on one core with {CONNECTIONS} connections", median(ours[1:]), "/s"),
+        BenchmarkRow(name, median(ratios[1:]), "×", must=0.4, aim=0.5, more_is_better=True),
+        BenchmarkRow(f"POST /v1/check on one core with {CONNECTIONS} connections", median(ours[1:]), "/s"),
     ]
     return rows, median(clocked[1:])
 
 
-def served_per_s(server: Server, sent: bytes) -> tuple[float, Measured]:
+def served_per_s(server: Server, sent: bytes) -> tuple[float, LoadResult]:
     before = server.processor_s()
     measured = on_loop(as_fast_as_it_goes(server.port, sent, REQUESTS))
     return len(measured.latencies_s) / (server.processor_s() - before), measured
 
 
-def measure_calm(bare: Server, gateway: Server, peak: float) -> list[Row]:
+def measure_calm(bare: Server, gateway: Server, peak: float) -> list[BenchmarkRow]:
     """Beside it the bare application at the same rate: what client and machine add by themselves."""
     ours, other = [], []
     for _ in range(ROUNDS):
         ours.append(spread(gateway, peak / 2))
         other.append(spread(bare, peak / 2))
     return [
-        Row("POST /v1/check at half of its peak: p99 against p50", median(ours), "×", must=3, aim=2),
-        Row("the bare application at that rate: p99 against p50", median(other), "×"),
+        BenchmarkRow("POST /v1/check at half of its peak: p99 against p50", median(ours), "×", must=3, aim=2),
+        BenchmarkRow("the bare application at that rate: p99 against p50", median(other), "×"),
     ]
 
 
@@ -159,7 +159,7 @@ def spread(server: Server, rate: float) -> float:
     return calm.quantile(0.99) / calm.quantile(0.5)
 
 
-def measure_middleware(bare: Server, guarded: Server, url: str) -> list[Row]:
+def measure_middleware(bare: Server, guarded: Server, url: str) -> list[BenchmarkRow]:
     added, trips = [], []
     for _ in range(ROUNDS + 1):
         without = on_loop(as_fast_as_it_goes(bare.port, HELLO, ALONE, 1)).quantile(0.5)
@@ -167,16 +167,16 @@ def measure_middleware(bare: Server, guarded: Server, url: str) -> list[Row]:
         trips.append(on_loop(round_trips(url)).quantile(0.5))
     ratio = median(more / trip for more, trip in zip(added[1:], trips[1:], strict=True))
     return [
-        Row("added latency of the ASGI middleware, against one Redis round trip", ratio, "×", must=1.5, aim=1),
-        Row("added latency of the ASGI middleware", median(added[1:]) * 1e6, "µs"),
+        BenchmarkRow("added latency of the ASGI middleware, against one Redis round trip", ratio, "×", must=1.5, aim=1),
+        BenchmarkRow("added latency of the ASGI middleware", median(added[1:]) * 1e6, "µs"),
     ]
 
 
-async def round_trips(url: str) -> Measured:
+async def round_trips(url: str) -> LoadResult:
     """The same check by hand: redis-py on an event loop, on the core of the servers."""
     client_cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {SERVER_CORE})
-    measured = Measured(1.0)
+    measured = LoadResult(1.0)
     words = ("FCALL", "hr_check", 1, keys.tenant_prefix("acme"), "acme", "rides:get", "*", "ALL", "key", "k", "ip", "i")
     try:
         async with redis.asyncio.Redis.from_url(url) as client:

@@ -17,18 +17,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from config.embedded import ValkeyOptions, start_postgres, start_valkey
 from config.places import ROOT, places
 
 
-def apart(module: str) -> list[Row]:
+def run_isolated(module: str) -> list[BenchmarkRow]:
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as home:
         environment = {key: value for key, value in os.environ.items() if not key.endswith("_URL")}
         environment |= {"HEADROOM_HOME": home, "DJANGO_SETTINGS_MODULE": "config.settings"}
         words = [sys.executable, "-m", "benchmarks.isolated_process", module]
         done = subprocess.run(words, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return [BenchmarkRow(**row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def servers() -> Iterator[None]:
         yield
 
 
-def measured(module: str) -> list[Row]:
+def run_measure(module: str) -> list[BenchmarkRow]:
     import django
     from django.core.management import call_command
 
@@ -49,10 +49,10 @@ def measured(module: str) -> list[Row]:
     measure = importlib.import_module(module).measure
     # As the web process does.
     gc.freeze()
-    rows: list[Row] = measure()
+    rows: list[BenchmarkRow] = measure()
     return rows
 
 
 if __name__ == "__main__":
     with servers():
-        print(json.dumps([asdict(row) for row in measured(sys.argv[1])]))
+        print(json.dumps([asdict(row) for row in run_measure(sys.argv[1])]))

@@ -12,7 +12,7 @@ import redis
 import throttled
 
 from benchmarks.redis_time import publish_limits
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from benchmarks.servers import flush, throw_away_valkey
 from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
@@ -40,7 +40,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 Hit = Callable[[str], object]
 
 
-def run() -> list[Row]:
+def run() -> list[BenchmarkRow]:
     with throw_away_valkey() as client:
         ensure_loaded(client)
         # What is deleted must be gone when it is weighed, and a histogram of 90 KB a command is nobody's state.
@@ -49,14 +49,14 @@ def run() -> list[Row]:
         return [_row(client, name) for name in PARAMETERS]
 
 
-def _row(client: redis.Redis, algorithm: str) -> Row:
+def _row(client: redis.Redis, algorithm: str) -> BenchmarkRow:
     ours = _ours(client, algorithm)
     theirs = {name: _theirs(client, algorithm, hit) for name, hit in _peers(client, algorithm)}
     told = ", ".join(f"{name} {size:.0f} B" for name, size in {"ours": ours, **theirs}.items())
     name = f"Redis bytes per subject, {algorithm}: {told}"
     if not theirs:
-        return Row(name, ours, "B")
-    return Row(name, ours / min(theirs.values()), "×", must=1.0, aim=0.7)
+        return BenchmarkRow(name, ours, "B")
+    return BenchmarkRow(name, ours / min(theirs.values()), "×", must=1.0, aim=0.7)
 
 
 def _hits(algorithm: str) -> int:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 
 FEW, MANY = 10, 1_000  # tenants
 DAYS = 30
@@ -35,14 +35,14 @@ PAGES = {
 }
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     from django.utils import timezone
 
-    from quotas.usage.tier_usage import tier_use_measure
+    from quotas.usage.tier_usage import measure_tier_usage
 
     # Nothing is published here, which the limiter of the pages would tell of.
     logging.getLogger("headroom_edge").setLevel(logging.ERROR)
@@ -53,14 +53,14 @@ def measure() -> list[Row]:
     count(range(FEW), now, 2, skip_days=1)
     count(range(FEW, MANY), now, 2)
     repeat(now)
-    tier_use_measure(now)
+    measure_tier_usage(now)
     return list(rows(few, times()))
 
 
-def rows(few: dict[str, float], many: dict[str, float]) -> Iterator[Row]:
+def rows(few: dict[str, float], many: dict[str, float]) -> Iterator[BenchmarkRow]:
     for page, took in many.items():
-        yield Row(f"{page} with {MANY:,} tenants × {DAYS} days", round(took * 1_000, 1), "ms")
-        yield Row(f"{page}, against {FEW} tenants × 1 day", round(took / few[page], 2), "×", 3, 1.5)
+        yield BenchmarkRow(f"{page} with {MANY:,} tenants × {DAYS} days", round(took * 1_000, 1), "ms")
+        yield BenchmarkRow(f"{page}, against {FEW} tenants × 1 day", round(took / few[page], 2), "×", 3, 1.5)
 
 
 def make_world() -> None:
@@ -94,16 +94,16 @@ def count(tenants: range, now: datetime, days: int, skip_days: int = 0) -> None:
     from django.db import connection
 
     from quotas.models.usage import DrainState
-    from quotas.usage.backfill import add_history
-    from quotas.usage.tier_usage import tier_use_measure
+    from quotas.usage.backfill import backfill_usage
+    from quotas.usage.tier_usage import measure_tier_usage
 
     end = int(now.timestamp())
     seconds = np.r_[np.arange(end - days * DAY_S, end - 2 * HOUR_S, 600), np.arange(end - 2 * HOUR_S, end, 60)]
-    add_history(cells(numbers(tenants), seconds[seconds < end - skip_days * DAY_S]), now)
+    backfill_usage(cells(numbers(tenants), seconds[seconds < end - skip_days * DAY_S]), now)
     DrainState.objects.update_or_create(id=1, defaults={"drained_at": now, "run_id": "bench"})
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
-    tier_use_measure(now)
+    measure_tier_usage(now)
 
 
 def cells(tenants: Any, seconds: Any) -> Any:
@@ -142,12 +142,12 @@ def repeat(now: datetime) -> None:
     from quotas.models.usage_rates import RatesDay, RatesHour
     from quotas.models.usage_totals import TotalDay, TotalHour
     from quotas.usage.maintenance import close_day
-    from quotas.usage.partitions import ensure, slice_of
+    from quotas.usage.partitions import ensure_partitions, partition_of
 
     first = (now - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
     close_day(first)
     for model in (UsageHour, UsageDay, TotalHour, TotalDay, RatesHour, RatesDay):
-        ensure(slice_of(model, first - timedelta(days=day)) for day in range(DAYS + 1))
+        ensure_partitions(partition_of(model, first - timedelta(days=day)) for day in range(DAYS + 1))
         columns = [field.column for field in model._meta.concrete_fields if field.column and field.column != "start"]
         listed, table = ", ".join(columns), model._meta.db_table
         with connection.cursor() as cursor:

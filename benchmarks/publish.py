@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from statistics import median, quantiles
 from typing import Any, NamedTuple
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 from config.places import ROOT
 
 TENANTS = 100_000
@@ -24,11 +24,11 @@ EDITS = 100
 PATIENCE_SECONDS = 60.0
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     from django.conf import settings
 
     from quotas.publishing import store
@@ -71,7 +71,7 @@ def limits(size: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure_whole(client: Any) -> Iterator[Row]:
+def measure_whole(client: Any) -> Iterator[BenchmarkRow]:
     from django.conf import settings
 
     from headroom_edge import keys
@@ -92,12 +92,12 @@ def measure_whole(client: Any) -> Iterator[Row]:
     yield row("full republish of 100,000 tenants after FLUSHALL", time.perf_counter() - start, "s", 10, 5)
 
 
-class Took(NamedTuple):
+class EditTimes(NamedTuple):
     whole: float  # seconds from the call of the service function
     published: float  # seconds from its commit
 
 
-def measure_edits(client: Any) -> list[Row]:
+def measure_edits(client: Any) -> list[BenchmarkRow]:
     took = [edit_until_decided(client, number) for number in range(EDITS)]
     whole, published = [each.whole for each in took], [each.published for each in took]
     return [
@@ -110,7 +110,7 @@ def measure_edits(client: Any) -> list[Row]:
     ]
 
 
-def edit_until_decided(client: Any, number: int) -> Took:
+def edit_until_decided(client: Any, number: int) -> EditTimes:
     """Of a tier and of a tenant in turn."""
     from quotas.policies.edit import policy_update
 
@@ -123,7 +123,7 @@ def edit_until_decided(client: Any, number: int) -> Took:
             raise SystemExit(f"the edit of {policy} was not published within {PATIENCE_SECONDS:.0f} s")
         time.sleep(0.001)  # asking without pause would take the cores from those who are measured
     now = time.perf_counter()
-    return Took(now - start, now - committed)
+    return EditTimes(now - start, now - committed)
 
 
 def quota(client: Any, tenant: str) -> int:
@@ -149,5 +149,5 @@ def publisher() -> Iterator[None]:
         process.wait()
 
 
-def row(name: str, value: float, unit: str, must: float, aim: float) -> Row:
-    return Row(name, round(value, 4), unit, must, aim)
+def row(name: str, value: float, unit: str, must: float, aim: float) -> BenchmarkRow:
+    return BenchmarkRow(name, round(value, 4), unit, must, aim)

@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from benchmarks.servers import flush, throw_away_valkey
 from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
@@ -43,7 +43,7 @@ end)
 Call = Callable[[Any, int], None]
 
 
-def run() -> list[Row]:
+def run() -> list[BenchmarkRow]:
     with throw_away_valkey() as client:
         client.function_load(BARE)
         ensure_loaded(client)
@@ -69,7 +69,7 @@ def _four_on_four() -> tuple[Limit, ...]:
     return tuple(Limit(f"per-{text}", _bucket(1_000), Subject.parse(text)) for text in subjects)
 
 
-def _by_limits(client: redis.Redis) -> list[Row]:
+def _by_limits(client: redis.Redis) -> list[BenchmarkRow]:
     cases = [
         ("1 limit", _one(), 2.5, 2.0),
         ("4 limits on one subject", _four_on_one(), 2.5, 2.0),
@@ -81,11 +81,11 @@ def _by_limits(client: redis.Redis) -> list[Row]:
         has_subjects = any(limit.subject.alternatives for limit in limits)
         ratio, micros = _ratio(client, tenants=10_000, endpoints=10, subjects=has_subjects)
         text = f"Redis time of a check against a bare GCRA: {name} ({micros:.1f} µs)"
-        found.append(Row(text, ratio, "×", must, aim))
+        found.append(BenchmarkRow(text, ratio, "×", must, aim))
     return found
 
 
-def _by_size(client: redis.Redis) -> list[Row]:
+def _by_size(client: redis.Redis) -> list[BenchmarkRow]:
     """How the ratio moves as tenants or endpoints grow; the bare call is measured at the same number of keys."""
     found = []
     for name, small, large in (
@@ -96,7 +96,7 @@ def _by_size(client: redis.Redis) -> list[Row]:
         for tenants, endpoints in (small, large):
             publish_limits(client, _one(), tenants, endpoints)
             ratios.append(_ratio(client, tenants, endpoints)[0])
-        found.append(Row(f"growth of that ratio, {name}", ratios[1] / ratios[0], "×", must=1.3, aim=1.1))
+        found.append(BenchmarkRow(f"growth of that ratio, {name}", ratios[1] / ratios[0], "×", must=1.3, aim=1.1))
     return found
 
 

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.simulation.arrivals_csv import Arrival
-from quotas.simulation.fast_replay import Batch, FastReplay
+from quotas.simulation.fast_replay import ArrivalBatch, FastReplay
 from quotas.simulation.replay import replay
 
 DECISIONS = 3_000_000
@@ -26,36 +26,38 @@ LIMITS = [
 ]
 
 
-def run() -> list[Row]:
+def run() -> list[BenchmarkRow]:
     limits = [limit_parse(str(fields["name"]), {k: v for k, v in fields.items() if k != "name"}) for fields in LIMITS]
     usual, overload = _arrivals(70.0, DECISIONS), _arrivals(250.0, DECISIONS // 3)
     rate, denied = _timed(limits, usual)
     overload_rate, overload_denied = _timed(limits, overload)
     reference = _timed_reference(limits, usual.cut(0, REFERENCE_DECISIONS))
     return [
-        Row(f"replay, 4 limits, {denied:.1%} denied", round(rate), "/s", 500_000, 1_000_000, True),
-        Row(f"replay, 4 limits, {overload_denied:.0%} denied", round(overload_rate), "/s", 500_000, 1_000_000, True),
-        Row("replay, 4 limits, by the reference models", round(reference), "/s"),
+        BenchmarkRow(f"replay, 4 limits, {denied:.1%} denied", round(rate), "/s", 500_000, 1_000_000, True),
+        BenchmarkRow(
+            f"replay, 4 limits, {overload_denied:.0%} denied", round(overload_rate), "/s", 500_000, 1_000_000, True
+        ),
+        BenchmarkRow("replay, 4 limits, by the reference models", round(reference), "/s"),
     ]
 
 
-def _arrivals(per_second: float, count: int) -> Batch:
+def _arrivals(per_second: float, count: int) -> ArrivalBatch:
     """Of twenty keys, the gaps spread twice as widely as at random, and a crowd of 500 now and then."""
     draw = np.random.default_rng(1)
     gaps = draw.gamma(0.25, 4 / per_second, count)
     gaps[np.arange(count) % 100_000 < 500] = 0.0005
     times = (np.cumsum(gaps) * SECOND_US).astype(np.int64) + NOW_S * SECOND_US
-    return Batch(times, draw.integers(0, 20, count), np.ones(count, np.int64))
+    return ArrivalBatch(times, draw.integers(0, 20, count), np.ones(count, np.int64))
 
 
-def _timed(limits: list[Limit], batch: Batch) -> tuple[float, float]:
+def _timed(limits: list[Limit], batch: ArrivalBatch) -> tuple[float, float]:
     engine = FastReplay(limits)
     start = time.process_time()
     denied = engine.decide(batch).denied
     return len(batch) / (time.process_time() - start), denied / len(batch)
 
 
-def _timed_reference(limits: list[Limit], batch: Batch) -> float:
+def _timed_reference(limits: list[Limit], batch: ArrivalBatch) -> float:
     rows = zip(batch.times_us.tolist(), batch.subjects.tolist(), strict=True)
     arrivals = [Arrival(t_us, str(subject)) for t_us, subject in rows]
     start = time.process_time()

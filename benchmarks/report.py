@@ -12,7 +12,7 @@ RESULTS = Path(__file__).parent / "results.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BenchmarkRow:
     name: str
     value: float
     unit: str
@@ -41,7 +41,7 @@ class Row:
         return "" if bound is None else f"{'≥' if self.more_is_better else '≤'} {bound:g}"
 
 
-def show(rows: list[Row]) -> str:
+def show(rows: list[BenchmarkRow]) -> str:
     width = max(len(row.name) for row in rows)
     lines = [f"{'measured':<{width}}  {'value':>10}      {'must':>8}  {'aim':>8}"]
     for row in rows:
@@ -52,7 +52,7 @@ def show(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def save(parts: dict[str, list[Row]]) -> None:
+def save(parts: dict[str, list[BenchmarkRow]]) -> None:
     """Parts that did not run this time stay as they were."""
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -19,7 +19,7 @@ import limits
 import limits.aio
 import throttled
 
-from benchmarks.report import Row
+from benchmarks.report import BenchmarkRow
 from headroom_edge import AsyncLimiter, Limiter
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
@@ -35,7 +35,7 @@ Ask = Callable[[str], object]
 AsyncAsk = Callable[[str], Awaitable[object]]
 
 
-def run() -> list[Row]:
+def run() -> list[BenchmarkRow]:
     """How many times as fast."""
     with four_limits() as url:
         return [*measure_threads(url), *asyncio.run(measure_loop(url))]
@@ -58,7 +58,7 @@ def four_limits() -> Iterator[str]:
         yield server.url
 
 
-def measure_threads(url: str) -> list[Row]:
+def measure_threads(url: str) -> list[BenchmarkRow]:
     with Limiter.from_url(url, budget_ms=AMPLE_MS) as limiter:
         took = take_turns(
             {
@@ -120,7 +120,7 @@ def take_turns(contestants: dict[str, Ask]) -> dict[str, float]:
     return {name: median(rounds[1:]) for name, rounds in took.items()}
 
 
-async def measure_loop(url: str) -> list[Row]:
+async def measure_loop(url: str) -> list[BenchmarkRow]:
     strategy = limits.aio.strategies.SlidingWindowCounterRateLimiter(
         limits.storage.storage_from_string(f"async+{url}", implementation="redispy")
     )
@@ -166,9 +166,9 @@ async def take_turns_at_once(contestants: dict[str, AsyncAsk]) -> dict[str, floa
     return {name: median(rounds[1:]) for name, rounds in took.items()}
 
 
-def row(name: str, ratio: float, must: float, aim: float) -> Row:
+def row(name: str, ratio: float, must: float, aim: float) -> BenchmarkRow:
     kind = "async" if "loop" in name else "sync"
-    return Row(f"{kind} SDK, 4 limits in one check: {name}", ratio, "×", must, aim, more_is_better=True)
+    return BenchmarkRow(f"{kind} SDK, 4 limits in one check: {name}", ratio, "×", must, aim, more_is_better=True)
 
 
 def refuse_degraded(count: int) -> None:

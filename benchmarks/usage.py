@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.isolated_process import apart
-from benchmarks.report import Row
+from benchmarks.isolated_process import run_isolated
+from benchmarks.report import BenchmarkRow
 
 TENANTS = 1_000
 ENDPOINTS = 20
@@ -25,15 +25,15 @@ PER_SECOND = 0.02  # requests of each tenant on each endpoint: 400 a second in a
 NOW = datetime(2031, 3, 31, tzinfo=UTC)
 
 
-def run() -> list[Row]:
-    return apart(__name__)
+def run() -> list[BenchmarkRow]:
+    return run_isolated(__name__)
 
 
-def measure() -> list[Row]:
+def measure() -> list[BenchmarkRow]:
     return [*measure_room(), *measure_queries()]
 
 
-def measure_queries() -> Iterator[Row]:
+def measure_queries() -> Iterator[BenchmarkRow]:
     from quotas.models.usage import UsageDay, UsageHour
     from quotas.usage.queries.grouped_usage import Grouping
 
@@ -41,22 +41,22 @@ def measure_queries() -> Iterator[Row]:
     fill(UsageHour, 24)
     by_tenant: tuple[Grouping, ...] = ("tenant",)
     day, month = (took(days, by_tenant) for days in (1, DAYS))
-    yield Row(f"usage of {TENANTS:,} tenants over 1 d, by tenant", round(day * 1_000), "ms")
-    yield Row(f"usage of {TENANTS:,} tenants over {DAYS} d, by tenant", round(month * 1_000), "ms")
-    yield Row(f"{DAYS} days × {TENANTS:,} tenants against 1 day", round(month / day, 2), "×", 3, 1.5)
+    yield BenchmarkRow(f"usage of {TENANTS:,} tenants over 1 d, by tenant", round(day * 1_000), "ms")
+    yield BenchmarkRow(f"usage of {TENANTS:,} tenants over {DAYS} d, by tenant", round(month * 1_000), "ms")
+    yield BenchmarkRow(f"{DAYS} days × {TENANTS:,} tenants against 1 day", round(month / day, 2), "×", 3, 1.5)
     by_both: tuple[Grouping, ...] = ("tenant", "endpoint")
     day, month = (took(days, by_both) for days in (1, DAYS))
-    yield Row(f"the same by tenant and endpoint, {TENANTS * ENDPOINTS:,} series", round(month / day, 2), "×")
+    yield BenchmarkRow(f"the same by tenant and endpoint, {TENANTS * ENDPOINTS:,} series", round(month / day, 2), "×")
 
 
 def took(days: int, group: tuple[Any, ...]) -> float:
     """Seconds, of several rounds the median."""
-    from quotas.usage.queries.grouped_usage import Query, usage_query
+    from quotas.usage.queries.grouped_usage import UsageQuery, usage_query
 
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        usage_query(Query(NOW - timedelta(days=days), NOW, group=group), NOW)
+        usage_query(UsageQuery(NOW - timedelta(days=days), NOW, group=group), NOW)
         times.append(time.perf_counter() - start)
     return median(times)
 
@@ -80,27 +80,29 @@ def fill(model: Any, steps: int) -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def measure_room() -> Iterator[Row]:
+def measure_room() -> Iterator[BenchmarkRow]:
     """A whole day of some tenants as it lies in the tables, index and all, for the whole fleet."""
     from quotas.models.usage_rates import PARTITIONED
     from quotas.models.usage_totals import TOTALS
-    from quotas.usage.backfill import add_history
+    from quotas.usage.backfill import backfill_usage
     from quotas.usage.maintenance import close_day
-    from quotas.usage.packed_hours import pack_due
+    from quotas.usage.packed_hours import pack_finished_hours
 
     draw = np.random.default_rng(1)
     for hour in range(24):
-        add_history(sample_hour(NOW - timedelta(hours=24 - hour), draw), NOW)
+        backfill_usage(sample_hour(NOW - timedelta(hours=24 - hour), draw), NOW)
     close_day(NOW - timedelta(days=1))
-    pack_due(NOW + timedelta(hours=1))
+    pack_finished_hours(NOW + timedelta(hours=1))
     total = 0.0
     for model in PARTITIONED:
         factor = 1 if model in TOTALS.values() else TENANTS / SAMPLE
         room = size_of(model._meta.db_table) * factor / 2**20
         total += room
         if room >= 1:
-            yield Row(f"room a day, {model._meta.db_table}", round(room), "MB")
-    yield Row(f"room a day in all, at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests a second", round(total), "MB")
+            yield BenchmarkRow(f"room a day, {model._meta.db_table}", round(room), "MB")
+    yield BenchmarkRow(
+        f"room a day in all, at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests a second", round(total), "MB"
+    )
 
 
 def sample_hour(begin: datetime, draw: np.random.Generator) -> Any:

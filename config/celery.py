@@ -77,11 +77,11 @@ def report_worker(**_: Any) -> None:
 
 def report(name: str) -> None:
     # The models exist only once the apps are loaded, which Celery does after importing this module.
-    from quotas.models.jobs import beat
+    from quotas.models.jobs import record_heartbeat
 
     close_old_connections()
     try:
-        beat(name)
+        record_heartbeat(name)
     except Error as error:
         # The database being away is the database's line in /healthz, not the end of the worker.
         logger.warning("The heartbeat of %s was not stored: %s", name, str(error).splitlines()[0])

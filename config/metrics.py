@@ -11,11 +11,11 @@ from prometheus_client import REGISTRY
 
 from access.authentication import bearer_text
 from access.roles import TABLE
-from quotas.status.metrics_collector import Figures
+from quotas.status.metrics_collector import StatusCollector
 from tenants.scope import principal_of_text
 
 # They are asked for at each scrape, and know nothing between two.
-REGISTRY.register(Figures())
+REGISTRY.register(StatusCollector())
 
 FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from quotas.status.summary import Pulse
+from quotas.status.summary import StatusSummary
 
 GROUPS = ("Observe", "Control", "Improve", "Operate")
 
@@ -18,7 +18,7 @@ class MenuItem:
     icon: str
     url: str  # its name
     below: tuple[str, ...] = ()  # names of pages that are reached from it, and belong to it
-    count: Callable[[Pulse], int] | None = None
+    count: Callable[[StatusSummary], int] | None = None
     counted: str = ""  # what the count counts, for who cannot see where it stands
 
     @property
@@ -90,7 +90,7 @@ class MenuGroup:
     entries: Sequence[MenuEntry]
 
 
-def menu_of(view_name: str, pulse: Pulse) -> list[MenuGroup]:
+def menu_of(view_name: str, pulse: StatusSummary) -> list[MenuGroup]:
     ordered = sorted(MENU, key=lambda item: GROUPS.index(item.group))
     return [
         MenuGroup(title, [_entry(item, view_name, pulse) for item in items])
@@ -98,5 +98,5 @@ def menu_of(view_name: str, pulse: Pulse) -> list[MenuGroup]:
     ]
 
 
-def _entry(item: MenuItem, view_name: str, pulse: Pulse) -> MenuEntry:
+def _entry(item: MenuItem, view_name: str, pulse: StatusSummary) -> MenuEntry:
     return MenuEntry(item, view_name in item.pages, item.count(pulse) if item.count else 0)

@@ -11,25 +11,25 @@ from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import Scope, Switch, switch_off, switch_on, switches_read
+from quotas.publishing.bypass_switches import BypassSwitch, Scope, switch_off, switch_on, switches_read
 
 LONGEST_US = 7 * DAY_US
 
 
-def bypasses_read() -> list[Switch]:
+def bypasses_read() -> list[BypassSwitch]:
     return switches_read(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS)
 
 
-def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> Switch:
+def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     """The switch that `bypass_set` would set."""
     _, reason = said(author, reason)
     span_us = _span_us(duration)
     _check_there(scope, name)
     client = store.connect(settings.REDIS_URL)
-    return Switch(scope, name, store.now_us(client) + span_us, reason)
+    return BypassSwitch(scope, name, store.now_us(client) + span_us, reason)
 
 
-def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> Switch:
+def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     switch = bypass_plan(scope=scope, name=name, duration=duration, author=author, reason=reason)
     with transaction.atomic():
         _record("bypass_set", switch, author, reason)
@@ -39,7 +39,7 @@ def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: s
     return switch
 
 
-def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> Switch:
+def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> BypassSwitch:
     author, reason = said(author, reason)
     about = (scope, name)
     switch = next((switch for switch in bypasses_read() if switch.about == about), None)
@@ -72,6 +72,6 @@ def _check_there(scope: Scope, name: str) -> None:
         raise refuse("name", "unknown", f"there is no limit {name}; correct the name")
 
 
-def _record(kind: str, switch: Switch, author: str, reason: str) -> None:
+def _record(kind: str, switch: BypassSwitch, author: str, reason: str) -> None:
     detail = {"scope": switch.scope, "name": switch.name, "until_us": switch.until_us}
     AuditEvent.objects.create(kind=kind, detail=detail | {"author": author.strip(), "reason": reason.strip()})

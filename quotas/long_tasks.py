@@ -17,7 +17,7 @@ EVERY_S = 0.5  # of writing how far it is
 LONGEST = 500
 PATIENCE = timedelta(seconds=30)
 
-Work = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
+TaskFunction = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
 
 
 def task_file(*, kind: Task.Kind, author: str, asked: Mapping[str, Any]) -> Task:
@@ -29,7 +29,7 @@ def tasks_waiting() -> list[Task]:
     return list(Task.objects.filter(state=Task.State.WAITING, created__lt=timezone.now() - PATIENCE).order_by("id"))
 
 
-def task_run(number: int, work: Work) -> None:
+def task_run(number: int, work: TaskFunction) -> None:
     """A second worker that is handed the same task finds it taken; one that was killed with it may begin anew."""
     taken = Task.objects.filter(pk=number).exclude(state__in=[Task.State.DONE, Task.State.FAILED])
     if not taken.update(state=Task.State.RUNNING, changed=timezone.now()):

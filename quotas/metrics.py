@@ -36,33 +36,47 @@ SHARDS_REPAIRED = Counter(
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MetricDefinition:
     name: str
     words: str
     labels: tuple[str, ...] = ()
 
 
-CHECKS = Figure("headroom_checks_total", "Checks that were drained, by endpoint and outcome", ("endpoint", "outcome"))
-LIMIT_UTILISATION = Figure(
+CHECKS = MetricDefinition(
+    "headroom_checks_total", "Checks that were drained, by endpoint and outcome", ("endpoint", "outcome")
+)
+LIMIT_UTILISATION = MetricDefinition(
     "headroom_limit_utilisation_ratio",
     "The highest demand of any tenant of the tier against the limit, last 24 hours; only the fullest limits",
     ("tier", "endpoint", "limit", "tenant"),
 )
-TIER_DENIED = Figure("headroom_tier_denied_ratio", "Share of the tier's requests denied, last 24 hours", ("tier",))
-REVISION = Figure("headroom_revision", "The newest revision of the configuration")
-PUBLISHED = Figure("headroom_published_revision", "The newest revision that all shards enforce")
-UNPUBLISHED_SECONDS = Figure("headroom_unpublished_seconds", "How long the oldest edit has waited for the publisher")
-DRAIN_LAG_SECONDS = Figure("headroom_drain_lag_seconds", "How long ago the counters were last drained from Redis")
-FOLD_LAG_SECONDS = Figure("headroom_fold_lag_seconds", "How long ago a rollup was last brought up to date", ("fold",))
-HEARTBEAT_AGE_SECONDS = Figure("headroom_heartbeat_age_seconds", "Since a process last reported", ("process",))
-ENFORCERS = Figure("headroom_enforcers", "Processes that enforce, by whether they reach Redis", ("state",))
-CHECK_SECONDS = Figure("headroom_check_seconds", "How long Redis takes for one function call", ("quantile",))
-TASKS_SET_ASIDE = Figure("headroom_tasks_set_aside", "Tasks that kept killing their worker and are run no more")
-ALERTS_FIRING = Figure("headroom_alerts_firing", "Alerts that fire now", ("alert",))
-ALERTS_UNSENT = Figure("headroom_alert_messages_waiting", "Messages of alerts that no target has taken yet")
-STORE_UP = Figure("headroom_store_up", "Whether Postgres and Redis answered for these figures", ("store",))
+TIER_DENIED = MetricDefinition(
+    "headroom_tier_denied_ratio", "Share of the tier's requests denied, last 24 hours", ("tier",)
+)
+REVISION = MetricDefinition("headroom_revision", "The newest revision of the configuration")
+PUBLISHED = MetricDefinition("headroom_published_revision", "The newest revision that all shards enforce")
+UNPUBLISHED_SECONDS = MetricDefinition(
+    "headroom_unpublished_seconds", "How long the oldest edit has waited for the publisher"
+)
+DRAIN_LAG_SECONDS = MetricDefinition(
+    "headroom_drain_lag_seconds", "How long ago the counters were last drained from Redis"
+)
+FOLD_LAG_SECONDS = MetricDefinition(
+    "headroom_fold_lag_seconds", "How long ago a rollup was last brought up to date", ("fold",)
+)
+HEARTBEAT_AGE_SECONDS = MetricDefinition(
+    "headroom_heartbeat_age_seconds", "Since a process last reported", ("process",)
+)
+ENFORCERS = MetricDefinition("headroom_enforcers", "Processes that enforce, by whether they reach Redis", ("state",))
+CHECK_SECONDS = MetricDefinition("headroom_check_seconds", "How long Redis takes for one function call", ("quantile",))
+TASKS_SET_ASIDE = MetricDefinition(
+    "headroom_tasks_set_aside", "Tasks that kept killing their worker and are run no more"
+)
+ALERTS_FIRING = MetricDefinition("headroom_alerts_firing", "Alerts that fire now", ("alert",))
+ALERTS_UNSENT = MetricDefinition("headroom_alert_messages_waiting", "Messages of alerts that no target has taken yet")
+STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered for these figures", ("store",))
 
-FIGURES = (
+COLLECTED_METRICS = (
     CHECKS,
     LIMIT_UTILISATION,
     TIER_DENIED,

@@ -43,7 +43,7 @@ def listen(postgres: psycopg.Connection[Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PendingWork:
     """The rows that one pass of the publisher takes on."""
 
     rows: tuple[int, ...]
@@ -57,11 +57,11 @@ class Work:
         return bool(self.rows)
 
 
-def work_read() -> Work:
+def pending_work_read() -> PendingWork:
     rows = list(Outbox.objects.order_by("id"))
     revisions = [row for row in rows if row.kind == Outbox.Kind.REVISION]
     names = {name for row in revisions for name in row.touched}
-    return Work(
+    return PendingWork(
         rows=tuple(row.pk for row in rows),
         touched=Touched(_named(names, TENANT), _named(names, TIER), COMMON in names),
         is_everything=EVERYTHING in names,
@@ -71,7 +71,7 @@ def work_read() -> Work:
     )
 
 
-def work_settle(work: Work) -> None:
+def pending_work_delete(work: PendingWork) -> None:
     Outbox.objects.filter(pk__in=work.rows).delete()
 
 

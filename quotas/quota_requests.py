@@ -16,7 +16,7 @@ from quotas.changes.rollout import change_promote
 from quotas.errors import refuse
 from quotas.lookups import find_tenant
 from quotas.models import Override
-from quotas.models.quota_request import Answer, QuotaRequest
+from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_create
 from quotas.policies.allowance import parameters_of
 from quotas.policies.explain import standing
@@ -50,7 +50,7 @@ def quota_request_create(
         raise refuse("until", "far", "until is more than ten years ahead; choose an earlier time, or leave it empty")
     with acting(author=author, action="quota_request_create"), transaction.atomic():
         row = find_tenant(tenant)
-        waiting = row.quota_requests.filter(answer=Answer.WAITING)
+        waiting = row.quota_requests.filter(answer=RequestAnswer.WAITING)
         if waiting.filter(scope=scope, limit=limit).exists():
             raise refuse("limit", "taken", "a request for this limit waits already; it is answered first")
         if waiting.count() >= MOST_WAITING:
@@ -98,7 +98,7 @@ def quota_request_grant(
         )
         revision = change_promote(change=change.pk, author=author, reason=reason, **permits).end_revision_id
         override = Override.objects.get(created_revision=revision)
-        _answer(row, Answer.GRANTED, author, reason, override)
+        _answer(row, RequestAnswer.GRANTED, author, reason, override)
         return override
 
 
@@ -106,7 +106,7 @@ def quota_request_decline(*, request: int, author: str, reason: str) -> QuotaReq
     author, reason = said(author, reason)
     with transaction.atomic():
         row = _to_answer(request)
-        _answer(row, Answer.DECLINED, author, reason, None)
+        _answer(row, RequestAnswer.DECLINED, author, reason, None)
         return row
 
 
@@ -119,7 +119,7 @@ def _to_answer(request: int) -> QuotaRequest:
     return row
 
 
-def _answer(row: QuotaRequest, answer: Answer, author: str, reason: str, override: Override | None) -> None:
+def _answer(row: QuotaRequest, answer: RequestAnswer, author: str, reason: str, override: Override | None) -> None:
     with acting(author=author, action=f"quota_request_{answer}"):
         row.answer, row.answer_author, row.answer_reason = answer, author.strip(), reason.strip()
         row.answered_at, row.override = timezone.now(), override

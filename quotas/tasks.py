@@ -20,7 +20,7 @@ from quotas.simulation.what_if import whatif_task
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_due
-from quotas.usage.tier_usage import tier_use_measure
+from quotas.usage.tier_usage import measure_tier_usage
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +50,13 @@ def apply_due_changes() -> None:
 
 
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
-def keep_usage_up() -> None:
-    log.info("usage tables: %s", maintenance.keep_up())
+def maintain_usage() -> None:
+    log.info("usage tables: %s", maintenance.maintain_usage_tables())
 
 
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
 def measure_tiers() -> None:
-    log.debug("pairs of tier and endpoint: %s", tier_use_measure(timezone.now()))
+    log.debug("pairs of tier and endpoint: %s", measure_tier_usage(timezone.now()))
 
 
 @shared_task(name="quotas.calibrate", soft_time_limit=3000, time_limit=3300)

@@ -16,7 +16,7 @@ from api.v1.tenant_limits import moment_of
 from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
 from quotas.changes.effect import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
-from quotas.publishing.bypass_switches import Scope, Switch
+from quotas.publishing.bypass_switches import BypassSwitch, Scope
 from tenants.models import Tenant
 
 SCOPES = ("all", "tenant", "endpoint", "limit")
@@ -81,18 +81,18 @@ class BypassDetail(APIView):
         return changed(request, change, asked)
 
 
-def _switch(about: str) -> Switch:
+def _switch(about: str) -> BypassSwitch:
     found = next((switch for switch in bypasses_read() if _about(switch) == about), None)
     if found is None:
         raise Http404
     return found
 
 
-def _about(switch: Switch) -> str:
+def _about(switch: BypassSwitch) -> str:
     return f"{switch.scope}:{switch.name}" if switch.name else switch.scope
 
 
-def _shown(switch: Switch) -> dict[str, Any]:
+def _shown(switch: BypassSwitch) -> dict[str, Any]:
     shown = {
         "about": _about(switch),
         "scope": switch.scope,
@@ -103,7 +103,7 @@ def _shown(switch: Switch) -> dict[str, Any]:
     return BypassOut(shown).data
 
 
-def _effect(switch: Switch, action: Any) -> Effect:
+def _effect(switch: BypassSwitch, action: Any) -> Effect:
     until = moment_of(switch.until_us)
     before, after = (None, until) if action == "create" else (until, None)
     change = ObjectDiff(f"bypass:{_about(switch)}", action, (FieldDiff("until", before, after),))

@@ -18,8 +18,8 @@ from api.inputs import Fields, Moment, Query, query
 from api.openapi.describe import reads
 from api.v1.tenants import tenant_shown
 from quotas.usage.queries import grouped_usage
-from quotas.usage.queries.denials import REASONS, Wanted, denials_read
-from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, Answer, Row
+from quotas.usage.queries.denials import REASONS, DenialFilter, denials_read
+from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow
 
 FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)  # before anything was counted
 MOST_STEPS: Final = 5_000
@@ -109,7 +109,7 @@ class Usage(APIView):
         step = _step(asked.get("step"))
         _check_span(begin, end, step)
         answer = grouped_usage.usage_query(
-            grouped_usage.Query(
+            grouped_usage.UsageQuery(
                 begin,
                 end,
                 step,
@@ -152,7 +152,7 @@ def _check_span(begin: datetime, end: datetime, step: timedelta | None) -> None:
         raise ValidationError({"step": [f"gives more than {MOST_STEPS:,} steps; take longer ones, or a shorter span"]})
 
 
-def _usage(answer: Answer) -> Mapping[str, Any]:
+def _usage(answer: UsageResult) -> Mapping[str, Any]:
     measured = answer.measured
     return {
         "begin": answer.begin,
@@ -165,7 +165,7 @@ def _usage(answer: Answer) -> Mapping[str, Any]:
     }
 
 
-def _row(row: Row) -> Mapping[str, Any]:
+def _row(row: UsageRow) -> Mapping[str, Any]:
     sums = ("start", "allowed", "denied", "allowed_cost", "denied_cost", "count")
     return {**row.group, **{name: getattr(row, name) for name in sums}}
 
@@ -211,7 +211,7 @@ class Denials(APIView):
             if name:
                 tenant_shown(request, name)
             name = own.name
-        wanted = Wanted(name, asked.get("endpoint", ""), asked.get("limit", ""), asked.get("reason", ""))
+        wanted = DenialFilter(name, asked.get("endpoint", ""), asked.get("limit", ""), asked.get("reason", ""))
         page = denials_read(wanted, before=asked.get("before"), most=asked["most"])
         last = None if page.is_whole else page.denials[-1].at
         answer = {"items": page.denials, "next": last, "is_searched": page.is_searched}

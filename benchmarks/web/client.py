@@ -12,7 +12,7 @@ LENGTH = b"content-length: "
 
 
 @dataclass(slots=True)
-class Measured:
+class LoadResult:
     seconds: float
     latencies_s: list[float] = field(default_factory=list)
 
@@ -81,9 +81,9 @@ async def connect(port: int, sent: bytes, count: int) -> list[Connection]:
     return [connection for _, connection in made]
 
 
-async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: int = CONNECTIONS) -> Measured:
+async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: int = CONNECTIONS) -> LoadResult:
     """`count` requests in all; each connection asks again as soon as it is answered."""
-    measured = Measured(0.0)
+    measured = LoadResult(0.0)
     opened = await connect(port, sent, connections)
 
     async def keep_asking(connection: Connection) -> None:
@@ -99,10 +99,10 @@ async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: in
     return measured
 
 
-async def at_a_rate(port: int, sent: bytes, rate: float, seconds: float) -> Measured:
+async def at_a_rate(port: int, sent: bytes, rate: float, seconds: float) -> LoadResult:
     """Evenly spaced, whatever the answers do. A latency counts from when the request was due, not from when a
     connection was free for it."""
-    measured = Measured(seconds)
+    measured = LoadResult(seconds)
     free = asyncio.Queue[Connection]()
     opened = await connect(port, sent, CONNECTIONS)
     for connection in opened:

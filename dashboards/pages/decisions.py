@@ -14,7 +14,14 @@ from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.policies.problems import is_within
-from quotas.usage.queries.denials import MOST_SEARCHED, REASONS, Wanted, denials_count, denials_read, turned_away_read
+from quotas.usage.queries.denials import (
+    MOST_SEARCHED,
+    REASONS,
+    DenialFilter,
+    denials_count,
+    denials_read,
+    turned_away_read,
+)
 
 MOST_SUGGESTED = 200
 
@@ -25,9 +32,9 @@ class FilterForm(PageForm):
     limit = forms.CharField(max_length=80, required=False)
     reason = forms.ChoiceField(choices=[("", "any reason"), *REASONS.items()], required=False)
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> DenialFilter:
         fields = self.cleaned_data if self.is_valid() else {}
-        return Wanted(**{name: fields.get(name, "") for name in self.fields})
+        return DenialFilter(**{name: fields.get(name, "") for name in self.fields})
 
 
 @require_safe

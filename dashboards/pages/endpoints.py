@@ -13,13 +13,13 @@ from django.views.decorators.http import require_safe
 from dashboards.pages.matrix.cells import MatrixCell, matrix_table
 from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
-from quotas.usage.queries.near_limits import Asked, measured_read
+from quotas.usage.queries.near_limits import RequestCounts, tier_usage_read
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
     endpoint: Endpoint
-    asked: Asked  # of all tiers, 24 h
+    asked: RequestCounts  # of all tiers, 24 h
     tenants: int
     nearest: MatrixCell | None  # the cell that is nearest to its limit
 
@@ -31,13 +31,13 @@ class EndpointRow:
 
 @require_safe
 def endpoints(request: HttpRequest) -> HttpResponse:
-    measured = measured_read()
+    measured = tier_usage_read()
     matrix = matrix_table(matrix_read(timezone.now()), measured)
     cells = {line.line.scope: line.cells for line in matrix.lines}
     rows = []
     for endpoint in Endpoint.objects.filter(retired=False).order_by("name"):
         uses = [row for (_, number), row in measured.rows.items() if number == endpoint.number]
-        asked = Asked(sum(row.asked for row in uses), sum(row.denied for row in uses))
+        asked = RequestCounts(sum(row.asked for row in uses), sum(row.denied for row in uses))
         rows.append(EndpointRow(endpoint, asked, sum(row.tenants for row in uses), _nearest(cells[endpoint.name])))
     rows.sort(key=lambda row: (-row.asked.denied, -row.asked.asked, row.endpoint.name))
     return render(request, "dashboards/endpoints.html", {"rows": rows, "measured": measured})

@@ -18,7 +18,7 @@ from django.db import Error, close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.views.decorators.http import require_safe
 
-from quotas.status.summary import pulse_read
+from quotas.status.summary import status_summary_read
 
 EVERY_SECONDS: Final = 1.0
 # A proxy closes what is silent; a comment is not an event.
@@ -94,7 +94,7 @@ def _look_apart() -> PageVersion | None:
 
 def _look() -> PageVersion | None:
     try:
-        pulse = pulse_read()
+        pulse = status_summary_read()
     except Error:
         return None
     return PageVersion(pulse.drained_at, pulse.revision, pulse.published)

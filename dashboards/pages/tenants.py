@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from dashboards.viewer import principal_of
 from quotas.usage.queries.periods import period_read
-from quotas.usage.queries.tenant_list import Wanted, tenants_listed
+from quotas.usage.queries.tenant_list import TenantFilter, tenants_listed
 from tenants.models import Tier
 from tenants.scope import tenants_of
 
@@ -25,7 +25,7 @@ VIEWS = {
 def tenants(request: HttpRequest) -> HttpResponse:
     asked = request.GET
     only = asked.get("only", "")
-    wanted = Wanted(
+    wanted = TenantFilter(
         beginning=asked.get("q", "").strip().lower()[:63],
         tier=asked.get("tier", ""),
         only=only if only in VIEWS else "",

@@ -7,7 +7,7 @@ from typing import Any
 from django import template
 
 from dashboards.templatetags.numbers import NO_BREAK
-from quotas.usage.queries.near_limits import Measured
+from quotas.usage.queries.near_limits import TierUsage
 
 register = template.Library()
 
@@ -19,7 +19,7 @@ def percent(share: float) -> str:
 
 
 @register.filter
-def tenants_of(tier: int, measured: Measured) -> int:
+def tenants_of(tier: int, measured: TierUsage) -> int:
     return measured.active(tier)
 
 

@@ -17,7 +17,7 @@ from dashboards.figure import Figure
 from dashboards.menu import MenuGroup, menu_of
 from dashboards.templatetags.numbers import NO_BREAK
 from dashboards.viewer import Viewer, initials, viewer_of
-from quotas.status.summary import Pulse, pulse_read
+from quotas.status.summary import StatusSummary, status_summary_read
 
 register = template.Library()
 
@@ -37,12 +37,12 @@ def viewer(context: Context) -> Viewer:
 
 
 @register.simple_tag
-def pulse() -> Pulse:
-    return pulse_read()
+def pulse() -> StatusSummary:
+    return status_summary_read()
 
 
 @register.simple_tag(takes_context=True)
-def menu(context: Context, found: Pulse) -> list[MenuGroup]:
+def menu(context: Context, found: StatusSummary) -> list[MenuGroup]:
     match = context["request"].resolver_match
     return menu_of(match.view_name if match else "", found)
 

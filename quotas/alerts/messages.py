@@ -8,14 +8,14 @@ from typing import Any, Final, Literal
 
 MOST_LISTED: Final = 20
 
-State = Literal["firing", "reminder", "resolved", "test"]
+EventState = Literal["firing", "reminder", "resolved", "test"]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class AlertEvent:
     alert: str
     about: str
-    state: State
+    state: EventState
     severity: str
     value: float
     threshold: float
@@ -24,7 +24,7 @@ class Event:
     runbook: str
 
 
-def body_of(events: Sequence[Event], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def body_of(events: Sequence[AlertEvent], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """One message; `former` is one that still waits, and takes these in. The newest word on an alert counts."""
     known = {(one["alert"], one["about"]): one for one in (former or {}).get("events", [])}
     known |= {(event.alert, event.about): asdict(event) for event in events}

@@ -14,7 +14,7 @@ A_MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AlertRule:
     name: str
     words: str
     threshold: float
@@ -28,13 +28,17 @@ class Rule:
 
 
 QUOTAS: Final = (
-    Rule("quota-80", "a tenant has used this share of a quota", 0.80, "share", "notice", NOW),
-    Rule("quota-95", "a tenant has used this share of a quota", 0.95, "share", "warning", NOW),
-    Rule("quota-100", "a tenant has used up a quota", 1.00, "share", "warning", NOW),
+    AlertRule("quota-80", "a tenant has used this share of a quota", 0.80, "share", "notice", NOW),
+    AlertRule("quota-95", "a tenant has used this share of a quota", 0.95, "share", "warning", NOW),
+    AlertRule("quota-100", "a tenant has used up a quota", 1.00, "share", "warning", NOW),
 )
-DENIED: Final = Rule("denied-share", "this share of requests is denied, over five minutes", 0.25, "share", "warning")
-DEGRADED: Final = Rule("degraded", "this many enforcers decide without Redis", 1, "enforcers", "critical", NOW)
-PUBLISH_LAG: Final = Rule("publish-lag", "an edit has waited this long for the publisher", 10, "seconds", "critical")
-DRAIN_LAG: Final = Rule("drain-lag", "the counters were last drained this long ago", 60, "seconds", "warning")
+DENIED: Final = AlertRule(
+    "denied-share", "this share of requests is denied, over five minutes", 0.25, "share", "warning"
+)
+DEGRADED: Final = AlertRule("degraded", "this many enforcers decide without Redis", 1, "enforcers", "critical", NOW)
+PUBLISH_LAG: Final = AlertRule(
+    "publish-lag", "an edit has waited this long for the publisher", 10, "seconds", "critical"
+)
+DRAIN_LAG: Final = AlertRule("drain-lag", "the counters were last drained this long ago", 60, "seconds", "warning")
 
 RULES: Final = {rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG)}

@@ -18,9 +18,9 @@ from django.db.models import QuerySet
 from django.utils import timezone as clock
 
 from headroom_edge.algorithms.periods import known_zones
-from quotas.alerts.messages import Event, body_of
-from quotas.alerts.rules import RULES, Rule
-from quotas.alerts.webhook import UnreachableError, place_of
+from quotas.alerts.messages import AlertEvent, body_of
+from quotas.alerts.rules import RULES, AlertRule
+from quotas.alerts.webhook import UnreachableError, resolve_url
 from quotas.changes.draft import said
 from quotas.errors import refuse
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
@@ -69,7 +69,7 @@ LONGEST_LABEL = 200
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    rule: Rule
+    rule: AlertRule
     threshold: float
     is_on: bool
 
@@ -112,7 +112,7 @@ def alert_setting_set(*, name: str, author: str, reason: str, threshold: float |
     return RuleRow(rule, value, is_on)
 
 
-def _check_threshold(rule: Rule, value: float) -> None:
+def _check_threshold(rule: AlertRule, value: float) -> None:
     most = {"share": 1.0, "seconds": 86_400.0, "enforcers": 1_000_000.0}[rule.unit]
     if not 0 < value <= most:
         raise refuse("threshold", "range", f"the threshold of {rule.name} must be above 0 and at most {most:g}")
@@ -170,7 +170,7 @@ def _check_target(kind: str, address: str, label: str, alerts: Collection[str], 
 def _check_address(kind: str, address: str) -> None:
     if kind == TargetKind.WEBHOOK:
         try:
-            place_of(address, settings.HEADROOM_ALERT_NETWORKS)
+            resolve_url(address, settings.HEADROOM_ALERT_NETWORKS)
         except UnreachableError as error:
             raise refuse("address", "address", str(error)) from None
         return
@@ -206,7 +206,7 @@ def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery
     """A message that says it is a test; sent with the next ones, whatever the hour."""
     author, _ = said(author, reason)
     now = clock.now()
-    event = Event("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")
+    event = AlertEvent("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")
     return AlertDelivery.objects.create(target=_target(target), body=body_of([event]), due_at=now)
 
 

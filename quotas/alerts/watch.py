@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from quotas.alerts.findings import Finding, findings
-from quotas.alerts.messages import Event, State, body_of
+from quotas.alerts.messages import AlertEvent, EventState, body_of
 from quotas.alerts.settings import RuleRow, alert_rules, quiet_until
 from quotas.locks import Lock, take_lock
 from quotas.models import AlertDelivery, AlertState, AlertTarget
@@ -27,11 +27,11 @@ KEPT: Final = timedelta(days=7)
 
 
 @dataclass(slots=True)
-class Watch:
+class AlertWatch:
     now: datetime
     rules: dict[str, RuleRow]
 
-    def run(self, found: Iterable[Finding]) -> list[Event]:
+    def run(self, found: Iterable[Finding]) -> list[AlertEvent]:
         states = {(row.name, row.about): row for row in AlertState.objects.all()}
         seen = {(finding.name, finding.about): finding for finding in found}
         events = [self._seen(finding, states.get(key)) for key, finding in seen.items()]
@@ -39,12 +39,12 @@ class Watch:
         events += [self._gone(row, row.about in higher) for key, row in states.items() if key not in seen]
         return [event for event in events if event is not None]
 
-    def _seen(self, finding: Finding, row: AlertState | None) -> Event | None:
+    def _seen(self, finding: Finding, row: AlertState | None) -> AlertEvent | None:
         if row is None or (row.resolved_at is not None and self.now - row.resolved_at > FLICKER):
             since, told_at = self.now, None
         else:
             since, told_at = row.since, row.told_at
-        state: State | None = None
+        state: EventState | None = None
         if told_at is None and self.now - since >= self.rules[finding.name].rule.hold:
             state, told_at = "firing", self.now
         elif told_at is not None and self.now - told_at >= REMIND:
@@ -63,7 +63,7 @@ class Watch:
         )
         return self._event(finding.name, finding.about, finding.value, finding.text, since, state) if state else None
 
-    def _gone(self, row: AlertState, is_higher: bool) -> Event | None:
+    def _gone(self, row: AlertState, is_higher: bool) -> AlertEvent | None:
         """`is_higher`: another alert about the same has taken its place, and is told instead."""
         if row.resolved_at is not None or not (is_higher or self.now - row.seen_at >= CLEAR):
             return None
@@ -72,20 +72,22 @@ class Watch:
             return None
         return self._event(row.name, row.about, row.value, row.text, row.since, "resolved")
 
-    def _event(self, name: str, about: str, value: float, text: str, since: datetime, state: State) -> Event:
+    def _event(self, name: str, about: str, value: float, text: str, since: datetime, state: EventState) -> AlertEvent:
         held = self.rules[name]
         rule = held.rule
-        return Event(name, about, state, rule.severity, value, held.threshold, text, since.isoformat(), rule.runbook)
+        return AlertEvent(
+            name, about, state, rule.severity, value, held.threshold, text, since.isoformat(), rule.runbook
+        )
 
 
-def alerts_watch(now: datetime | None = None) -> list[Event]:
+def alerts_watch(now: datetime | None = None) -> list[AlertEvent]:
     """One look; what is to be told waits to be sent."""
     now = now or timezone.now()
     rules = alert_rules()
     found = findings(now, [row for row in rules.values() if row.is_on])
     with transaction.atomic():
         take_lock(Lock.ALERTS)
-        events = Watch(now, rules).run(found)
+        events = AlertWatch(now, rules).run(found)
         if events:
             _enqueue(events, now)
         AlertState.objects.filter(resolved_at__lt=now - KEPT).delete()
@@ -93,7 +95,7 @@ def alerts_watch(now: datetime | None = None) -> list[Event]:
     return events
 
 
-def _enqueue(events: Sequence[Event], now: datetime) -> None:
+def _enqueue(events: Sequence[AlertEvent], now: datetime) -> None:
     for target in AlertTarget.objects.filter(is_on=True):
         wanted = [event for event in events if not target.alerts or event.alert in target.alerts]
         urgent = [event for event in wanted if event.severity == "critical"]
@@ -103,7 +105,7 @@ def _enqueue(events: Sequence[Event], now: datetime) -> None:
             _put(target, [event for event in wanted if event not in urgent], over)
 
 
-def _put(target: AlertTarget, events: Sequence[Event], due_at: datetime) -> None:
+def _put(target: AlertTarget, events: Sequence[AlertEvent], due_at: datetime) -> None:
     """With what still waits for the same hour."""
     if not events:
         return

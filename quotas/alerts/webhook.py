@@ -26,7 +26,7 @@ class UnreachableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedUrl:
     """A URL and the one address that its connection goes to."""
 
     scheme: str
@@ -36,13 +36,13 @@ class Place:
     address: str
 
 
-def place_of(url: str, allowed: Sequence[Network] = ()) -> Place:
+def resolve_url(url: str, allowed: Sequence[Network] = ()) -> ResolvedUrl:
     """`allowed`: private networks that are reachable all the same, over plain http too."""
     scheme, host, port, path = _parts(url)
     address = _resolve(host, port, allowed)
     if scheme != "https" and not _is_within(address, allowed):
         raise UnreachableError("the address begins with http; what leaves the network must go over https")
-    return Place(scheme, host, port, path, str(address))
+    return ResolvedUrl(scheme, host, port, path, str(address))
 
 
 def _parts(url: str) -> tuple[str, str, int, str]:
@@ -93,7 +93,7 @@ SIGNATURE: Final = "Headroom-Signature"
 
 
 def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: Sequence[Network] = ()) -> None:
-    place = place_of(url, allowed)
+    place = resolve_url(url, allowed)
     data = json.dumps(body, separators=(",", ":")).encode()
     headers = {
         "Content-Type": "application/json",
@@ -114,7 +114,7 @@ def sign(data: bytes, secret: bytes, now_s: int) -> str:
     return "v1=" + hmac.new(secret, f"{now_s}.".encode() + data, hashlib.sha256).hexdigest()
 
 
-def _post(place: Place, data: bytes, headers: Mapping[str, str]) -> int:
+def _post(place: ResolvedUrl, data: bytes, headers: Mapping[str, str]) -> int:
     connection = http.client.HTTPConnection(place.host, place.port, timeout=TIMEOUT_S)
     # Connected here, to the address that was judged; the library would resolve the name again.
     connection.sock = _connect(place)
@@ -125,7 +125,7 @@ def _post(place: Place, data: bytes, headers: Mapping[str, str]) -> int:
         connection.close()
 
 
-def _connect(place: Place) -> socket.socket:
+def _connect(place: ResolvedUrl) -> socket.socket:
     plain = socket.create_connection((place.address, place.port), timeout=TIMEOUT_S)
     if place.scheme == "http":
         return plain

@@ -11,22 +11,22 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.counts import MINUTE_S, Counts
 from quotas.calibration.percentiles import age_weights, quantile, weighted_quantile
 from quotas.observations.arrays import Floats, Ints
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 
 MARGIN = 1.15
 MOST_SUBJECTS = 1_000_000  # of one series; of more, an even sample by hash
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BaselineRule:
     name: str
     units: Callable[[Counts, float], float]  # minutes with requests, and the time of the fit
 
 
 RULES = (
-    Rule("max_x1.15", lambda minutes, _: minutes.peak * MARGIN),
-    Rule("p99_x1.15", lambda minutes, _: quantile(minutes.units, 0.99) * MARGIN),
-    Rule(
+    BaselineRule("max_x1.15", lambda minutes, _: minutes.peak * MARGIN),
+    BaselineRule("p99_x1.15", lambda minutes, _: quantile(minutes.units, 0.99) * MARGIN),
+    BaselineRule(
         "vpa_p90_24h_x1.15",
         lambda minutes, now_s: weighted_quantile(minutes.units, age_weights(minutes, now_s, 1.0), 0.9) * MARGIN,
     ),
@@ -42,9 +42,9 @@ class SubjectMaxima:
         self._subjects: Ints = np.empty(0, np.int64)
         self._maxima: Floats = np.empty(0)
         self._mask = 0  # bits of the hash that have to be 0: each halves the sample
-        self._open: Batch | None = None  # of the last minute, which the next piece may continue
+        self._open: ArrivalBatch | None = None  # of the last minute, which the next piece may continue
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ArrivalBatch) -> None:
         if self._open is not None:
             batch = _joined(self._open, batch)
         if len(batch):
@@ -59,7 +59,7 @@ class SubjectMaxima:
             self._open = None
         return self._maxima
 
-    def _close(self, batch: Batch) -> None:
+    def _close(self, batch: ArrivalBatch) -> None:
         subjects, units = per_subject_minute(batch)
         kept = subjects & self._mask == 0
         subjects, units = subjects[kept], units[kept]
@@ -73,7 +73,7 @@ class SubjectMaxima:
             self._subjects, self._maxima = self._subjects[kept], self._maxima[kept]
 
 
-def per_subject_minute(batch: Batch) -> tuple[Ints, Floats]:
+def per_subject_minute(batch: ArrivalBatch) -> tuple[Ints, Floats]:
     """Subject and units of each minute in which a subject asked for any."""
     if not len(batch):
         return np.empty(0, np.int64), np.empty(0)
@@ -84,8 +84,8 @@ def per_subject_minute(batch: Batch) -> tuple[Ints, Floats]:
     return subjects[first], np.add.reduceat(costs, first).astype(np.float64)
 
 
-def _joined(first: Batch, second: Batch) -> Batch:
-    return Batch(
+def _joined(first: ArrivalBatch, second: ArrivalBatch) -> ArrivalBatch:
+    return ArrivalBatch(
         *(np.concatenate((getattr(first, name), getattr(second, name))) for name in ("times_us", "subjects", "costs"))
     )
 

@@ -19,14 +19,14 @@ from quotas.calibration.percentiles import load_quantile
 from quotas.calibration.recommend import change
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.observations.arrays import Floats
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 
 RECOMMENDER = "recommender"
 MOST_REFITS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedSeries:
     name: SeriesName
     estimate: Estimate | None  # None: not seen before the cut
     baselines: Mapping[str, float]  # rule → units per minute
@@ -40,7 +40,9 @@ class Fitted:
         return max(1.0, self.test_subject_peak if by_subject else self.test_peak)
 
 
-def fit(name: SeriesName, pieces: Iterable[Batch], cut_us: int, end_us: int, parameters: Parameters) -> Fitted:
+def fit(
+    name: SeriesName, pieces: Iterable[ArrivalBatch], cut_us: int, end_us: int, parameters: Parameters
+) -> FittedSeries:
     history, later = _History(), SubjectMaxima()
     minutes: list[Counts] = []
     for piece in pieces:
@@ -51,7 +53,7 @@ def fit(name: SeriesName, pieces: Iterable[Batch], cut_us: int, end_us: int, par
     whole, cut_s = joined(minutes, MINUTE_S), cut_us / SECOND_US
     test = whole.between(cut_s, np.inf)
     past = whole.between(0, cut_s)
-    return Fitted(
+    return FittedSeries(
         name,
         history.estimate(name, past, cut_s, parameters),
         {rule.name: rule.units(past, cut_s) for rule in RULES},
@@ -70,7 +72,7 @@ class _History:
         self.maxima = SubjectMaxima()
         self._seconds: list[Counts] = []
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ArrivalBatch) -> None:
         if len(batch):
             self.maxima.add(batch)
             self._seconds.append(Counts.of(batch.times_us // SECOND_US, 1, batch.costs))

@@ -7,8 +7,8 @@ from html import escape
 from math import log10
 
 from quotas.backtest.fitting import RECOMMENDER
-from quotas.backtest.run import Report
-from quotas.backtest.scoring import Score
+from quotas.backtest.run import BacktestReport
+from quotas.backtest.scoring import RuleScore
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 150, 28, 40
@@ -16,12 +16,12 @@ LEAST = 1e-4  # of a share, on a logarithmic axis
 OURS, OTHERS, FAINT = "#2563eb", "#64748b", "#94a3b8"
 
 
-def pictures(report: Report) -> dict[str, str]:
+def pictures(report: BacktestReport) -> dict[str, str]:
     """By file name."""
     return {"frontier.svg": "\n".join(_frontier(report)), "tenants.svg": "\n".join(_bars(report))}
 
 
-def _frontier(report: Report) -> Iterator[str]:
+def _frontier(report: BacktestReport) -> Iterator[str]:
     """Headroom against what is rejected: down and to the left is better."""
     shown = {name: one for name, one in report.rules.items() if one.headroom < 20}
     most = max([*(one.headroom for one in shown.values()), 1.0]) * 1.1
@@ -38,9 +38,9 @@ def _frontier(report: Report) -> Iterator[str]:
     yield "</svg>"
 
 
-def _bars(report: Report) -> Iterator[str]:
+def _bars(report: BacktestReport) -> Iterator[str]:
     """At the same headroom: what the p90 tenant loses, and how many are hit."""
-    rows: Mapping[str, Score] = {RECOMMENDER: report.rules[RECOMMENDER], **report.same_headroom}
+    rows: Mapping[str, RuleScore] = {RECOMMENDER: report.rules[RECOMMENDER], **report.same_headroom}
     most = max([*(max(one.tenants_hit, one.p90_tenant, one.rejected) for one in rows.values()), 1e-9])
     yield from _opened("At the same headroom: rejected of all, of the p90 tenant, tenants hit")
     height = (HEIGHT - TOP - BOTTOM) / max(1, len(rows))
@@ -65,7 +65,7 @@ def _opened(title: str) -> Iterator[str]:
     yield _text(LEFT, 16, title, "start", 13)
 
 
-def _dot(one: Score, most: float, name: str, colour: str) -> Iterable[str]:
+def _dot(one: RuleScore, most: float, name: str, colour: str) -> Iterable[str]:
     x, y = LEFT + one.headroom / most * _plot(), _y(one.rejected)
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>'
     if name:

@@ -15,8 +15,8 @@ import numpy as np
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import PER_SUBJECT, RULES, subject_limit
-from quotas.backtest.fitting import RECOMMENDER, Fitted, fit
-from quotas.backtest.scoring import Assigned, Rejected, Score, median_headroom, replay_series, score
+from quotas.backtest.fitting import RECOMMENDER, FittedSeries, fit
+from quotas.backtest.scoring import AssignedLimit, RejectedUnits, RuleScore, median_headroom, replay_series, score
 from quotas.backtest.spool import Spool
 from quotas.backtest.trace import BadRow, TraceError, TraceReader
 from quotas.calibration.counts import DAY_S, MINUTE_S
@@ -25,24 +25,24 @@ from quotas.calibration.recommend import Insufficient, pool, recommend
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 
 Progress = Callable[[str, int, int], None]  # stage, done, of how many
-Limits = dict[str, dict[int, Assigned]]  # rule → series → what it is given
+Limits = dict[str, dict[int, AssignedLimit]]  # rule → series → what it is given
 
 FEWEST_TO_SPLIT = 4  # tenants
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BacktestOptions:
     train_days: float | None = None  # None: the first half
     most_bad: int = 1_000
     parameters: Parameters = DEFAULTS
     scratch: str | None = None  # folder for the spool; None: the system's
 
 
-USUAL = Options()
+USUAL = BacktestOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BacktestReport:
     rows: int
     bad_rows: int
     bad: tuple[BadRow, ...]
@@ -50,12 +50,12 @@ class Report:
     series: int
     train_days: float
     test_days: float
-    rules: Mapping[str, Score]
-    same_headroom: Mapping[str, Score]  # the baselines, scaled to the recommender's median headroom
-    held_out_tenants: Mapping[str, Score] = field(default_factory=dict)
+    rules: Mapping[str, RuleScore]
+    same_headroom: Mapping[str, RuleScore]  # the baselines, scaled to the recommender's median headroom
+    held_out_tenants: Mapping[str, RuleScore] = field(default_factory=dict)
 
 
-def backtest(path: Path, options: Options = USUAL, progress: Progress = lambda *_: None) -> Report:
+def backtest(path: Path, options: BacktestOptions = USUAL, progress: Progress = lambda *_: None) -> BacktestReport:
     reader = TraceReader(path, options.most_bad)
     with Spool(options.scratch) as spool:
         size = max(1, path.stat().st_size if path.exists() else 1)
@@ -88,7 +88,7 @@ def _cut_us(spool: Spool, train_days: float | None) -> int:
 
 def _fit_all(
     reader: TraceReader, spool: Spool, cut_us: int, parameters: Parameters, progress: Progress
-) -> list[Fitted]:
+) -> list[FittedSeries]:
     fitted = []
     for number, name in enumerate(reader.series):
         fitted.append(fit(name, spool.series(number), cut_us, spool.last_us, parameters))
@@ -100,15 +100,15 @@ def _report(
     reader: TraceReader,
     spool: Spool,
     cut_us: int,
-    fitted: list[Fitted],
+    fitted: list[FittedSeries],
     parameters: Parameters,
     progress: Progress,
-) -> Report:
+) -> BacktestReport:
     seen = [number for number, one in enumerate(fitted) if one.estimate is not None and one.test_units > 0]
     own = own_limits(fitted, parameters)
     scaled = _scaled(own, fitted, seen)
     others = unseen_limits(fitted, parameters)
-    rejected: dict[str, list[Rejected]] = {}
+    rejected: dict[str, list[RejectedUnits]] = {}
     for number, one in enumerate(fitted):
         if one.test_units > 0:
             assigned = {
@@ -122,7 +122,7 @@ def _report(
         progress("replaying", number + 1, len(fitted))
     changes = {rule: sum(one.changes.get(rule, 0) for one in fitted) for rule in own}
 
-    def scores(kind: str, limits: Limits, only: Iterable[int]) -> dict[str, Score]:
+    def scores(kind: str, limits: Limits, only: Iterable[int]) -> dict[str, RuleScore]:
         kept = set(only)
         return {
             rule: score(
@@ -134,7 +134,7 @@ def _report(
             for rule in limits
         }
 
-    return Report(
+    return BacktestReport(
         rows=reader.rows,
         bad_rows=reader.bad_rows,
         bad=tuple(reader.bad),
@@ -148,7 +148,7 @@ def _report(
     )
 
 
-def own_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
+def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits:
     """What each rule gives to each tenant that it has seen."""
     known = {number: one for number, one in enumerate(fitted) if one.estimate is not None}
     limits: Limits = {RECOMMENDER: {}}
@@ -156,17 +156,17 @@ def own_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
         estimates = {fitted[number].name.tenant: number for number in numbers}
         found = recommend([e for n in numbers if (e := fitted[n].estimate)], parameters, ignore_gate=True)
         for tenant, limit in found.tenants.items():
-            limits[RECOMMENDER][estimates[tenant]] = Assigned(bucket(limit.point))
+            limits[RECOMMENDER][estimates[tenant]] = AssignedLimit(bucket(limit.point))
     for rule in RULES:
-        limits[rule.name] = {n: Assigned(minute_window(one.baselines[rule.name])) for n, one in known.items()}
+        limits[rule.name] = {n: AssignedLimit(minute_window(one.baselines[rule.name])) for n, one in known.items()}
     limits[PER_SUBJECT] = {}
     for numbers in _by_endpoint(known):
         window = minute_window(subject_limit(fitted[number].subject_maxima for number in numbers))
-        limits[PER_SUBJECT] |= {number: Assigned(window, by_subject=True) for number in numbers}
+        limits[PER_SUBJECT] |= {number: AssignedLimit(window, by_subject=True) for number in numbers}
     return limits
 
 
-def unseen_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
+def unseen_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits:
     """What each rule gives to a tenant, from the tenants of the other half alone."""
     tenants = {one.name.tenant for one in fitted}
     limits: Limits = {}
@@ -184,18 +184,18 @@ def unseen_limits(fitted: Sequence[Fitted], parameters: Parameters) -> Limits:
     return {rule: found for rule, found in limits.items() if found}
 
 
-def _tier_limits(teachers: Sequence[Fitted], parameters: Parameters) -> dict[str, Assigned]:
+def _tier_limits(teachers: Sequence[FittedSeries], parameters: Parameters) -> dict[str, AssignedLimit]:
     tier = pool([one.estimate for one in teachers if one.estimate], parameters, ignore_gate=True)
-    found = {} if isinstance(tier, Insufficient) else {RECOMMENDER: Assigned(bucket(tier.point))}
+    found = {} if isinstance(tier, Insufficient) else {RECOMMENDER: AssignedLimit(bucket(tier.point))}
     for rule in RULES:
         units = [one.baselines[rule.name] for one in teachers]
         pooled = float(np.quantile(units, parameters.pool_quantile, method="lower"))  # as the recommender pools
-        found[rule.name] = Assigned(minute_window(pooled))
+        found[rule.name] = AssignedLimit(minute_window(pooled))
     units_each = subject_limit(one.subject_maxima for one in teachers)
-    return found | {PER_SUBJECT: Assigned(minute_window(units_each), by_subject=True)}
+    return found | {PER_SUBJECT: AssignedLimit(minute_window(units_each), by_subject=True)}
 
 
-def _scaled(own: Limits, fitted: Sequence[Fitted], seen: Sequence[int]) -> Limits:
+def _scaled(own: Limits, fitted: Sequence[FittedSeries], seen: Sequence[int]) -> Limits:
     """The baselines with as much headroom at the median as the recommender has."""
     wanted = median_headroom(own[RECOMMENDER], fitted, seen)
     scaled: Limits = {}
@@ -209,12 +209,12 @@ def _scaled(own: Limits, fitted: Sequence[Fitted], seen: Sequence[int]) -> Limit
     return scaled
 
 
-def _by_endpoint(fitted: Mapping[int, Fitted]) -> list[list[int]]:
+def _by_endpoint(fitted: Mapping[int, FittedSeries]) -> list[list[int]]:
     groups: dict[str, list[int]] = {}
     for number, one in fitted.items():
         groups.setdefault(one.name.endpoint, []).append(number)
     return list(groups.values())
 
 
-def _half(one: Fitted) -> int:
+def _half(one: FittedSeries) -> int:
     return crc32(one.name.tenant.encode()) & 1

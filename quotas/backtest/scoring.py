@@ -9,16 +9,16 @@ import numpy as np
 
 from headroom_edge.algorithms import FixedWindow, TokenBucket
 from headroom_edge.plan.subject import TENANT, Subject
-from quotas.backtest.fitting import Fitted
+from quotas.backtest.fitting import FittedSeries
 from quotas.calibration.sizing import minute_allowance
 from quotas.policies.spec import Limit
-from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay
+from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay
 
 BY_SUBJECT = Subject.parse("subject")
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class AssignedLimit:
     algorithm: TokenBucket | FixedWindow
     by_subject: bool = False
 
@@ -28,15 +28,15 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedUnits:
     series: int
     units: float
     of: float
 
 
 def replay_series(
-    pieces: Iterable[Batch], cut_us: int, number: int, assigned: Mapping[tuple[str, str], Assigned]
-) -> dict[tuple[str, str], Rejected]:
+    pieces: Iterable[ArrivalBatch], cut_us: int, number: int, assigned: Mapping[tuple[str, str], AssignedLimit]
+) -> dict[tuple[str, str], RejectedUnits]:
     """Arrivals after the cut through each limit for itself; equal limits are replayed once."""
     engines = {one: FastReplay([one.limit]) for one in assigned.values()}
     rejected, total = dict.fromkeys(engines, 0), 0
@@ -45,11 +45,11 @@ def replay_series(
         total += int(test.costs.sum())
         for one, engine in engines.items():
             rejected[one] += int(test.costs[engine.decide(test).denied_by != ALLOWED].sum())
-    return {key: Rejected(number, rejected[one], total) for key, one in assigned.items()}
+    return {key: RejectedUnits(number, rejected[one], total) for key, one in assigned.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class RuleScore:
     rejected: float  # share of all units: false 429s, if nobody meant harm
     tenants_hit: float  # share of the tenants that saw any 429
     p90_tenant: float  # share rejected of the tenant that nine of ten do better than
@@ -58,18 +58,21 @@ class Score:
 
 
 def score(
-    rejected: Sequence[Rejected], fitted: Sequence[Fitted], limits: Mapping[int, Assigned], changes: int = 0
-) -> Score:
+    rejected: Sequence[RejectedUnits],
+    fitted: Sequence[FittedSeries],
+    limits: Mapping[int, AssignedLimit],
+    changes: int = 0,
+) -> RuleScore:
     tenants: dict[str, list[float]] = {}
     for one in rejected:
         sums = tenants.setdefault(fitted[one.series].name.tenant, [0.0, 0.0])
         sums[0] += one.units
         sums[1] += one.of
     if not tenants:
-        return Score(0.0, 0.0, 0.0, 0.0, changes)
+        return RuleScore(0.0, 0.0, 0.0, 0.0, changes)
     shares = np.array([units / of for units, of in tenants.values()])
     units, of = np.array(list(tenants.values())).sum(axis=0)
-    return Score(
+    return RuleScore(
         float(units / of),
         float((shares > 0).mean()),
         float(np.quantile(shares, 0.9)),
@@ -78,7 +81,9 @@ def score(
     )
 
 
-def median_headroom(limits: Mapping[int, Assigned], fitted: Sequence[Fitted], series: Sequence[int]) -> float:
+def median_headroom(
+    limits: Mapping[int, AssignedLimit], fitted: Sequence[FittedSeries], series: Sequence[int]
+) -> float:
     ratios = [
         minute_allowance(limits[number].algorithm) / fitted[number].peak_of(limits[number].by_subject)
         for number in series

@@ -12,9 +12,9 @@ from typing import BinaryIO, Self
 
 import numpy as np
 
-from quotas.backtest.trace import Chunk, TraceError
+from quotas.backtest.trace import TraceChunk, TraceError
 from quotas.observations.arrays import Ints
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 
 MOST_OUT_OF_ORDER = 20_000_000  # rows of one series that may have to be sorted in memory
 
@@ -41,7 +41,7 @@ class Spool:
     ) -> None:
         self._stack.close()
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: TraceChunk) -> None:
         order = np.lexsort((chunk.times_us, chunk.series))
         for name, column in (("times", chunk.times_us), ("subjects", chunk.subjects), ("costs", chunk.costs)):
             if column is not None:
@@ -63,7 +63,7 @@ class Spool:
     def __len__(self) -> int:
         return self._length
 
-    def series(self, number: int) -> Iterator[Batch]:
+    def series(self, number: int) -> Iterator[ArrivalBatch]:
         """In pieces; what a trace does not name is one subject, or a cost of 1."""
         if self._index is None:
             raise RuntimeError("seal the spool before reading it")
@@ -79,15 +79,15 @@ class Spool:
         column = self._columns["times"]
         return int(column[start]), int(column[start + count - 1])
 
-    def _read(self, start: int, count: int) -> Batch:
+    def _read(self, start: int, count: int) -> ArrivalBatch:
         times = np.array(self._columns["times"][start : start + count])
         subjects, costs = (
             np.array(self._columns[name][start : start + count]) if name in self._columns else np.full(count, default)
             for name, default in (("subjects", 0), ("costs", 1))
         )
-        return Batch(times, subjects, costs)
+        return ArrivalBatch(times, subjects, costs)
 
-    def _sorted(self, places: list[list[int]]) -> Batch:
+    def _sorted(self, places: list[list[int]]) -> ArrivalBatch:
         if sum(count for _, count in places) > MOST_OUT_OF_ORDER:
             raise TraceError("the rows are too far out of order to be sorted in memory; sort the file by timestamp")
         pieces = [self._read(start, count) for start, count in places]
@@ -95,7 +95,7 @@ class Spool:
             np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("times_us", "subjects", "costs")
         )
         order = np.argsort(times, kind="stable")
-        return Batch(times[order], subjects[order], costs[order])
+        return ArrivalBatch(times[order], subjects[order], costs[order])
 
     def _file(self, name: str) -> BinaryIO:
         if name not in self._files:

@@ -30,7 +30,7 @@ MOST_SERIES = 1_000_000
 SHOWN_BAD = 10
 GZIP_MAGIC = b"\x1f\x8b"
 
-Row = list[str]
+CsvRow = list[str]
 
 
 class TraceError(ValueError):
@@ -50,7 +50,7 @@ class SeriesName:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TraceChunk:
     times_us: Ints
     series: Ints  # number of each row's tenant and endpoint
     subjects: Ints | None  # hashes; None: the file has no such column
@@ -74,14 +74,14 @@ class TraceReader:
     rows: int = 0
     bad_rows: int = 0
     bad: list[BadRow] = field(default_factory=list)  # the first few
-    columns: Row = field(default_factory=list)
+    columns: CsvRow = field(default_factory=list)
     _numbers: _Numbers = field(default_factory=_Numbers)
 
     @property
     def series(self) -> list[SeriesName]:
         return [SeriesName(tenant, endpoint) for tenant, endpoint in self._numbers]
 
-    def chunks(self, progress: Callable[[int], None] = lambda _: None) -> Iterator[Chunk]:
+    def chunks(self, progress: Callable[[int], None] = lambda _: None) -> Iterator[TraceChunk]:
         """`progress` is told how many bytes of the file have been read."""
         try:
             with self.path.open("rb") as raw:
@@ -93,7 +93,7 @@ class TraceReader:
         except (EOFError, zlib.error):
             raise TraceError("the gzip data ends early or is damaged; copy the file again") from None
 
-    def _chunks(self, text: io.TextIOWrapper) -> Iterator[Chunk]:
+    def _chunks(self, text: io.TextIOWrapper) -> Iterator[TraceChunk]:
         rows = csv.reader(text)
         self.columns = self._header(rows)
         line = rows.line_num
@@ -104,7 +104,7 @@ class TraceReader:
             if len(chunk.times_us):
                 yield chunk
 
-    def _header(self, rows: Iterator[Row]) -> Row:
+    def _header(self, rows: Iterator[CsvRow]) -> CsvRow:
         try:
             names = [name.strip().lower() for name in next(rows, [])]
         except csv.Error as error:
@@ -120,8 +120,8 @@ class TraceReader:
             raise TraceError(f"line 1: column {twice[0]} stands twice")
         return names
 
-    def _take(self, rows: Iterator[Row]) -> list[Row]:
-        taken: list[Row] = []
+    def _take(self, rows: Iterator[CsvRow]) -> list[CsvRow]:
+        taken: list[CsvRow] = []
         while len(taken) < CHUNK_ROWS:
             before = len(taken)
             try:
@@ -133,7 +133,7 @@ class TraceReader:
                 break
         return taken
 
-    def _chunk(self, taken: list[Row], first_line: int, last_line: int) -> Chunk:
+    def _chunk(self, taken: list[CsvRow], first_line: int, last_line: int) -> TraceChunk:
         """All of them if nothing is wrong, which is quick to see; otherwise those that pass one by one."""
         try:
             return self._convert(taken)
@@ -142,7 +142,7 @@ class TraceReader:
         except (ValueError, OverflowError):
             return self._convert(self._good(taken, first_line, last_line))
 
-    def _good(self, taken: list[Row], first_line: int, last_line: int) -> list[Row]:
+    def _good(self, taken: list[CsvRow], first_line: int, last_line: int) -> list[CsvRow]:
         good, line = [], first_line
         is_plain = last_line - first_line == len(taken)
         for row in taken:
@@ -161,7 +161,7 @@ class TraceReader:
         if self.bad_rows > self.most_bad:
             raise TraceError(f"more than {self.most_bad:,} bad rows, the last in line {line}: {reason}; mend the file")
 
-    def _problem(self, row: Row) -> str:
+    def _problem(self, row: CsvRow) -> str:
         """Why the row cannot be used; empty: it can."""
         if len(row) != len(self.columns):
             return f"{len(row)} fields, but the first line names {len(self.columns)}"
@@ -174,7 +174,7 @@ class TraceReader:
             return f"cost must be a whole number from 1 to {MOST_COST}, not {shown(fields['cost'])}"
         return ""
 
-    def _convert(self, rows: list[Row]) -> Chunk:
+    def _convert(self, rows: list[CsvRow]) -> TraceChunk:
         """Raises ValueError if any row is bad."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(self.columns)
         named, count = dict(zip(self.columns, columns, strict=True)), len(rows)
@@ -189,7 +189,7 @@ class TraceReader:
             raise ValueError("tenant")
         series = np.fromiter(map(self._numbers.__getitem__, pairs), np.int64, count)
         subjects = np.fromiter(map(hash, named["subject"]), np.int64, count) if "subject" in named else None
-        return Chunk(whole_numbers(np.rint(seconds * SECOND_US)), series, subjects, costs)
+        return TraceChunk(whole_numbers(np.rint(seconds * SECOND_US)), series, subjects, costs)
 
 
 def _text(raw: BinaryIO) -> io.TextIOWrapper:

@@ -23,7 +23,7 @@ FEWEST_COLUMNS = ", ".join((*NAMES, *NEEDED))
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RateWindow:
     tenant: str
     start_s: float
     rate: float  # mean requests a second
@@ -43,14 +43,14 @@ WHOLE = Thinning()
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class WindowArrivals:
     """All arrivals of one window, in order of time."""
 
     times_s: Floats
     tenants: list[str]
 
 
-def read_windows(lines: Iterable[str]) -> list[Window]:
+def read_windows(lines: Iterable[str]) -> list[RateWindow]:
     rows = csv.DictReader(lines)
     missing = [name for name in (*NAMES, *NEEDED) if name not in (rows.fieldnames or [])]
     if missing:
@@ -58,7 +58,7 @@ def read_windows(lines: Iterable[str]) -> list[Window]:
     return [_window(row, rows.line_num) for row in rows]
 
 
-def _window(row: dict[str, str], line: int) -> Window:
+def _window(row: dict[str, str], line: int) -> RateWindow:
     try:
         start, rate = (float(row[name]) for name in NEEDED)
         cv = float(row.get("cv") or 1)
@@ -71,10 +71,10 @@ def _window(row: dict[str, str], line: int) -> Window:
     if family not in ("", "Gamma", "Weibull"):
         raise TraceError(f"line {line}: family must be Gamma, Weibull or empty, not {family!r}")
     known = family if shape > 0 else ""
-    return Window(f"{row['model']}-{row['client']}", start, rate, known, shape if known else 1 / max(cv, 0.01) ** 2)
+    return RateWindow(f"{row['model']}-{row['client']}", start, rate, known, shape if known else 1 / max(cv, 0.01) ** 2)
 
 
-def expand(windows: Sequence[Window], thinning: Thinning = WHOLE, seed: int = 0) -> Iterator[Slice]:
+def expand(windows: Sequence[RateWindow], thinning: Thinning = WHOLE, seed: int = 0) -> Iterator[WindowArrivals]:
     """Window by window; a slice may be empty."""
     draw = np.random.default_rng(seed)
     starts = sorted({window.start_s for window in windows})
@@ -82,7 +82,7 @@ def expand(windows: Sequence[Window], thinning: Thinning = WHOLE, seed: int = 0)
     kept = set(starts[:: thinning.every])
     last_s = float("inf") if thinning.days is None else starts[0] + thinning.days * 86_400
     factors = _factors(windows, thinning, span_s)
-    by_start: dict[float, list[Window]] = {start: [] for start in starts if start < last_s}
+    by_start: dict[float, list[RateWindow]] = {start: [] for start in starts if start < last_s}
     for window in windows:
         if window.start_s in kept and window.start_s < last_s:
             by_start[window.start_s].append(window)
@@ -90,7 +90,7 @@ def expand(windows: Sequence[Window], thinning: Thinning = WHOLE, seed: int = 0)
         yield _slice(some, start, span_s, factors, draw)
 
 
-def _factors(windows: Sequence[Window], thinning: Thinning, span_s: float) -> dict[str, float]:
+def _factors(windows: Sequence[RateWindow], thinning: Thinning, span_s: float) -> dict[str, float]:
     totals: dict[str, float] = {}
     for window in windows:
         totals[window.tenant] = totals.get(window.tenant, 0.0) + window.rate * span_s * thinning.scale
@@ -99,8 +99,8 @@ def _factors(windows: Sequence[Window], thinning: Thinning, span_s: float) -> di
 
 
 def _slice(
-    windows: list[Window], start_s: float, span_s: float, factors: dict[str, float], draw: np.random.Generator
-) -> Slice:
+    windows: list[RateWindow], start_s: float, span_s: float, factors: dict[str, float], draw: np.random.Generator
+) -> WindowArrivals:
     times: list[Floats] = []
     tenants: list[str] = []
     for window in windows:
@@ -109,10 +109,10 @@ def _slice(
         tenants.extend([window.tenant] * len(found))
     together = start_s + np.concatenate(times) if times else np.empty(0)
     order = np.argsort(together, kind="stable")
-    return Slice(together[order], [tenants[place] for place in order.tolist()])
+    return WindowArrivals(together[order], [tenants[place] for place in order.tolist()])
 
 
-def _arrivals(window: Window, expected: float, span_s: float, draw: np.random.Generator) -> Floats:
+def _arrivals(window: RateWindow, expected: float, span_s: float, draw: np.random.Generator) -> Floats:
     count = int(expected + draw.random())
     if not count:
         return np.empty(0)

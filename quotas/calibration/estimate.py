@@ -16,7 +16,7 @@ from quotas.calibration.percentiles import age_weights, weighted_quantiles
 from quotas.calibration.sizing import bucket
 from quotas.calibration.trend import daily_peaks, outlook
 from quotas.observations.arrays import Flags
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
 CURVE_SPAN = 4.0
@@ -44,7 +44,7 @@ class Observed:
     fine: Counts  # the same load in the finest steps there are, as far back as there are any
     first_s: float  # when it was first seen
     gaps: Sequence[Span] = ()  # when nothing was recorded
-    arrivals: Batch | None = None  # of a sampled subject: each of its requests; None: only counts are known
+    arrivals: ArrivalBatch | None = None  # of a sampled subject: each of its requests; None: only counts are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def curve_around(observed: Observed, estimate: Estimate, parameters: Parameters 
     return curve(fine, rates, parameters.burst_epsilon)
 
 
-def _exact(arrivals: Batch, used: Span, rate: float, parameters: Parameters) -> Point:
+def _exact(arrivals: ArrivalBatch, used: Span, rate: float, parameters: Parameters) -> Point:
     """The burst at this rate, from single arrivals; no bracket is needed where each is known."""
     first, last = np.searchsorted(arrivals.times_us, np.array((used.start_s, used.end_s)) * SECOND_US)
     kept, whole = arrivals.cut(int(first), int(last)), bucket(Point(rate, 1))

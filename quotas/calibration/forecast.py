@@ -18,7 +18,7 @@ from quotas.calibration.arrival_curve import bracket
 from quotas.calibration.counts import Counts
 from quotas.observations.arrays import Floats, whole_numbers
 from quotas.policies.spec import Limit
-from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay
+from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay
 
 GRAINS = 10  # of one step
 
@@ -35,7 +35,7 @@ class Replayed:
         return float(self.denied.sum() / max(1.0, self.units.sum()))
 
 
-def arrivals_of(counts: Counts, largest: int | None = None) -> Batch:
+def arrivals_of(counts: Counts, largest: int | None = None) -> ArrivalBatch:
     """`largest`: of one grain, so that none is refused for its size alone."""
     units = np.maximum(1, np.rint(counts.units)).astype(np.int64)
     grains = np.minimum(units, GRAINS)
@@ -46,10 +46,12 @@ def arrivals_of(counts: Counts, largest: int | None = None) -> Batch:
     times = np.repeat(counts.starts_s * SECOND_US, grains) + places * step_us // np.repeat(grains, grains)
     quotient, rest = np.divmod(units, grains)
     costs = np.repeat(quotient, grains) + (places < np.repeat(rest, grains))
-    return Batch(whole_numbers(times), np.zeros(len(times), np.int64), whole_numbers(costs))
+    return ArrivalBatch(whole_numbers(times), np.zeros(len(times), np.int64), whole_numbers(costs))
 
 
-def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float], arrivals: Batch | None = None) -> Replayed:
+def replayed(
+    counts: Counts, algorithm: Algorithm, edges_s: Sequence[float], arrivals: ArrivalBatch | None = None
+) -> Replayed:
     """Between each two edges, as one run: a limit remembers what came before. `arrivals`: the same load, if known."""
     spans = np.searchsorted(np.asarray(edges_s), counts.starts_s, side="right") - 1
     inside = (spans >= 0) & (spans < len(edges_s) - 1)
@@ -68,7 +70,7 @@ def replayed(counts: Counts, algorithm: Algorithm, edges_s: Sequence[float], arr
     return Replayed(units, denied)
 
 
-def _between(arrivals: Batch, edges_s: Sequence[float]) -> Batch:
+def _between(arrivals: ArrivalBatch, edges_s: Sequence[float]) -> ArrivalBatch:
     first, last = np.searchsorted(arrivals.times_us, np.array((edges_s[0], edges_s[-1])) * SECOND_US)
     return arrivals.cut(int(first), int(last))
 

@@ -18,7 +18,7 @@ from quotas.calibration.demand import demand_of, first_attempts
 from quotas.calibration.estimate import Confidence, Estimate, Observed, Span, estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.observations.arrays import Attempts
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 
 MOST_SUBJECTS = 500  # of one tenant: more say no more of a 99 % quantile
 
@@ -67,6 +67,6 @@ def _observed(attempts: Attempts, place: Place, parameters: Parameters) -> Obser
     new = first_attempts(attempts, parameters)
     times, costs = attempts.times_us[new], attempts.costs[new]
     fine = Counts.of(times // SECOND_US, 1, costs)
-    arrivals = Batch(times, np.zeros(len(times), np.int64), costs)
+    arrivals = ArrivalBatch(times, np.zeros(len(times), np.int64), costs)
     demand = demand_of(attempts, parameters)
     return Observed(place.tenant, place.endpoint, demand, fine, float(fine.starts_s[0]), place.gaps, arrivals)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from quotas.models import Change, Endpoint, Revision
 from quotas.models.change import ChangeState
 from quotas.models.usage import LET_THROUGH, REFUSED, slot_of
-from quotas.models.usage_totals import EVERYONE, of_tier
+from quotas.models.usage_totals import EVERYONE, tier_total_number
 from quotas.policies.diff import ObjectDiff, ObjectState, differences
 from quotas.usage.queries.throttling import published_at
 from tenants.models import Tenant, Tier
@@ -185,7 +185,7 @@ def _owners(touched: _Touched, tenants: Mapping[str, tuple[int, int]], tiers: Ma
     if not touched.tiers and len(known) <= MOST_TENANTS:
         return {number for number, _ in known}
     of_tenants, named = {tier for _, tier in known}, {tiers[name] for name in touched.tiers if name in tiers}
-    return {of_tier(number) for number in of_tenants | named}
+    return {tier_total_number(number) for number in of_tenants | named}
 
 
 def _numbers(model: type[Model], names: Collection[str]) -> dict[str, int]:

@@ -29,20 +29,20 @@ PUBLISHED_AFTER_US: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class TimestampColumn:
     table: str
     column: str
 
 
 @contextmanager
-def as_of_then() -> Iterator[None]:
+def as_table_owner() -> Iterator[None]:
     """All of it or nothing, as the owner of the tables."""
     with as_owner("default"), transaction.atomic():
         yield
 
 
 @contextmanager
-def moment(at: datetime) -> Iterator[None]:
+def backdated(at: datetime) -> Iterator[None]:
     """What is written in the block was written at `at`."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT now()")
@@ -50,16 +50,16 @@ def moment(at: datetime) -> Iterator[None]:
         yield
         # Rows wait with checks that are due at the end; a table with such rows cannot be altered.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for stamp in stamps():
+        for stamp in timestamp_columns():
             _restamp(cursor, stamp, since, at)
         revisions_stamp(int(at.timestamp()) * SECOND_US + PUBLISHED_AFTER_US)
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
 
 
-def stamps() -> list[Stamp]:
+def timestamp_columns() -> list[TimestampColumn]:
     """Every column that the database fills with its time; what waits to be published waits since now."""
     models = [model for app in APPS for model in apps.get_app_config(app).get_models() if model is not Outbox]
-    return [Stamp(model._meta.db_table, name) for model in models for name in _stamped(model)]
+    return [TimestampColumn(model._meta.db_table, name) for model in models for name in _stamped(model)]
 
 
 def _stamped(model: type[Model]) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _stamped(model: type[Model]) -> Iterator[str]:
             yield field.attname
 
 
-def _restamp(cursor: CursorWrapper, stamp: Stamp, since: datetime, at: datetime) -> None:
+def _restamp(cursor: CursorWrapper, stamp: TimestampColumn, since: datetime, at: datetime) -> None:
     table, column = Identifier(stamp.table), Identifier(stamp.column)
     cursor.execute(SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE {} >= %s)").format(table, column), [since])
     if not cursor.fetchone()[0]:

@@ -17,7 +17,7 @@ OPEN_ENDED: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LimitSpan:
     """Parameters from a second on, until the next span begins."""
 
     since_s: int
@@ -26,27 +26,27 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FlowLimit:
     """A limit in front of a flow; `outcome` is how the accounting calls what it refuses."""
 
     limit: str
-    spans: tuple[Span, ...]
+    spans: tuple[LimitSpan, ...]
     outcome: str = "d"
     keys: int = 1  # it counts each of so many keys apart
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FlowLoad:
     """Per second: all that came, retries included, and what was refused of it."""
 
     offered: Ints
     refused: Ints
 
 
-def refuse(counts: Ints, first_s: int, held: Held, retries: int, draw: np.random.Generator) -> Asked:
+def apply_limit(counts: Ints, first_s: int, held: FlowLimit, retries: int, draw: np.random.Generator) -> FlowLoad:
     parts = _split(counts, held.keys, draw)
     found = [_through(part, first_s, held.spans, retries) for part in parts]
-    return Asked(sum_of([each.offered for each in found]), sum_of([each.refused for each in found]))
+    return FlowLoad(sum_of([each.offered for each in found]), sum_of([each.refused for each in found]))
 
 
 def sum_of(parts: Sequence[Ints]) -> Ints:
@@ -65,23 +65,23 @@ def _split(counts: Ints, keys: int, draw: np.random.Generator) -> list[Ints]:
     return [*parts, rest]
 
 
-def _through(counts: Ints, first_s: int, spans: Sequence[Span], retries: int) -> Asked:
+def _through(counts: Ints, first_s: int, spans: Sequence[LimitSpan], retries: int) -> FlowLoad:
     offered, refused = counts.copy(), np.zeros(len(counts), np.int64)
     ends = [*(span.since_s for span in spans[1:]), OPEN_ENDED]
     for span, end in zip(spans, ends, strict=True):
         begin, stop = max(0, span.since_s - first_s), min(len(counts), end - first_s)
         if begin < stop and _may_exceed(counts[begin:stop], span):
             _walk(offered, refused, range(begin, stop), span, retries)
-    return Asked(offered, refused)
+    return FlowLoad(offered, refused)
 
 
-def _may_exceed(counts: Ints, span: Span) -> bool:
+def _may_exceed(counts: Ints, span: LimitSpan) -> bool:
     """Whether a bucket without an edge would ever have been fuller than this one can be."""
     level = np.cumsum(counts - span.rate)
     return bool((level - np.minimum.accumulate(np.minimum(level, 0.0))).max() > span.burst)
 
 
-def _walk(offered: Ints, refused: Ints, seconds: range, span: Span, retries: int) -> None:
+def _walk(offered: Ints, refused: Ints, seconds: range, span: LimitSpan, retries: int) -> None:
     """From one second with requests to the next; what was refused comes again in the second between."""
     again, rate, full = retries / (retries + 1), span.rate, span.burst + span.rate
     level, last, comes_back = 0.0, seconds.start - 1, 0

@@ -22,7 +22,7 @@ RETRY_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class Traffic:
+class LiveTraffic:
     """`most` bounds the new requests of a second; what would be above it is not sent."""
 
     limiter: AsyncLimiter

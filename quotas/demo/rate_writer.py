@@ -13,40 +13,40 @@ from django.db import connection
 from psycopg.sql import SQL, Identifier
 
 from quotas.demo.enforcement import sum_of
-from quotas.demo.traffic_history import Series
+from quotas.demo.traffic_history import FlowSeries
 from quotas.models.usage import BEGINNING, LET_THROUGH
 from quotas.models.usage_rates import EVERY_ENDPOINT, PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.observations.packing import groups
 from quotas.observations.seconds import Seconds
-from quotas.usage.partitions import ensure, slice_of
-from quotas.usage.rate_aggregation import DENIED, HOUR_S, RateRow, rows_of
+from quotas.usage.partitions import ensure_partitions, partition_of
+from quotas.usage.rate_aggregation import DENIED, HOUR_S, RateRow, rate_rows
 
 SECOND: Final = timedelta(seconds=1)
 FAST: Final = 1  # level of squeezing: somebody waits for the demo
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RateTableRow:
     tenant: int
     endpoint: int
     start_s: int
     values: tuple[object, ...]
 
 
-def write_rates(of_tenant: list[Series], first_s: int) -> None:
+def write_rates(of_tenant: list[FlowSeries], first_s: int) -> None:
     """All series of one tenant, from its first second on."""
     counted = [series for series in of_tenant if series.tenant and series.outcome in (*LET_THROUGH, *DENIED)]
     if not counted:
         return
     tenant, end_s = counted[0].tenant, first_s + len(counted[0].counts)
     for number in sorted({series.endpoint for series in counted}):
-        asked = asked_for([series for series in counted if series.endpoint == number], first_s)
+        asked = seconds_of([series for series in counted if series.endpoint == number], first_s)
         _copy(PackedSeconds, ("packed",), _by_hour(tenant, number, asked))
         _write_rates(tenant, number, asked, end_s)
-    _write_rates(tenant, EVERY_ENDPOINT, asked_for(counted, first_s), end_s)
+    _write_rates(tenant, EVERY_ENDPOINT, seconds_of(counted, first_s), end_s)
 
 
-def asked_for(parts: list[Series], first_s: int) -> Seconds:
+def seconds_of(parts: list[FlowSeries], first_s: int) -> Seconds:
     """Added up second by second, which needs no sorting."""
     places = np.flatnonzero(sum_of([part.counts for part in parts]))
     allowed, denied, allowed_cost, denied_cost = (np.zeros(len(places), np.int64) for _ in range(4))
@@ -59,10 +59,10 @@ def asked_for(parts: list[Series], first_s: int) -> Seconds:
     return Seconds(first_s + places, length, allowed, denied, allowed_cost, denied_cost)
 
 
-def _by_hour(tenant: int, endpoint: int, asked: Seconds) -> Iterator[Row]:
+def _by_hour(tenant: int, endpoint: int, asked: Seconds) -> Iterator[RateTableRow]:
     hours = asked.starts_s // HOUR_S
     for begin, end in pairwise([*groups(hours).tolist(), len(asked)]):
-        yield Row(tenant, endpoint, int(hours[begin]) * HOUR_S, (asked.where(slice(begin, end)).pack(FAST),))
+        yield RateTableRow(tenant, endpoint, int(hours[begin]) * HOUR_S, (asked.where(slice(begin, end)).pack(FAST),))
 
 
 def _write_rates(tenant: int, endpoint: int, asked: Seconds, end_s: int) -> None:
@@ -72,21 +72,21 @@ def _write_rates(tenant: int, endpoint: int, asked: Seconds, end_s: int) -> None
     _copy(RatesDay, RateRow.columns(), _rows(RatesDay, tenant, endpoint, asked.between(0, today_s)))
 
 
-def _rows(model: type[Rates], tenant: int, endpoint: int, asked: Seconds) -> Iterator[Row]:
+def _rows(model: type[Rates], tenant: int, endpoint: int, asked: Seconds) -> Iterator[RateTableRow]:
     tenants, endpoints = np.full(len(asked), tenant), np.full(len(asked), endpoint)
-    for row in rows_of(tenants, endpoints, asked, model.step // SECOND) if len(asked) else ():
-        yield Row(tenant, endpoint, row.start_s, row.values())
+    for row in rate_rows(tenants, endpoints, asked, model.step // SECOND) if len(asked) else ():
+        yield RateTableRow(tenant, endpoint, row.start_s, row.values())
 
 
 def _begin_s(model: type[Rates], second: int) -> int:
     return second - second % (model.step // SECOND)
 
 
-def _copy(model: type[PackedSeconds] | type[Rates], names: tuple[str, ...], rows: Iterable[Row]) -> None:
+def _copy(model: type[PackedSeconds] | type[Rates], names: tuple[str, ...], rows: Iterable[RateTableRow]) -> None:
     found = [(BEGINNING + row.start_s * SECOND, row) for row in rows]
     if not found:
         return
-    ensure(slice_of(model, start) for start in {start for start, _ in found})
+    ensure_partitions(partition_of(model, start) for start in {start for start, _ in found})
     columns = SQL(", ").join(map(Identifier, ("tenant_number", "endpoint_number", "start", *names)))
     statement = SQL("COPY {} ({}) FROM STDIN").format(Identifier(model._meta.db_table), columns)
     with connection.cursor() as cursor, cursor.copy(statement) as copy:

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from quotas.demo.traffic_history import Series
+from quotas.demo.traffic_history import FlowSeries
 from quotas.models.packed_usage import PACKED
 from quotas.models.usage import BEGINNING, ROLLUPS, Rollup
 from quotas.observations.arrays import Ints
 from quotas.observations.cells import Cells
 from quotas.usage.packed_hours import pack_cells
-from quotas.usage.partitions import ensure, slice_of
+from quotas.usage.partitions import ensure_partitions, partition_of
 from quotas.usage.postgres_copy import copy_cells
 from quotas.usage.rollups import SECOND, totals_of
 
@@ -23,14 +23,14 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
-class Recorder:
+class RollupWriter:
     """Gathers the rows of every rollup, from its own first second on."""
 
     oldest_s: Mapping[type[Rollup], int]
     _cells: dict[type[Rollup], list[Cells]] = field(default_factory=lambda: {model: [] for model in ROLLUPS})
 
-    def add(self, series: Series, first_s: int) -> None:
-        cells = of_seconds(series, first_s)
+    def add(self, series: FlowSeries, first_s: int) -> None:
+        cells = cells_of(series, first_s)
         for model in ROLLUPS:
             step_s = model.step // SECOND
             cells = coarser(cells, step_s)
@@ -45,7 +45,7 @@ class Recorder:
                 progress(done, total)
 
 
-def of_seconds(series: Series, first_s: int) -> Cells:
+def cells_of(series: FlowSeries, first_s: int) -> Cells:
     places = np.flatnonzero(series.counts)
     count = series.counts[places]
 
@@ -91,6 +91,8 @@ def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
         if model in PACKED:
             pack_cells(model, part)
         else:
-            ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(part.start).tolist())
+            ensure_partitions(
+                partition_of(model, BEGINNING + start * SECOND) for start in np.unique(part.start).tolist()
+            )
             copy_cells(part, model._meta.db_table)
         yield len(part)

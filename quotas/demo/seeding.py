@@ -11,14 +11,14 @@ import numpy as np
 from django.db.models import Max
 
 from quotas.changes.draft import take_turn
-from quotas.demo.backdating import as_of_then, moment
+from quotas.demo.backdating import as_table_owner, backdated
 from quotas.demo.calendar_counters import write_counters
 from quotas.demo.denial_samples import denials
 from quotas.demo.rate_writer import write_rates
-from quotas.demo.rollup_writer import Recorder, of_seconds
+from quotas.demo.rollup_writer import RollupWriter, cells_of
 from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
-from quotas.demo.traffic_history import Numbers, Series, recorded
+from quotas.demo.traffic_history import FlowSeries, NameNumbers, record_flow
 from quotas.demo.traffic_patterns import flows
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
@@ -26,7 +26,7 @@ from quotas.models.jobs import Heartbeat
 from quotas.models.revision import newest_revision_number
 from quotas.models.usage import BEGINNING, ROLLUPS, DrainState, GapRecord, UsageStep
 from quotas.observations.cells import Cells
-from quotas.usage.backfill import add_history
+from quotas.usage.backfill import backfill_usage
 from quotas.usage.drain import connect
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
@@ -41,16 +41,16 @@ Progress = Callable[[str, int, int], None]
 def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDED) -> bool:
     """False, and nothing done, where there is any configuration already; `recorded_for` shortens the traffic only."""
     began = midnight(now) - SPAN
-    with as_of_then():
+    with as_table_owner():
         take_turn()
         if Revision.objects.exists() or Tenant.objects.exists():
             return False
         steps = list(story(began, now))
         for done, step in enumerate(steps, 1):
-            with moment(step.at):
+            with backdated(step.at):
                 step.act()
             progress("story", done, len(steps))
-        fill(began, max(began, now - recorded_for), now, progress)
+        fill_usage(began, max(began, now - recorded_for), now, progress)
         _ask_for_recommendations(now)
     return True
 
@@ -61,11 +61,11 @@ def _ask_for_recommendations(now: datetime) -> None:
     Task.objects.filter(pk=task.pk).update(created=now - 2 * PATIENCE)
 
 
-def fill(began: datetime, first: datetime, now: datetime, progress: Progress) -> None:
+def fill_usage(began: datetime, first: datetime, now: datetime, progress: Progress) -> None:
     """Usage from `first` on; `began` is when the story began."""
     end = now - (now - BEGINNING) % UsageStep.step
     span = range(int(first.timestamp()), int(end.timestamp()))
-    recorder = Recorder({model: span.stop - FINEST_S if model is UsageStep else span.start for model in ROLLUPS})
+    recorder = RollupWriter({model: span.stop - FINEST_S if model is UsageStep else span.start for model in ROLLUPS})
     draw = np.random.default_rng(SEED)
     every = groupby(_recorded(began, span, draw), key=lambda series: series.tenant)
     newest = Revision.objects.latest("number").number
@@ -92,7 +92,7 @@ def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
     # The publisher took a new server for one that was emptied; what was never there was not lost.
     GapRecord.objects.filter(start__gte=newest).delete()
     span = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp()))
-    add_history(Cells.joined([of_seconds(series, span.start) for series in _recorded(began, span, draw)]), now)
+    backfill_usage(Cells.joined([cells_of(series, span.start) for series in _recorded(began, span, draw)]), now)
 
 
 def _has_been_live() -> bool:
@@ -100,11 +100,11 @@ def _has_been_live() -> bool:
     return Tally.objects.filter(endpoint_number__gt=0).exists()
 
 
-def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterator[Series]:
+def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterator[FlowSeries]:
     """The series of one tenant follow one another."""
-    began_s, numbers = int(began.timestamp()), numbers_now()
+    began_s, numbers = int(began.timestamp()), current_numbers()
     for flow in flows(began_s):
-        yield from recorded(flow, numbers, began_s, span, draw)
+        yield from record_flow(flow, numbers, began_s, span, draw)
 
 
 def is_published() -> bool:
@@ -113,10 +113,10 @@ def is_published() -> bool:
     return pulse is not None and pulse.detail.isdigit() and int(pulse.detail) >= newest_revision_number()
 
 
-def numbers_now() -> Numbers:
+def current_numbers() -> NameNumbers:
     tenants = {row.name: row for row in Tenant.objects.select_related("tier")}
     endpoints = {row.name: row for row in Endpoint.objects.all()}
-    return Numbers(
+    return NameNumbers(
         tenants={name: row.pk for name, row in tenants.items()},
         tiers={name: row.tier.name for name, row in tenants.items()},
         endpoints={name: row.number for name, row in endpoints.items()},

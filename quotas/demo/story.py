@@ -36,17 +36,17 @@ MOVED_TO_PRO: Final = timedelta(days=11, hours=11, minutes=30)
 IN_SHADOW: Final = timedelta(days=13, hours=12)
 
 
-class Permitted(TypedDict):
+class GuardFlags(TypedDict):
     emergency: bool
     force: bool
 
 
 # There is nobody yet who could approve anything.
-PERMITTED: Final[Permitted] = {"emergency": True, "force": True}
+PERMITTED: Final[GuardFlags] = {"emergency": True, "force": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     at: datetime
     author: str
     reason: str
@@ -57,25 +57,25 @@ class Step:
         self.function(author=self.author, reason=self.reason, **self.arguments)
 
 
-def story(began: datetime, now: datetime) -> Iterator[Step]:
+def story(began: datetime, now: datetime) -> Iterator[StoryStep]:
     """In their order; `began` is when the recorded traffic begins."""
     steps = (*_beginning(began), *_limits(began), *_accident(began), *_tenants(began))
     yield from sorted((*steps, *_overrides(now), *_staged(began, now)), key=lambda step: step.at)
 
 
-def _beginning(began: datetime) -> Iterator[Step]:
+def _beginning(began: datetime) -> Iterator[StoryStep]:
     document = accepted(read_document(WORLD.read_text(encoding="utf-8")))
     yield _permitted(
         began - 2 * HOUR, "pipeline", "the first policies, from the repository", document_apply, document=document
     )
-    yield Step(began - HOUR, "pipeline", "the customers of the platform", _sign_up, {"new": tenants.FIRST})
+    yield StoryStep(began - HOUR, "pipeline", "the customers of the platform", _sign_up, {"new": tenants.FIRST})
     reason = "their contract says one and a half times pro"
     own = {"name": "burst", "algorithm": "token_bucket", "rate": 75, "per": "1s", "burst": 225}
     named = {"name": "harbor-taxi-everywhere", "tenant": "harbor-taxi"}
     yield _permitted(began - HOUR / 2, "operator", reason, policy_create, limits=[own], **named)
 
 
-def _limits(began: datetime) -> Iterator[Step]:
+def _limits(began: datetime) -> Iterator[StoryStep]:
     fixed = {"algorithm": "fixed_window"}
     per_client = {"name": "quotes-per-client", "limit": 60, "window": "1m", "subject": "key|ip"} | fixed
     reason = "support: quotes failed on the first screen"
@@ -87,23 +87,23 @@ def _limits(began: datetime) -> Iterator[Step]:
     yield _set(began + timedelta(days=13, hours=8), "pipeline", reason, "pro-reports", hourly)
 
 
-def _accident(began: datetime) -> Iterator[Step]:
+def _accident(began: datetime) -> Iterator[StoryStep]:
     burst = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 10}
     yield _set(began + BURST_CUT, "pipeline", "smaller bursts for the free tier", "free-everywhere", burst)
-    yield Step(
+    yield StoryStep(
         began + BURST_BACK, "on-call", "free tenants get 429s who never had one", _revert, {"policy": "free-everywhere"}
     )
 
 
-def _tenants(began: datetime) -> Iterator[Step]:
+def _tenants(began: datetime) -> Iterator[StoryStep]:
     for days, newcomer in zip((5, 11, 9), tenants.LATER, strict=True):
-        yield Step(began + timedelta(days=days), "pipeline", "signed up", _sign_up, {"new": [newcomer]})
-    yield Step(began + SUSPENDED, "operator", "invoice overdue", tenant_suspend, {"name": "early-bird"})
+        yield StoryStep(began + timedelta(days=days), "pipeline", "signed up", _sign_up, {"new": [newcomer]})
+    yield StoryStep(began + SUSPENDED, "operator", "invoice overdue", tenant_suspend, {"name": "early-bird"})
     move = {"name": "metro-hop", "tier": "pro"}
     yield _permitted(began + MOVED_TO_PRO, "operator", "they bought the pro plan", tenant_move, **move)
 
 
-def _overrides(now: datetime) -> Iterator[Step]:
+def _overrides(now: datetime) -> Iterator[StoryStep]:
     """Of the last day: nobody may begin one further back."""
     start = now - 20 * HOUR
     more = {"tenant": "fleetly", "multiplier": (3, 2), "start": start, "end": now + 3 * HOUR}
@@ -115,22 +115,22 @@ def _overrides(now: datetime) -> Iterator[Step]:
     yield _permitted(start, "on-call", reason, override_create, **longer, **when)
 
 
-def _staged(began: datetime, now: datetime) -> Iterator[Step]:
+def _staged(began: datetime, now: datetime) -> Iterator[StoryStep]:
     smooth = {"name": "smooth", "algorithm": "leaky_bucket", "rate": 6, "per": "1s", "queue": 20, "on_failure": "local"}
     tried = {"policy": "pro-location", "limit": smooth, "how": {"mode": "shadow"}}
     reason = "less load on the location store; first see whom it would hurt"
-    yield Step(began + IN_SHADOW, "operator", reason, _stage, tried)
+    yield StoryStep(began + IN_SHADOW, "operator", reason, _stage, tried)
     charges = {"name": "charges", "algorithm": "gcra", "rate": 30, "per": "1s", "burst": 15, "on_failure": "closed"}
     later = {"mode": "scheduled", "at": now + timedelta(days=1)}
     planned = {"policy": "enterprise-charges", "limit": charges, "how": later}
-    yield Step(began + IN_SHADOW + HOUR, "operator", "the new payment provider takes more", _stage, planned)
+    yield StoryStep(began + IN_SHADOW + HOUR, "operator", "the new payment provider takes more", _stage, planned)
 
 
-def _permitted(at: datetime, author: str, reason: str, function: Callable[..., object], **arguments: Any) -> Step:
-    return Step(at, author, reason, function, arguments | PERMITTED)
+def _permitted(at: datetime, author: str, reason: str, function: Callable[..., object], **arguments: Any) -> StoryStep:
+    return StoryStep(at, author, reason, function, arguments | PERMITTED)
 
 
-def _set(at: datetime, author: str, reason: str, policy: str, limit: Fields) -> Step:
+def _set(at: datetime, author: str, reason: str, policy: str, limit: Fields) -> StoryStep:
     return _permitted(at, author, reason, limit_set, policy=policy, limit=limit)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from quotas.demo import story
-from quotas.demo.enforcement import Asked, Held, Span, refuse
+from quotas.demo.enforcement import FlowLimit, FlowLoad, LimitSpan, apply_limit
 from quotas.demo.traffic_patterns import UNKNOWN, Flow
 from quotas.models.usage import Outcome
 from quotas.observations.arrays import Floats, Ints
@@ -21,7 +21,7 @@ DAILY: Final = 25_000  # the free tier's daily quota, in cost
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NameNumbers:
     """What stands for names in the rollups."""
 
     tenants: Mapping[str, int]
@@ -32,7 +32,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class FlowSeries:
     """One series of the rollups; `counts` per second from the first on."""
 
     tenant: int
@@ -43,14 +43,16 @@ class Series:
     cost: int  # of one request
 
 
-def recorded(flow: Flow, numbers: Numbers, began_s: int, span: range, draw: np.random.Generator) -> Iterator[Series]:
+def record_flow(
+    flow: Flow, numbers: NameNumbers, began_s: int, span: range, draw: np.random.Generator
+) -> Iterator[FlowSeries]:
     """What the accounting has of one flow for the seconds of `span`."""
     tenant, endpoint = numbers.tenants.get(flow.tenant, 0), numbers.endpoints[flow.endpoint]
     cost = numbers.costs[flow.endpoint]
     counts = per_second(flow.demand, span, draw)
 
-    def series(outcome: str, limit: str, amounts: Ints) -> Series:
-        return Series(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
+    def series(outcome: str, limit: str, amounts: Ints) -> FlowSeries:
+        return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
 
     # Who may not ask at all is counted without an endpoint: the check has not come to it yet.
     if flow.tenant == UNKNOWN:
@@ -62,13 +64,13 @@ def recorded(flow: Flow, numbers: Numbers, began_s: int, span: range, draw: np.r
         yield replace(series(Outcome.SUSPENDED, "", refused), endpoint=0)
         counts = np.where(np.arange(len(counts)) < turned, counts, 0)
     allowed = counts
-    for held in limits_before(flow, numbers.tiers[flow.tenant], began_s):
-        asked = refuse(counts, span.start, held, flow.retries, draw)
+    for held in limits_over_time(flow, numbers.tiers[flow.tenant], began_s):
+        asked = apply_limit(counts, span.start, held, flow.retries, draw)
         yield series(held.outcome, held.limit, asked.refused)
         if held.outcome == Outcome.DENIED:
             allowed = asked.offered - asked.refused
     if flow.tenant == "night-owl-cars":
-        quota = over_quota(allowed, span.start, DAILY // cost)
+        quota = apply_daily_quota(allowed, span.start, DAILY // cost)
         yield series(Outcome.DENIED, "daily", quota.refused)
         allowed = quota.offered - quota.refused
     yield series(Outcome.ALLOWED, "", allowed)
@@ -93,23 +95,26 @@ def _instants(cron: Cron, span: range) -> slice:
     return slice(-span.start % cron.every_s, None, cron.every_s)
 
 
-def limits_before(flow: Flow, tier: str, began_s: int) -> Sequence[Held]:
+def limits_over_time(flow: Flow, tier: str, began_s: int) -> Sequence[FlowLimit]:
     """The limits that bite, as they were at each time."""
     at = {name: began_s + _seconds(getattr(story, name)) for name in ("BURST_CUT", "BURST_BACK", "QUOTES_RAISED")}
     if tier == "free" and flow.demand.cron is not None:
-        spans = (Span(0, 5, 40), Span(at["BURST_CUT"], 5, 10), Span(at["BURST_BACK"], 5, 40))
-        return [Held("burst", spans)]
+        spans = (LimitSpan(0, 5, 40), LimitSpan(at["BURST_CUT"], 5, 10), LimitSpan(at["BURST_BACK"], 5, 40))
+        return [FlowLimit("burst", spans)]
     if tier == "free" and flow.endpoint == "rider:request":
-        return [Held("requests-per-key", (Span(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]
+        return [FlowLimit("requests-per-key", (LimitSpan(0, 1 / 60, 2),), Outcome.SHADOW_DENIES, KEYS)]
     if tier == "pro" and flow.endpoint == "rider:quote":
-        return [Held("quotes", (Span(0, 0.4, 6), Span(at["QUOTES_RAISED"], 0.6, 10)))]
+        return [FlowLimit("quotes", (LimitSpan(0, 0.4, 6), LimitSpan(at["QUOTES_RAISED"], 0.6, 10)))]
     if tier == "pro" and flow.endpoint == "driver:location":
-        tried = Span(began_s + _seconds(story.IN_SHADOW), 6, 20)
-        return [Held("smooth", (Span(0, 10, 40),)), Held("smooth~candidate", (tried,), Outcome.CANDIDATE_DENIES)]
+        tried = LimitSpan(began_s + _seconds(story.IN_SHADOW), 6, 20)
+        return [
+            FlowLimit("smooth", (LimitSpan(0, 10, 40),)),
+            FlowLimit("smooth~candidate", (tried,), Outcome.CANDIDATE_DENIES),
+        ]
     return []
 
 
-def over_quota(counts: Ints, first_s: int, most: int) -> Asked:
+def apply_daily_quota(counts: Ints, first_s: int, most: int) -> FlowLoad:
     """Of a quota of requests a day, UTC."""
     begin = first_s % DAY_S
     padded = np.concatenate((np.zeros(begin, np.int64), counts))
@@ -117,7 +122,7 @@ def over_quota(counts: Ints, first_s: int, most: int) -> Asked:
     used = np.minimum(np.cumsum(days, axis=1), most)
     let = np.diff(used, axis=1, prepend=0)
     refused: Ints = (days - let).ravel()[begin : begin + len(counts)]
-    return Asked(counts, refused)
+    return FlowLoad(counts, refused)
 
 
 def _seconds(span: timedelta) -> int:

@@ -9,7 +9,7 @@ WIDTH = 30
 EVERY_S = 0.1
 
 
-class Bar:
+class ProgressBar:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._is_terminal = bool(getattr(stream, "isatty", lambda: False)())

@@ -38,11 +38,11 @@ class CalendarCounter(models.Model):
 EMPTIED = "Redis was emptied; what it had counted since the last drain is gone."
 
 
-def note_emptied(at: datetime, run_id: str) -> GapRecord | None:
+def record_emptied_redis(at: datetime, run_id: str) -> GapRecord | None:
     """When shards are found without anything. None: that is on record, or there was nothing to lose yet, or the
     server is another one, which the drain notes by itself."""
     state = DrainState.objects.filter(id=1).first()
-    if state is None or state.run_id != run_id or state.drained_at >= at or not was_published():
+    if state is None or state.run_id != run_id or state.drained_at >= at or not was_ever_published():
         return None
     drained_us = (state.drained_at - BEGINNING).total_seconds() * 1_000_000
     if not Revision.objects.filter(published_us__lt=drained_us).exists():
@@ -51,6 +51,6 @@ def note_emptied(at: datetime, run_id: str) -> GapRecord | None:
     return gap if is_new else None
 
 
-def was_published() -> bool:
+def was_ever_published() -> bool:
     """Whether anything ever reached Redis: until then the first revision waits to be published."""
     return not Outbox.objects.filter(revision=1).exists()

@@ -18,7 +18,7 @@ class Heartbeat(models.Model):
         return self.name
 
 
-def beat(name: str, detail: str = "") -> None:
+def record_heartbeat(name: str, detail: str = "") -> None:
     """The database's clock stamps it, so that machines need not agree on the time."""
     fresh: dict[str, object] = {"at": Now(), "detail": detail[:200]}
     if not Heartbeat.objects.filter(name=name).update(**fresh):

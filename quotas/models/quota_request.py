@@ -12,7 +12,7 @@ from tenants.history import tracked
 from tenants.models import Tenant
 
 
-class Answer(models.TextChoices):
+class RequestAnswer(models.TextChoices):
     WAITING = "waiting"
     GRANTED = "granted"
     DECLINED = "declined"
@@ -31,7 +31,7 @@ class QuotaRequest(models.Model):
     usage = models.JSONField(default=dict, help_text="what was known of the demand when it was asked for")
     author = models.CharField(max_length=150)
     created = models.DateTimeField(db_default=Now(), editable=False)
-    answer = models.CharField(max_length=8, choices=Answer.choices, default=Answer.WAITING)
+    answer = models.CharField(max_length=8, choices=RequestAnswer.choices, default=RequestAnswer.WAITING)
     answer_author = models.CharField(max_length=150, blank=True, default="")
     answer_reason = models.CharField(max_length=500, blank=True, default="")
     answered_at = models.DateTimeField(null=True, blank=True)
@@ -41,7 +41,7 @@ class QuotaRequest(models.Model):
         ordering = ["-id"]
         indexes = [models.Index(fields=["tenant", "-id"], name="quota_request_of_tenant")]
         constraints = [
-            one_of("answer", tuple(Answer.values), "quota_request_answer"),
+            one_of("answer", tuple(RequestAnswer.values), "quota_request_answer"),
             models.CheckConstraint(condition=Q(wanted__gt=0), name="quota_request_wanted"),
             models.CheckConstraint(condition=~Q(reason="") & ~Q(author=""), name="quota_request_reason_and_author"),
             json_is("usage", "object", "quota_request_usage"),
@@ -60,4 +60,4 @@ class QuotaRequest(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        return self.answer == Answer.WAITING
+        return self.answer == RequestAnswer.WAITING

@@ -78,7 +78,7 @@ class Rollup(Partitioned):
         return f"{self.count} × {self.outcome} of tenant {self.tenant_number} in {self.step} from {self.start}"
 
 
-class FineSet(models.QuerySet["Fine"]):
+class FineRollupSet(models.QuerySet["FineRollup"]):
     def filter(self, *args: Any, **conditions: Any) -> Self:
         """A condition on `start` is one on `slot` too, by which Postgres finds what is packed."""
         return super().filter(*args, **conditions, **dict(_slots(conditions)))
@@ -97,19 +97,19 @@ def slot_of(moment: datetime) -> datetime:
     return moment - (moment - BEGINNING) % SLOT
 
 
-class Fine(Rollup):
+class FineRollup(Rollup):
     """A view of rows while they are fresh, and of those that are packed by the hour. Written through these two."""
 
     slot = models.DateTimeField()  # the hour that `start` lies in
 
-    objects = FineSet.as_manager()
+    objects = FineRollupSet.as_manager()
 
     class Meta:
         abstract = True
         managed = False
 
 
-class UsageStep(Fine):
+class UsageStep(FineRollup):
     step = timedelta(seconds=10)
     slice = timedelta(hours=6)
     keep = "usage_10s"
@@ -119,7 +119,7 @@ class UsageStep(Fine):
         managed = False
 
 
-class UsageMinute(Fine):
+class UsageMinute(FineRollup):
     step = timedelta(minutes=1)
     slice = timedelta(days=1)
     keep = "usage_1m"

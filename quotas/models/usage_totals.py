@@ -37,11 +37,12 @@ class TierUse(models.Model):
     denied = models.BigIntegerField()
     denied_by = models.JSONField(default=dict)  # limit number → requests that it refused
     busiest = models.IntegerField()  # the tenant with the highest minute
-    peaks = models.JSONField()  # the fields of quotas.usage.queries.utilisation.Demand, each the highest of any tenant
+    # The fields of quotas.usage.queries.utilisation.PeakDemand, each the highest of any tenant.
+    peaks = models.JSONField()
     calendar = models.JSONField(default=dict)  # limit number → the most that one tenant has used of it
     # Of all endpoints together: tenants at 80 % of any of their limits or above, and those nearest to one.
     near = models.IntegerField(default=0)
-    nearest = models.JSONField(default=list)  # the fields of quotas.usage.queries.near_limits.Near
+    nearest = models.JSONField(default=list)  # the fields of quotas.usage.queries.near_limits.NearLimit
     # Of the last 28 days.
     # The tenants with the highest minutes, as quotas.usage.queries.busiest_tenants reads them.
     leaders = models.JSONField(default=list)
@@ -61,7 +62,7 @@ EVERYONE: Final = -1
 NO_TIER: Final = -2  # of tenants that nobody knows
 
 
-def of_tier(number: int) -> int:
+def tier_total_number(number: int) -> int:
     return NO_TIER - number
 
 

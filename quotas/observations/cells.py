@@ -17,7 +17,7 @@ LETTERS: Final = 128  # an outcome is one of a to z
 FAST: Final = 1  # zlib: what is packed here is read once and thrown away
 
 
-class Series(NamedTuple):
+class CellSeries(NamedTuple):
     tenant: int  # 0: a tenant nobody registered
     endpoint: int  # 0: not registered
     outcome: str
@@ -26,7 +26,7 @@ class Series(NamedTuple):
 
 class Cell(NamedTuple):
     start: int  # epoch seconds
-    series: Series
+    series: CellSeries
     requests: int
     cost: int
 
@@ -86,7 +86,7 @@ class Cells:
         for start, _, tenant, endpoint, outcome, limit, count, cost in zip(
             *(column.tolist() for column in self.columns), strict=True
         ):
-            yield Cell(start, Series(tenant, endpoint, chr(outcome), limit), count, cost)
+            yield Cell(start, CellSeries(tenant, endpoint, chr(outcome), limit), count, cost)
 
     def summed(self, step_s: int) -> Self:
         """One row per step and series, in this order; minutes are laid over steps that are shorter."""

@@ -97,14 +97,14 @@ class RateSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRates:
     """What one row of rates holds of one unit: three histograms and three peaks."""
 
     packed: bytes
     peaks: tuple[int, int, int]
 
 
-def measure(series: Ints, seconds: Seconds, units: Ints, number: int) -> list[Measured]:
+def measure_rates(series: Ints, seconds: Seconds, units: Ints, number: int) -> list[MeasuredRates]:
     """Of the series 0 to `number` − 1; the rows are sorted by series, then by time."""
     buckets, peaks = [], np.zeros((len(WINDOWS), number), np.int64)
     for place, window in enumerate(WINDOWS):
@@ -118,7 +118,7 @@ def measure(series: Ints, seconds: Seconds, units: Ints, number: int) -> list[Me
     bounds = np.searchsorted(keys, np.arange(number + 1) * len(WINDOWS) * _BUCKETS)
     spans = zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     packs = (_packed(keys[first:last], counts[first:last]) for first, last in spans)
-    return [Measured(packed, (a, b, c)) for packed, (a, b, c) in zip(packs, peaks.T.tolist(), strict=True)]
+    return [MeasuredRates(packed, (a, b, c)) for packed, (a, b, c) in zip(packs, peaks.T.tolist(), strict=True)]
 
 
 def _counted(keys: Ints, bound: int) -> tuple[Ints, Ints]:
@@ -142,7 +142,7 @@ def _packed(keys: Ints, counts: Ints) -> bytes:
     return pack([within // _BUCKETS, within % _BUCKETS, counts])
 
 
-def merged(packs: Iterable[bytes | memoryview]) -> bytes:
+def merge_packed(packs: Iterable[bytes | memoryview]) -> bytes:
     """The sum of several rows, as one."""
     keys, counts = [], []
     for packed in packs:
@@ -154,7 +154,7 @@ def merged(packs: Iterable[bytes | memoryview]) -> bytes:
     return pack([found // _BUCKETS, found % _BUCKETS, sums])
 
 
-def histograms(packed: bytes | memoryview) -> Iterator[tuple[int, Histogram]]:
+def unpack_histograms(packed: bytes | memoryview) -> Iterator[tuple[int, Histogram]]:
     """By window."""
     place, bucket, count = unpack(packed)
     for number, window in enumerate(WINDOWS):

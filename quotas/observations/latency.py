@@ -18,7 +18,7 @@ _ENDS: Final = np.array(ENDS, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class LatencyCounts:
     """Columns: so many answers of an endpoint in a second took so long."""
 
     second: Ints
@@ -32,7 +32,7 @@ class Answers:
         return cls(*np.array(list(rows), np.int64).reshape(-1, len(fields(cls))).T)
 
     @classmethod
-    def joined(cls, parts: Sequence[Answers]) -> Self:
+    def joined(cls, parts: Sequence[LatencyCounts]) -> Self:
         if not parts:
             return cls.of(())
         return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
@@ -69,7 +69,7 @@ class LoadRow:
     latency: Histogram  # of microseconds
 
 
-def load_rows(answers: Answers) -> Iterator[LoadRow]:
+def load_rows(answers: LatencyCounts) -> Iterator[LoadRow]:
     order = np.lexsort((answers.second, answers.endpoint))
     ordered = answers.where(order)
     first = groups(ordered.endpoint, ordered.second)
@@ -86,7 +86,7 @@ def load_rows(answers: Answers) -> Iterator[LoadRow]:
         yield _row(int(hours[begin]), int(places[begin]), part)
 
 
-def _row(hour_s: int, load: int, part: Answers) -> LoadRow:
+def _row(hour_s: int, load: int, part: LatencyCounts) -> LoadRow:
     counts = np.bincount(part.bucket, weights=part.count).astype(np.int64)
     found = np.flatnonzero(counts)
     latency = Histogram(dict(zip(found.tolist(), counts[found].tolist(), strict=True)))

@@ -17,7 +17,7 @@ Scope = Literal["all", "tenant", "endpoint", "limit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class BypassSwitch:
     scope: Scope
     name: str  # empty for `all`
     until_us: int
@@ -35,18 +35,18 @@ class Switch:
         return f"{self.scope} {self.name}".strip()
 
 
-def switches_read(client: redis.Redis, shards: int) -> list[Switch]:
+def switches_read(client: redis.Redis, shards: int) -> list[BypassSwitch]:
     """Those still on; a shard that missed a change does not hide what the others have."""
     with client.pipeline(transaction=False) as pipe:
         for shard in range(shards):
             pipe.get(keys.bypass(shard))
         texts = cast("list[str | None]", pipe.execute())
-    found = {Switch(**row) for text in set(texts) if text for row in json.loads(text)}
+    found = {BypassSwitch(**row) for text in set(texts) if text for row in json.loads(text)}
     now_us = store.now_us(client)
     return sorted((switch for switch in found if switch.until_us > now_us), key=lambda s: (s.about, s.until_us))
 
 
-def is_published(client: redis.Redis, shards: int, switch: Switch) -> bool:
+def is_published(client: redis.Redis, shards: int, switch: BypassSwitch) -> bool:
     """Whether anybody bears that name. Limits have no list of names in Redis: for those it is not known."""
     if switch.scope == "tenant":
         return bool(client.hexists(keys.tenants(keys.shard_of(switch.name, shards)), switch.name))
@@ -57,13 +57,13 @@ def is_published(client: redis.Redis, shards: int, switch: Switch) -> bool:
     return True
 
 
-def switch_on(client: redis.Redis, shards: int, switch: Switch) -> None:
+def switch_on(client: redis.Redis, shards: int, switch: BypassSwitch) -> None:
     """Replaces one about the same."""
     others = [old for old in switches_read(client, shards) if old.about != switch.about]
     _write(client, shards, [*others, switch])
 
 
-def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None) -> list[Switch]:
+def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None) -> list[BypassSwitch]:
     """None: all of them. Those that were on."""
     switches = switches_read(client, shards)
     ended = [switch for switch in switches if about in (None, switch.about)]
@@ -71,7 +71,7 @@ def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None
     return ended
 
 
-def _write(client: redis.Redis, shards: int, switches: Iterable[Switch]) -> None:
+def _write(client: redis.Redis, shards: int, switches: Iterable[BypassSwitch]) -> None:
     rows = [asdict(switch) for switch in switches]
     with client.pipeline(transaction=False) as pipe:
         for shard in range(shards):

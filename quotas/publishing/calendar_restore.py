@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from headroom_edge import keys
-from quotas.models.calendar_counter import CalendarCounter, note_emptied, was_published
+from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis, was_ever_published
 from quotas.models.revision import AuditEvent
 from tenants.secrets import unseal
 
@@ -30,28 +30,28 @@ Words = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RedisClock:
     at: datetime
     run_id: str
 
     @classmethod
-    def of(cls, client: redis.Redis) -> Clock:
+    def of(cls, client: redis.Redis) -> RedisClock:
         seconds, micros = client.time()
         run_id = str(client.info("server")["run_id"])
         return cls(datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros), run_id)
 
 
-def bring_back(client: redis.Redis, lost: list[int], version: str) -> None:
+def restore_counters(client: redis.Redis, lost: list[int], version: str) -> None:
     """To shards without token; `version` is the one they are about to be flipped to."""
-    clock = Clock.of(client)
+    clock = RedisClock.of(client)
     emptied = _emptied(client, lost)
     client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
     records = 0
     for place in (keys.EVERYONES_SHARD, *lost):
         records += _put(client, place, version, _records(place, clock.at))
-    if emptied and (gap := note_emptied(clock.at, clock.run_id)):
+    if emptied and (gap := record_emptied_redis(clock.at, clock.run_id)):
         logger.warning("counts are missing from %s", gap)
-    if records and was_published():
+    if records and was_ever_published():
         logger.warning("brought %d records of calendar quotas back to shards %s", records, lost)
         AuditEvent.objects.create(kind="counters_restored", detail={"shards": lost, "records": records})
 

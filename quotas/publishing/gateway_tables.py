@@ -21,7 +21,7 @@ from tenants.secrets import pepper
 Pipeline = redis.client.Pipeline
 
 
-class Sheet:
+class ShardTable:
     def __init__(
         self, client: redis.Redis, shards: int, key_of: Callable[[int], str], always: Mapping[str, str] | None = None
     ) -> None:
@@ -64,7 +64,7 @@ class Sheet:
         pipe.hdel(self.key_of(shard), field)
 
 
-class Row(NamedTuple):
+class CredentialRow(NamedTuple):
     key_id: str
     secret_hash: str
     scopes: list[str]
@@ -83,12 +83,12 @@ class ApiKeyIndex:
     def __init__(self, client: redis.Redis, shards: int) -> None:
         self._client = client
         self._shards = shards
-        self.registered = Sheet(client, shards, keys.registered)
-        self.credentials = Sheet(client, shards, keys.credentials, {MARKER: "1"})
+        self.registered = ShardTable(client, shards, keys.registered)
+        self.credentials = ShardTable(client, shards, keys.credentials, {MARKER: "1"})
         self._is_loaded = False
 
     @property
-    def sheets(self) -> tuple[Sheet, Sheet]:
+    def sheets(self) -> tuple[ShardTable, ShardTable]:
         return self.registered, self.credentials
 
     def publish(self, changed: Collection[str]) -> None:
@@ -120,27 +120,27 @@ class ApiKeyIndex:
                     self.registered.remove(pipe, self._of_tenant(row), row.key_id)
             pipe.execute()
 
-    def _of_tenant(self, row: Row) -> int:
+    def _of_tenant(self, row: CredentialRow) -> int:
         return keys.shard_of(row.tenant, self._shards)
 
-    def _of_secret(self, row: Row) -> int:
+    def _of_secret(self, row: CredentialRow) -> int:
         return keys.shard_of(row.secret_hash, self._shards)
 
 
-def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[Row]:
+def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
     return chain(_keys(api_keys), _tokens(tokens))
 
 
-def _keys(found: QuerySet[ApiKey]) -> Iterator[Row]:
+def _keys(found: QuerySet[ApiKey]) -> Iterator[CredentialRow]:
     fields = ("key_id", "secret_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
     for key_id, secret_hash, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
-        yield Row(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)
+        yield CredentialRow(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)
 
 
-def _tokens(found: QuerySet[ApiToken]) -> Iterator[Row]:
+def _tokens(found: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
     fields = ("key_id", "secret_hash", "scopes", "tenant__name", "revoked_at")
     for key_id, secret_hash, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
-        yield Row(key_id, secret_hash, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
+        yield CredentialRow(key_id, secret_hash, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
 
 
 class RouteTable:

@@ -20,14 +20,14 @@ from django.utils import timezone
 from headroom_edge import keys
 from quotas import metrics
 from quotas.models.revision import AuditEvent, newest_revision_number, revisions_stamp
-from quotas.outbox import Work, work_read, work_settle
+from quotas.outbox import PendingWork, pending_work_delete, pending_work_read
 from quotas.policies.compile import Compiler, Owner, Target
 from quotas.policies.configuration import configuration_load, configuration_part, one_moment
 from quotas.policies.image import Delta, Image
 from quotas.policies.plans import month_start_us
 from quotas.policies.spec import Configuration
 from quotas.publishing import store
-from quotas.publishing.calendar_restore import bring_back
+from quotas.publishing.calendar_restore import restore_counters
 from quotas.publishing.gateway_tables import ApiKeyIndex, RouteTable
 from quotas.publishing.last_good import restore_last_good
 from quotas.publishing.shards import Shards, SupersededError, digest_of
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 DELTA_MAX = 1_000
 
 
-class Step(IntEnum):
+class PublishStep(IntEnum):
     """What a pass has done so far."""
 
     READ = 1  # the outbox
@@ -52,7 +52,7 @@ class Step(IntEnum):
     SETTLED = 9  # the outbox rows are gone
 
 
-Observer = Callable[[Step], None]
+Observer = Callable[[PublishStep], None]
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def _without_collecting() -> Iterator[None]:
 class Publisher:
     def __init__(self, client: redis.Redis, shards: int, observer: Observer = lambda _: None) -> None:
         self.shards = Shards(
-            client, shards, on_batch=lambda: observer(Step.STAGED), on_lost=partial(bring_back, client)
+            client, shards, on_batch=lambda: observer(PublishStep.STAGED), on_lost=partial(restore_counters, client)
         )
         self.api_keys = ApiKeyIndex(client, shards)
         self.routes = RouteTable(client)
@@ -100,7 +100,7 @@ class Publisher:
             return False
         # First: a revoked key waits for no compilation.
         self.api_keys.publish(work.api_keys)
-        self._step(Step.INDEXED)
+        self._step(PublishStep.INDEXED)
         try:
             self._send(self._compile(parts, work, now_us))
         except SupersededError:
@@ -108,30 +108,30 @@ class Publisher:
             raise
         if parts is not None:
             self.routes.publish()
-        work_settle(work)
-        self._step(Step.SETTLED)
+        pending_work_delete(work)
+        self._step(PublishStep.SETTLED)
         self._report(work)
         return True
 
-    def _read(self, now_us: int) -> tuple[Work, Configuration | None]:
+    def _read(self, now_us: int) -> tuple[PendingWork, Configuration | None]:
         """In one transaction, so that nothing but what was touched differs from what was loaded before."""
         with one_moment():
-            work = work_read()
-            self._step(Step.READ)
+            work = pending_work_read()
+            self._step(PublishStep.READ)
             if work.revisions:
                 revisions_stamp(now_us)
-                self._step(Step.STAMPED)
+                self._step(PublishStep.STAMPED)
             if self._has_missed(work):
                 self.forget()
             parts = self._load(work)
-        self._step(Step.LOADED)
+        self._step(PublishStep.LOADED)
         return work, parts
 
-    def _has_missed(self, work: Work) -> bool:
+    def _has_missed(self, work: PendingWork) -> bool:
         """Whether somebody else has settled a revision that the image does not have. Numbers have no gaps."""
         return not work.revisions.issuperset(range(self.image.revision + 1, newest_revision_number() + 1))
 
-    def _load(self, work: Work) -> Configuration | None:
+    def _load(self, work: PendingWork) -> Configuration | None:
         if not self.is_loaded or work.is_everything:
             with _without_collecting():
                 return configuration_load()
@@ -139,7 +139,7 @@ class Publisher:
             return None
         return configuration_part(tenants=work.touched.tenants, tiers=work.touched.tiers)
 
-    def _compile(self, parts: Configuration | None, work: Work, now_us: int) -> dict[int, Delta]:
+    def _compile(self, parts: Configuration | None, work: PendingWork, now_us: int) -> dict[int, Delta]:
         if parts is None:
             return {}
         was_loaded, self.is_loaded = self.is_loaded, False  # until the image is whole again
@@ -150,7 +150,7 @@ class Publisher:
         else:
             deltas = self._compiler.update(parts, work.touched)
         self.is_loaded = True
-        self._step(Step.COMPILED)
+        self._step(PublishStep.COMPILED)
         return deltas
 
     def _compile_anew(self, configuration: Configuration, now_us: int) -> dict[int, Delta]:
@@ -169,13 +169,13 @@ class Publisher:
         was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
         behind = self._outdated() if was_in_doubt else self._apply(deltas)
         self.rewrite(behind)
-        self._step(Step.REPLACED)
+        self._step(PublishStep.REPLACED)
         self._is_in_doubt = False
 
     def _apply(self, deltas: Mapping[int, Delta]) -> set[int]:
         small = {shard: delta for shard, delta in deltas.items() if delta.size <= DELTA_MAX}
         behind = (deltas.keys() - small.keys()) | self.shards.apply(small)
-        self._step(Step.APPLIED)
+        self._step(PublishStep.APPLIED)
         return behind
 
     def _outdated(self) -> set[int]:
@@ -202,7 +202,7 @@ class Publisher:
     def rewrite(self, shards: Iterable[int]) -> None:
         self.shards.replace({shard: self.image.shards[shard] for shard in sorted(shards)})
 
-    def _report(self, work: Work) -> None:
+    def _report(self, work: PendingWork) -> None:
         metrics.PUBLISHED_REVISION.set(self.image.revision)
         if work.oldest:
             metrics.PUBLISH_LAG_SECONDS.observe((timezone.now() - work.oldest).total_seconds())

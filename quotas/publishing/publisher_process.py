@@ -14,7 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
 from quotas import metrics, outbox
 from quotas.locks import Lock, try_lock
-from quotas.models.jobs import beat
+from quotas.models.jobs import record_heartbeat
 from quotas.publishing import store
 from quotas.publishing.publisher import Observer, Publisher
 from quotas.publishing.reconciler import Reconciler
@@ -45,7 +45,7 @@ class Wakeups:
             pass
 
 
-class Service:
+class PublisherProcess:
     def __init__(self, url: str, shards: int, observer: Observer = lambda _: None) -> None:
         self._client = store.connect(url)
         self._publisher = Publisher(self._client, shards, observer)
@@ -87,7 +87,7 @@ class Service:
         except (redis.RedisError, SupersededError) as error:
             # The database is well, so stay active: who stands by would fare no better.
             self._failed(error)
-        beat("publisher", str(self._publisher.image.revision))
+        record_heartbeat("publisher", str(self._publisher.image.revision))
 
     def _reconcile(self) -> None:
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:

@@ -65,7 +65,7 @@ def _enforcer(name: str, text: str) -> Enforcer:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PublishProgress:
     """`done` of `total` shards; a shard that the revision does not change is done when the publisher is."""
 
     revision: int
@@ -77,12 +77,12 @@ class Progress:
         return self.done == self.total
 
 
-def progress_read(revision: int) -> Progress:
+def publish_progress_read(revision: int) -> PublishProgress:
     """StoreError where Redis cannot be asked."""
     total: int = settings.HEADROOM_SHARDS
     detail = Heartbeat.objects.filter(name="publisher").values_list("detail", flat=True).first() or ""
     if detail.isdigit() and int(detail) >= revision:
-        return Progress(revision, total, total)
+        return PublishProgress(revision, total, total)
     with store.connect(settings.REDIS_URL) as client:
         found = Shards(client, total).look()
-    return Progress(revision, sum(shard.revision >= revision for shard in found), total)
+    return PublishProgress(revision, sum(shard.revision >= revision for shard in found), total)

@@ -20,9 +20,9 @@ from quotas import metrics
 from quotas.models.revision import AuditEvent
 from quotas.policies.image import ShardImage
 from quotas.publishing.bypass_switches import switches_read
-from quotas.publishing.gateway_tables import Sheet
+from quotas.publishing.gateway_tables import ShardTable
 from quotas.publishing.publisher import Publisher
-from quotas.publishing.shards import CHUNK, Found
+from quotas.publishing.shards import CHUNK, ShardContent
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ BYPASS_CHANGED = "bypass_changed"
 QUOTED = 5  # how many wrong fields the audit event names
 
 
-class Slice(NamedTuple):
+class ScannedFields(NamedTuple):
     shard: int
     key: str
     wrong: list[str]  # fields that are not what they should be
@@ -93,7 +93,7 @@ class Reconciler:
             elif part.wrong:
                 self._mend(part)
 
-    def _mend(self, part: Slice) -> None:
+    def _mend(self, part: ScannedFields) -> None:
         sheet = self._sheet(part.shard, part.key)
         if sheet is not None:
             sheet.restore([part.shard])
@@ -112,18 +112,18 @@ class Reconciler:
         detail = {"shards": shards, "cause": cause, "fields": fields[:QUOTED]}
         AuditEvent.objects.create(kind="shard_repaired", detail=detail | {"revision": self._publisher.image.revision})
 
-    def _round(self) -> Iterator[Slice]:
+    def _round(self) -> Iterator[ScannedFields]:
         for shard in range(self._publisher.shards.count):
             beside = [sheet.key_of(shard) for sheet in self._publisher.api_keys.sheets]
             for key in (keys.tenants(shard), keys.config(shard), *beside):
                 yield from self._scan(shard, key)
 
-    def _scan(self, shard: int, key: str) -> Iterator[Slice]:
+    def _scan(self, shard: int, key: str) -> Iterator[ScannedFields]:
         cursor = 0
         while True:
             cursor, fields = cast("tuple[int, dict[str, str]]", self._client.hscan(key, cursor, count=CHUNK))
             wanted = self._wanted(shard, key)
-            yield Slice(shard, key, [name for name, value in fields.items() if wanted.get(name) != value])
+            yield ScannedFields(shard, key, [name for name, value in fields.items() if wanted.get(name) != value])
             if cursor == 0:
                 return
 
@@ -134,7 +134,7 @@ class Reconciler:
             return sheet.wanted[shard]
         return image.entries if key == keys.tenants(shard) else image.config
 
-    def _sheet(self, shard: int, key: str) -> Sheet | None:
+    def _sheet(self, shard: int, key: str) -> ShardTable | None:
         return next((sheet for sheet in self._publisher.api_keys.sheets if sheet.key_of(shard) == key), None)
 
     def _round_length(self) -> int:
@@ -143,7 +143,7 @@ class Reconciler:
         return 4 * self._publisher.shards.count + fields // CHUNK
 
 
-def _cause(found: Found, image: ShardImage) -> str:
+def _cause(found: ShardContent, image: ShardImage) -> str:
     """Empty: nothing is wrong."""
     if not found.token:
         return "the token was missing"

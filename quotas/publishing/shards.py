@@ -31,7 +31,7 @@ class SupersededError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ShardContent:
     """What a shard holds."""
 
     token: str  # without what a bypass added; empty: the shard is not ready
@@ -70,7 +70,7 @@ class Shards:
         self._on_batch = on_batch
         self._on_lost = on_lost
 
-    def look(self) -> list[Found]:
+    def look(self) -> list[ShardContent]:
         with self.client.pipeline(transaction=False) as pipe:
             for shard in range(self.count):
                 pipe.get(keys.shard_prefix(shard))
@@ -78,7 +78,7 @@ class Shards:
                 pipe.hlen(keys.config(shard))
             replies = iter(pipe.execute())
         return [
-            Found(str(token or "").partition("+")[0], int(entries), int(fields))
+            ShardContent(str(token or "").partition("+")[0], int(entries), int(fields))
             for token, entries, fields in zip(replies, replies, replies, strict=True)
         ]
 

@@ -13,7 +13,7 @@ from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind
 from quotas.policies.endpoint import Hints
 from quotas.policies.spec import EVERYWHERE
-from quotas.usage.queries.demand import Traffic
+from quotas.usage.queries.demand import TrafficScope
 from tenants.models import Tenant
 
 _Owned = Mapping[tuple[int, str], Mapping[str, str]]  # owner and scope → limit → subject
@@ -75,7 +75,7 @@ class Target:
     tenant: str  # empty: a tier's
     endpoint: str
     algorithm: Algorithm
-    traffic: Traffic
+    traffic: TrafficScope
     names: Mapping[int, str]  # of the tenants, by number
     hints: Hints
     number: int  # of the limit's name, as the rollups have it
@@ -137,7 +137,7 @@ def _target(row: Limit, replaced: _Replaced, sampled: Sampled) -> Target | None:
         tenant=policy.tenant.name if policy.tenant else "",
         endpoint=policy.scope,
         algorithm=algorithm,
-        traffic=Traffic(
+        traffic=TrafficScope(
             tenants=frozenset(names),
             endpoints=frozenset({endpoint.number}) if endpoint else None,
             without=frozenset() if endpoint else elsewhere,

@@ -15,7 +15,7 @@ from quotas.observations.arrays import Flags, Ints, whole_numbers
 from quotas.policies.spec import Limit
 from quotas.simulation import replay
 from quotas.simulation.arrivals_csv import Arrival
-from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay, can_replay
+from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay
 
 # Of one subject with one limit, on Valkey, as `make bench` measures it.
 RECORD_BYTES = {"token_bucket": 102, "sliding_counter": 117, "sliding_log": 211, "concurrency": 219}
@@ -45,7 +45,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AlgorithmResult:
     """What one limit made of the arrivals; lists have one number a step."""
 
     limit: Limit
@@ -75,7 +75,7 @@ class _Ruled:
     wait_us: Ints
 
 
-def side_by_side(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline) -> list[Seen]:
+def compare_algorithms(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline) -> list[AlgorithmResult]:
     """By the reference models."""
     times_us, subjects = whole_numbers([arrival.t_us for arrival in arrivals]), _numbers(arrivals)
     return [_one(limit, times_us, subjects, _rule(limit, arrivals), arrivals, line) for limit in limits]
@@ -83,11 +83,11 @@ def side_by_side(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Tim
 
 def _one(
     limit: Limit, times_us: Ints, subjects: Ints, ruled: _Ruled, arrivals: Sequence[Arrival], line: Timeline
-) -> Seen:
+) -> AlgorithmResult:
     ins_us, denied_us = times_us[ruled.allowed], times_us[~ruled.allowed]
     outs_us = ins_us + ruled.wait_us[ruled.allowed]
     accepted, out = line.counts(ins_us), line.counts(outs_us)
-    return Seen(
+    return AlgorithmResult(
         limit,
         accepted,
         line.counts(denied_us),
@@ -114,7 +114,7 @@ def _rule(limit: Limit, arrivals: Sequence[Arrival]) -> _Ruled:
     if not can_replay(limit):
         return _ruled(replay.replay([limit], arrivals))
     times_us, costs = (whole_numbers(list(column)) for column in _columns(arrivals))
-    found = FastReplay([limit]).decide(Batch(times_us, _numbers(arrivals), costs))
+    found = FastReplay([limit]).decide(ArrivalBatch(times_us, _numbers(arrivals), costs))
     return _Ruled(found.denied_by == ALLOWED, found.wait_us)
 
 
@@ -123,7 +123,7 @@ def _columns(arrivals: Sequence[Arrival]) -> Iterator[list[int]]:
     yield [arrival.cost for arrival in arrivals]
 
 
-def _ruled(decisions: Iterator[replay.Decided]) -> _Ruled:
+def _ruled(decisions: Iterator[replay.ReplayedArrival]) -> _Ruled:
     pairs = [(decided.allowed, decided.wait_us) for decided in decisions]
     return _Ruled(np.array([ok for ok, _ in pairs], bool), whole_numbers([wait for _, wait in pairs]))
 
@@ -161,6 +161,6 @@ def _peak(events: list[tuple[int, int]]) -> int:
     return most
 
 
-def lasting(arrivals: Sequence[Arrival], takes_us: int) -> list[Arrival]:
+def with_durations(arrivals: Sequence[Arrival], takes_us: int) -> list[Arrival]:
     """With a duration for those that have none of their own."""
     return [a if a.duration_us is not None else replace(a, duration_us=takes_us) for a in arrivals]

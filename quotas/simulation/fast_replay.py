@@ -19,7 +19,7 @@ from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.spec import Limit
-from quotas.simulation.generated_loop import ONE, Loop, loop_of
+from quotas.simulation.generated_loop import ONE, Loop, build_loop
 from quotas.simulation.kernels import BaseKernel, Block, BucketKernel, TooWideError
 from quotas.simulation.window_kernels import CounterKernel, FixedKernel, LogKernel
 
@@ -44,7 +44,7 @@ _KERNELS: dict[type[Algorithm], Callable[..., AnyKernel]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ArrivalBatch:
     """Arrivals in order of time."""
 
     times_us: Ints
@@ -56,13 +56,13 @@ class Batch:
     def __len__(self) -> int:
         return len(self.times_us)
 
-    def cut(self, first: int, last: int) -> Batch:
+    def cut(self, first: int, last: int) -> ArrivalBatch:
         columns = (self.times_us, self.subjects, self.costs, self.requests, self.endpoints)
-        return Batch(*(None if column is None else column[first:last] for column in columns))  # type: ignore[arg-type]
+        return ArrivalBatch(*(None if column is None else column[first:last] for column in columns))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class BatchDecisions:
     denied_by: Ints  # place of the limit among those given; −1: allowed
     wait_us: Ints
 
@@ -88,10 +88,10 @@ class FastReplay:
         self._last_us = 0
         self._since_forgotten = 0
 
-    def decide(self, batch: Batch) -> Decisions:
+    def decide(self, batch: ArrivalBatch) -> BatchDecisions:
         """May be called again with later arrivals."""
         self._check(batch)
-        found = Decisions(np.full(len(batch), ALLOWED, np.int64), np.zeros(len(batch), np.int64))
+        found = BatchDecisions(np.full(len(batch), ALLOWED, np.int64), np.zeros(len(batch), np.int64))
         place = 0
         while place < len(batch):
             block = batch.cut(place, place + self._block)
@@ -101,7 +101,7 @@ class FastReplay:
                 place += self._one_by_one(batch.cut(place, place + self._singles), found, place)
         return found
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: ArrivalBatch) -> None:
         if not len(batch):
             return
         if int(batch.times_us[0]) < self._last_us or (np.diff(batch.times_us) < 0).any():
@@ -115,7 +115,7 @@ class FastReplay:
             for kernel in self._kernels:
                 kernel.forget(int(batch.times_us[0]))
 
-    def _admit(self, batch: Batch, wait_us: Ints) -> int:
+    def _admit(self, batch: ArrivalBatch, wait_us: Ints) -> int:
         """Charges as many as all limits admit, and says how many; the next block is sized by that."""
         first = len(batch)
         blocks = _Blocks(batch)
@@ -136,7 +136,7 @@ class FastReplay:
             wait_us[block.order] = np.maximum(wait_us[block.order], kernel.waits_us(block))
         kernel.charge(block)
 
-    def _one_by_one(self, batch: Batch, found: Decisions, place: int) -> int:
+    def _one_by_one(self, batch: ArrivalBatch, found: BatchDecisions, place: int) -> int:
         """A stretch of arrivals of which the first is denied; the next stretch is longer if denials go on."""
         denied_by, waits_us = [ALLOWED] * len(batch), [0] * len(batch)
         columns = [_costs(batch, kernel, scope) for kernel, scope in zip(self._kernels, self._scopes, strict=True)]
@@ -153,7 +153,7 @@ class FastReplay:
     def _loop(self, costs: tuple[str, ...]) -> Loop:
         if costs not in self._loops:
             lines = [kernel.lines(cost) for kernel, cost in zip(self._kernels, costs, strict=True)]
-            self._loops[costs] = loop_of(lines, costs)
+            self._loops[costs] = build_loop(lines, costs)
         return self._loops[costs]
 
     def _of_many(self, now_us: int, subject: int, admits: tuple[bool, ...], costs: tuple[int, ...]) -> int:
@@ -172,7 +172,7 @@ class FastReplay:
 class _Blocks:
     """The same arrivals as each kind of kernel wants them, made once."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: ArrivalBatch) -> None:
         self._batch = batch
         self._made: dict[tuple[bool, bool, Scope], Block] = {}
 
@@ -184,7 +184,7 @@ class _Blocks:
         return self._made[kind]
 
 
-def _costs(batch: Batch, kernel: AnyKernel, scope: Scope) -> Ints:
+def _costs(batch: ArrivalBatch, kernel: AnyKernel, scope: Scope) -> Ints:
     """0 where the limit does not apply: that is always admitted, and changes nothing that it would see later."""
     costs = batch.costs
     if kernel.counts_requests:

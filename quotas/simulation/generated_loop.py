@@ -15,7 +15,7 @@ MANY = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LoopLines:
     """Of one limit; `@` in them stands for its place among the others."""
 
     values: Mapping[str, Any]  # by name
@@ -25,7 +25,7 @@ class Lines:
     load: Sequence[str] = field(default=())  # the tenant's state into variables, and back
     store: Sequence[str] = field(default=())
 
-    def at(self, place: int) -> Lines:
+    def at(self, place: int) -> LoopLines:
         mark = str(place)
 
         def put(texts: Sequence[str]) -> list[str]:
@@ -33,13 +33,13 @@ class Lines:
 
         values = {name.replace("@", mark): value for name, value in self.values.items()}
         fits = self.fits.replace("@", mark)
-        return Lines(values, put(self.ask), fits, put(self.keep), put(self.load), put(self.store))
+        return LoopLines(values, put(self.ask), fits, put(self.keep), put(self.load), put(self.store))
 
 
 Loop = Callable[..., None]
 
 
-def loop_of(lines: Sequence[Lines], costs: Sequence[str]) -> Loop:
+def build_loop(lines: Sequence[LoopLines], costs: Sequence[str]) -> Loop:
     """Takes times, subjects, the columns of costs that are named, `denied_by`, `waits` and whom to ask about many.
 
     `denied_by` gets the place of the limit that denies; of many, what `many(now, who, deniers, costs)` says.
@@ -65,7 +65,7 @@ def loop_of(lines: Sequence[Lines], costs: Sequence[str]) -> Loop:
     return loop
 
 
-def _denied(placed: Sequence[Lines], costs: Sequence[str]) -> list[str]:
+def _denied(placed: Sequence[LoopLines], costs: Sequence[str]) -> list[str]:
     """Most often one limit denies; which of several is named depends on all states, so these are stored first."""
     admits = ", ".join(one.fits for one in placed)
     many = [*_all(one.store for one in placed), f"by = many(now, who, ({admits},), ({', '.join(costs)},))"]

@@ -18,7 +18,7 @@ import numpy as np
 from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.base import State
 from quotas.observations.arrays import Flags, Ints
-from quotas.simulation.generated_loop import ONE, Lines
+from quotas.simulation.generated_loop import ONE, LoopLines
 
 LARGEST = 2**62
 
@@ -106,7 +106,7 @@ class BaseKernel(ABC, Generic[Walk]):
         return np.zeros(len(block.order), np.int64)
 
     @abstractmethod
-    def lines(self, cost: str) -> Lines:
+    def lines(self, cost: str) -> LoopLines:
         """Of a single arrival, for a loop over many limits; `cost` is a name in it, or 1."""
 
     @abstractmethod
@@ -179,7 +179,7 @@ class BucketKernel(BaseKernel[_Tats]):
         lifted = block.group * lift
         return _Tats(now, charged + np.maximum.accumulate(lows + lifted) - lifted)
 
-    def lines(self, cost: str) -> Lines:
+    def lines(self, cost: str) -> LoopLines:
         values = {"S@": self._tats, "get@": self._tats.get, "Q@": self._per, "P@": self._interval, "M@": self._most}
         charge, now = "P@" if cost == ONE else f"{cost} * P@", "now" if self._per == 1 else "n@"
         ask = [] if self._per == 1 else ["n@ = now * Q@"]
@@ -187,8 +187,8 @@ class BucketKernel(BaseKernel[_Tats]):
         fits = f"a@ - {now} <= M@" if cost == ONE else f"a@ - {now} <= M@ and {cost} <= {self._size}"
         keep = self._wait_lines(charge, now) if self.makes_wait else []
         if self.by_subject:
-            return Lines(values, ["t@ = get@(who, 0)", *ask], fits, [*keep, "S@[who] = a@"])
-        return Lines(values, ask, fits, [*keep, "t@ = a@"], ["t@ = get@(0, 0)"], ["S@[0] = t@"])
+            return LoopLines(values, ["t@ = get@(who, 0)", *ask], fits, [*keep, "S@[who] = a@"])
+        return LoopLines(values, ask, fits, [*keep, "t@ = a@"], ["t@ = get@(0, 0)"], ["S@[0] = t@"])
 
     def _wait_lines(self, charge: str, now: str) -> list[str]:
         free = charge if self._is_leaky else str(self._full)

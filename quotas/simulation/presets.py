@@ -38,13 +38,13 @@ class Preset:
 
     @property
     def thumbnail(self) -> list[Rect]:
-        bars = painted_as(self.arrivals, self.line)
+        bars = bars_of_arrivals(self.arrivals, self.line)
         most = max(bars, default=0) or 1
         heights = ((place, max(1.0, THUMBNAIL * count / most)) for place, count in enumerate(bars) if count)
         return [Rect(place, f"{THUMBNAIL - height:.1f}", f"{height:.1f}") for place, height in heights]
 
 
-def painted(bars: Sequence[int], line: Timeline) -> list[Arrival]:
+def arrivals_of_bars(bars: Sequence[int], line: Timeline) -> list[Arrival]:
     """Each bar's requests, evenly spread over its step."""
     return [
         Arrival(line.begin_us + place * line.step_us + number * line.step_us // count, SUBJECT)
@@ -53,7 +53,7 @@ def painted(bars: Sequence[int], line: Timeline) -> list[Arrival]:
     ]
 
 
-def painted_as(arrivals: Sequence[Arrival], line: Timeline) -> list[int]:
+def bars_of_arrivals(arrivals: Sequence[Arrival], line: Timeline) -> list[int]:
     bars = [0] * line.steps
     for arrival in arrivals:
         place = (arrival.t_us - line.begin_us) // line.step_us

@@ -4,24 +4,24 @@ from dataclasses import dataclass, field
 
 from headroom_edge.algorithms.base import Outcome, State, Verdict, carry_over
 from headroom_edge.algorithms.concurrency import Concurrency
-from quotas.simulation.reference_plan import Group, Identity, Member, Plan, RecordKey, Role
+from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMember, RecordKey, ReferencePlan, Role
 
 
 @dataclass(slots=True)
 class Record:
-    group: Group  # as it was written: its members are in the order of the states
+    group: PlanGroup  # as it was written: its members are in the order of the states
     states: list[State | None]
 
 
 class Records:
     def __init__(self) -> None:
         self._records: dict[RecordKey, Record] = {}
-        self._holders: dict[tuple[RecordKey, Identity], dict[str, int]] = {}
+        self._holders: dict[tuple[RecordKey, LimitIdentity], dict[str, int]] = {}
 
     def __contains__(self, key: RecordKey) -> bool:
         return key in self._records
 
-    def read(self, group: Group, key: RecordKey, now_us: int) -> Record:
+    def read(self, group: PlanGroup, key: RecordKey, now_us: int) -> Record:
         """A copy, carried over to the parameters of this group."""
         record = self._records.get(key)
         if record is None:
@@ -36,31 +36,33 @@ class Records:
     def write(self, key: RecordKey, record: Record) -> None:
         self._records[key] = record
 
-    def expiries(self, key: RecordKey, member: Member, now_us: int, holder: str) -> State:
+    def expiries(self, key: RecordKey, member: PlanMember, now_us: int, holder: str) -> State:
         """Of all holders but this one: the same holder again renews its slot."""
         holders = self._holders.get((key, member.identity), {})
         return tuple(sorted(expiry for name, expiry in holders.items() if expiry > now_us and name != holder))
 
-    def hold(self, key: RecordKey, member: Member, now_us: int, holder: str, expiry_us: int) -> None:
+    def hold(self, key: RecordKey, member: PlanMember, now_us: int, holder: str, expiry_us: int) -> None:
         holders = self._holders.setdefault((key, member.identity), {})
         for gone in [name for name, expiry in holders.items() if expiry <= now_us]:
             del holders[gone]
         holders[holder] = expiry_us
 
-    def mend_holders(self, key: RecordKey, member: Member, algorithm: Concurrency, now_us: int) -> None:
+    def mend_holders(self, key: RecordKey, member: PlanMember, algorithm: Concurrency, now_us: int) -> None:
         """Keeps what a step back of the clock makes of their expiries."""
         holders = self._holders.get((key, member.identity), {})
         for name, expiry_us in holders.items():
             holders[name] = algorithm.mended((expiry_us,), now_us)[0]
 
-    def release(self, key: RecordKey, member: Member, now_us: int, holder: str) -> bool:
+    def release(self, key: RecordKey, member: PlanMember, now_us: int, holder: str) -> bool:
         return self._holders.get((key, member.identity), {}).pop(holder, 0) > now_us
 
-    def forget_holders(self, key: RecordKey, member: Member) -> None:
+    def forget_holders(self, key: RecordKey, member: PlanMember) -> None:
         self._holders.pop((key, member.identity), None)
 
 
-def _adopted(member: Member, kept: dict[Identity, tuple[Member, State | None]], now_us: int) -> State | None:
+def _adopted(
+    member: PlanMember, kept: dict[LimitIdentity, tuple[PlanMember, State | None]], now_us: int
+) -> State | None:
     """The state of a limit in a record that was written under another plan."""
     promoted = kept.get(member.adopts) if member.adopts else None
     written, state = promoted or kept.get(member.identity) or (member, None)
@@ -73,7 +75,7 @@ def _adopted(member: Member, kept: dict[Identity, tuple[Member, State | None]], 
     return state if index == 0 else _carried(member, index, state, now_us)
 
 
-def _carried(member: Member, written: int | None, state: State, now_us: int) -> State | None:
+def _carried(member: PlanMember, written: int | None, state: State, now_us: int) -> State | None:
     """From one set of parameters to the next, up to those in force; not among the known ones: a fresh start."""
     if written is None:
         return None
@@ -87,7 +89,7 @@ def _carried(member: Member, written: int | None, state: State, now_us: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LimitStatus:
     """How one enforced limit saw the request."""
 
     name: str
@@ -104,13 +106,13 @@ class Row:
 class Receipt:
     """What a refund needs to know of a decision."""
 
-    plan: Plan
+    plan: ReferencePlan
     given_us: int
     tats: tuple[int, ...]  # of every bucket, as the decision left it
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReferenceDecision:
     allowed: bool
     reason: str  # ok, limit, cost_too_big
     limit: str  # the one that denied, or the one with the least remaining; empty: no limit applies
@@ -120,7 +122,7 @@ class Answer:
     retry_us: int  # -1: never
     wait_us: int
     holder: str  # where concurrency is limited
-    rows: tuple[Row, ...]
+    rows: tuple[LimitStatus, ...]
     shadow_denied: tuple[str, ...]  # shadow limits that would have denied what was allowed
     candidate_denied: tuple[str, ...]  # limits whose candidate would have denied what was allowed
     candidate_allowed: tuple[str, ...]  # limits whose candidate would have allowed what was denied
@@ -128,10 +130,10 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Judged:
+class MemberOutcome:
     """One member of the plan in front of the request."""
 
-    member: Member
+    member: PlanMember
     place: int  # of its record
     index: int  # of its state in the record
     state: State | None
@@ -143,19 +145,19 @@ class Judged:
 
 
 @dataclass(slots=True)
-class Hearing:
+class Evaluation:
     """All members of the plan in front of the request."""
 
-    plan: Plan
+    plan: ReferencePlan
     now_us: int
     holder: str
     keys: list[RecordKey]
     records: list[Record]
-    judged: list[Judged] = field(default_factory=list)
-    deniers: list[Judged] = field(default_factory=list)
+    judged: list[MemberOutcome] = field(default_factory=list)
+    deniers: list[MemberOutcome] = field(default_factory=list)
     wait_us: int = 0
 
-    def note(self, one: Judged) -> None:
+    def note(self, one: MemberOutcome) -> None:
         self.judged.append(one)
         if one.member.role != "enforce":
             return
@@ -165,16 +167,16 @@ class Hearing:
             self.wait_us = one.verdict.wait_us
 
     @property
-    def denied(self) -> Judged | None:
+    def denied(self) -> MemberOutcome | None:
         """Of those that deny, the first one that never admits, or else the first with the longest wait."""
         never = (one for one in self.deniers if one.verdict.retry_us < 0)
         return next(never, None) or max(self.deniers, key=lambda one: one.verdict.retry_us, default=None)
 
-    def counts(self, candidate: Judged) -> bool:
+    def counts(self, candidate: MemberOutcome) -> bool:
         """Whether every enforced limit admits but the one that the candidate would replace."""
         if not self.deniers:
             return True
-        replaced = Identity(candidate.member.identity.name)
+        replaced = LimitIdentity(candidate.member.identity.name)
         only = self.deniers[0]
         return len(self.deniers) == 1 and only.place == candidate.place and only.member.identity == replaced
 
@@ -186,12 +188,12 @@ class Hearing:
         )
 
 
-def answer(hearing: Hearing) -> Answer:
+def decision_of(hearing: Evaluation) -> ReferenceDecision:
     enforced = [one for one in hearing.judged if one.member.role == "enforce"]
     denied = hearing.denied
     named = denied or min(enforced, key=lambda one: one.verdict.remaining, default=None)
     verdict = named.verdict if named else Verdict(True, 0, 0, 0, 0)
-    return Answer(
+    return ReferenceDecision(
         allowed=denied is None,
         reason=_reason(denied),
         limit=named.member.identity.name if named else "",
@@ -209,13 +211,13 @@ def answer(hearing: Hearing) -> Answer:
     )
 
 
-def _reason(denied: Judged | None) -> str:
+def _reason(denied: MemberOutcome | None) -> str:
     if denied is None:
         return "ok"
     return "cost_too_big" if denied.verdict.retry_us < 0 else "limit"
 
 
-def _row(one: Judged, hearing: Hearing) -> Row:
+def _row(one: MemberOutcome, hearing: Evaluation) -> LimitStatus:
     verdict, window = one.verdict, one.member.algorithm.window
     remaining, reset_us = verdict.remaining, verdict.reset_us
     if verdict.admitted and hearing.deniers:  # nothing was charged
@@ -223,10 +225,12 @@ def _row(one: Judged, hearing: Hearing) -> Row:
         remaining, reset_us = level.remaining, level.reset_us
     name = one.member.identity.name
     seconds = window.seconds or 0
-    return Row(name, verdict.admitted, window.quota, seconds, remaining, reset_us, verdict.retry_us, verdict.wait_us)
+    return LimitStatus(
+        name, verdict.admitted, window.quota, seconds, remaining, reset_us, verdict.retry_us, verdict.wait_us
+    )
 
 
-def _receipt(hearing: Hearing) -> Receipt:
+def _receipt(hearing: Evaluation) -> Receipt:
     buckets = (one for one in hearing.judged if one.member.is_bucket)
     tats = tuple((one.outcome.charged if one.verdict.admitted else one.outcome.kept or (0,))[0] for one in buckets)
     return Receipt(hearing.plan, hearing.now_us, tats)

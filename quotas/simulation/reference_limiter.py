@@ -9,8 +9,15 @@ from dataclasses import dataclass, field
 
 from headroom_edge.algorithms.base import State
 from headroom_edge.algorithms.concurrency import Concurrency
-from quotas.simulation.reference_decision import Answer, Hearing, Judged, Receipt, Records, answer
-from quotas.simulation.reference_plan import Group, Identity, Plan
+from quotas.simulation.reference_decision import (
+    Evaluation,
+    MemberOutcome,
+    Receipt,
+    Records,
+    ReferenceDecision,
+    decision_of,
+)
+from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, ReferencePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ ANYBODY = Request()
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class ReplayRuling:
     denied_by: str  # the limit's name; empty: allowed
     wait_us: int
 
@@ -40,23 +47,23 @@ class ReferenceLimiter:
         self._refunded: set[tuple[object, ...]] = set()
         self._made = 0  # names for holders that brought none
 
-    def check(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Answer:
+    def check(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
         hearing = self._hear(plan, now_us, request)
         self._settle(hearing)
-        return answer(hearing)
+        return decision_of(hearing)
 
-    def rule(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Ruling:
+    def rule(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReplayRuling:
         """A check with no more of an answer than replay needs."""
         hearing = self._hear(plan, now_us, request)
         self._settle(hearing)
         denied = hearing.denied
-        return Ruling(denied.member.identity.name, 0) if denied else Ruling("", hearing.wait_us)
+        return ReplayRuling(denied.member.identity.name, 0) if denied else ReplayRuling("", hearing.wait_us)
 
-    def peek(self, plan: Plan, now_us: int, request: Request = ANYBODY) -> Answer:
+    def peek(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
         """The same answer, with nothing charged."""
-        return answer(self._hear(plan, now_us, request))
+        return decision_of(self._hear(plan, now_us, request))
 
-    def release(self, plan: Plan, now_us: int, request: Request) -> int:
+    def release(self, plan: ReferencePlan, now_us: int, request: Request) -> int:
         """How many slots its holder gave back; 0: none was held, or it had expired."""
         return sum(
             self._records.release(group.key(request.tenant, request.subject), member, now_us, request.holder)
@@ -65,7 +72,7 @@ class ReferenceLimiter:
             if member.is_concurrency
         )
 
-    def refund(self, plan: Plan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
+    def refund(self, plan: ReferencePlan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
         """How many limits gave it back; 0 when it is too late, was done before, or the plan has changed."""
         records = (group.key(request.tenant, request.subject) for group in plan.groups)
         once = (receipt.given_us, receipt.tats, request.cost, *records)
@@ -75,23 +82,23 @@ class ReferenceLimiter:
         tats = iter(receipt.tats)
         return sum(self._refund(group, now_us, receipt.given_us, tats, request) for group in plan.groups)
 
-    def reset(self, plan: Plan, now_us: int, name: str, request: Request = ANYBODY) -> int:
+    def reset(self, plan: ReferencePlan, now_us: int, name: str, request: Request = ANYBODY) -> int:
         """Forgets what was used of one limit, or of all (`*`); global limits are everyone's, and stay."""
         return sum(self._reset(group, now_us, name, request) for group in plan.groups if not group.is_global)
 
-    def state(self, plan: Plan, now_us: int, name: str, request: Request = ANYBODY) -> State | None:
+    def state(self, plan: ReferencePlan, now_us: int, name: str, request: Request = ANYBODY) -> State | None:
         """What is kept for the limit of that name, carried over to the plan's parameters."""
         for group in plan.groups:
             record = self._records.read(group, group.key(request.tenant, request.subject), now_us)
             for member, state in zip(group.members, record.states, strict=True):
-                if member.identity == Identity(name) and not member.is_replaced:
+                if member.identity == LimitIdentity(name) and not member.is_replaced:
                     return state
         return None
 
-    def _hear(self, plan: Plan, now_us: int, request: Request) -> Hearing:
+    def _hear(self, plan: ReferencePlan, now_us: int, request: Request) -> Evaluation:
         keys = [group.key(request.tenant, request.subject) for group in plan.groups]
         records = [self._records.read(group, key, now_us) for group, key in zip(plan.groups, keys, strict=True)]
-        hearing = Hearing(plan, now_us, self._holder(plan, now_us, request), keys, records)
+        hearing = Evaluation(plan, now_us, self._holder(plan, now_us, request), keys, records)
         for place, record in enumerate(records):
             for index, member in enumerate(record.group.members):
                 if member.is_replaced:
@@ -100,16 +107,16 @@ class ReferenceLimiter:
                 if member.is_concurrency:
                     state = self._records.expiries(keys[place], member, now_us, hearing.holder)
                 outcome = member.algorithm.decide(state, now_us, 1 if member.counts_requests else request.cost)
-                hearing.note(Judged(member, place, index, state, outcome))
+                hearing.note(MemberOutcome(member, place, index, state, outcome))
         return hearing
 
-    def _holder(self, plan: Plan, now_us: int, request: Request) -> str:
+    def _holder(self, plan: ReferencePlan, now_us: int, request: Request) -> str:
         if not plan.has_concurrency or request.holder:
             return request.holder if plan.has_concurrency else ""
         self._made += 1
         return f"{now_us}-{self._made}"
 
-    def _settle(self, hearing: Hearing) -> None:
+    def _settle(self, hearing: Evaluation) -> None:
         for one in hearing.judged:
             if isinstance(one.member.algorithm, Concurrency):
                 key = hearing.keys[one.place]
@@ -119,7 +126,7 @@ class ReferenceLimiter:
         else:
             self._keep_charged(hearing)
 
-    def _keep_charged(self, hearing: Hearing) -> None:
+    def _keep_charged(self, hearing: Evaluation) -> None:
         for one in hearing.judged:
             algorithm, key = one.member.algorithm, hearing.keys[one.place]
             if not isinstance(algorithm, Concurrency):
@@ -132,7 +139,7 @@ class ReferenceLimiter:
         for key, record in zip(hearing.keys, hearing.records, strict=True):
             self._records.write(key, record)
 
-    def _keep_denied(self, hearing: Hearing) -> None:
+    def _keep_denied(self, hearing: Evaluation) -> None:
         """Only candidates that count, and states mended after a step of the clock."""
         touched = set[int]()
         for one in hearing.judged:
@@ -145,7 +152,7 @@ class ReferenceLimiter:
         for place in touched:
             self._records.write(hearing.keys[place], hearing.records[place])
 
-    def _refund(self, group: Group, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
+    def _refund(self, group: PlanGroup, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
         key = group.key(request.tenant, request.subject)
         record, count = self._records.read(group, key, now_us), 0
         for index, member in enumerate(group.members):
@@ -163,7 +170,7 @@ class ReferenceLimiter:
             self._records.write(key, record)
         return count
 
-    def _reset(self, group: Group, now_us: int, name: str, request: Request) -> int:
+    def _reset(self, group: PlanGroup, now_us: int, name: str, request: Request) -> int:
         key = group.key(request.tenant, request.subject)
         if key not in self._records:
             return 0

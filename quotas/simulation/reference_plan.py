@@ -42,7 +42,7 @@ Role = Literal["enforce", "shadow", "candidate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedLimit:
     limit: Limit
     scope: str = EVERYWHERE
     is_global: bool = False
@@ -50,7 +50,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LimitIdentity:
     """What a record knows a limit by."""
 
     name: str
@@ -58,15 +58,15 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PlanMember:
     """One limit's place in a record: the limit itself, or the candidate beside it."""
 
-    identity: Identity
+    identity: LimitIdentity
     algorithm: Algorithm
     role: Role
     counts_requests: bool
     is_replaced: bool
-    adopts: Identity | None  # the candidate whose state it takes over
+    adopts: LimitIdentity | None  # the candidate whose state it takes over
     generations: tuple[Generation, ...]  # newest first; the first one is in force
 
     turns: tuple[int, ...] = field(init=False, compare=False)  # of the generations
@@ -78,7 +78,7 @@ class Member:
         object.__setattr__(self, "is_concurrency", self.algorithm.kind == "c")
         object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
 
-    def index_of(self, written: "Member") -> int | None:
+    def index_of(self, written: "PlanMember") -> int | None:
         """Which of the generations a record was written under; parameters that came back count by their turn."""
         same = [i for i, generation in enumerate(self.generations) if generation.algorithm == written.algorithm]
         exact = [i for i in same if self.turns[i] == written.turns[0]]
@@ -87,11 +87,11 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PlanGroup:
     scope: str
     subject: Subject
     is_global: bool
-    members: tuple[Member, ...]
+    members: tuple[PlanMember, ...]
     subject_text: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,30 +105,30 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReferencePlan:
     """Limits in the order in which they are judged, grouped by (global, scope, subject) at first sight."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PlanGroup, ...]
     has_concurrency: bool
 
     @classmethod
-    def of(cls, applied: Iterable[Applied]) -> "Plan":
-        grouped: dict[tuple[bool, str, Subject], list[Member]] = {}
+    def of(cls, applied: Iterable[AppliedLimit]) -> "ReferencePlan":
+        grouped: dict[tuple[bool, str, Subject], list[PlanMember]] = {}
         for one in applied:
             if one.limit.mode != "off":
                 members = grouped.setdefault((one.is_global, one.scope, one.limit.subject), [])
                 members.extend(_members(one))
         groups = tuple(
-            Group(scope, subject, everyone, tuple(found)) for (everyone, scope, subject), found in grouped.items()
+            PlanGroup(scope, subject, everyone, tuple(found)) for (everyone, scope, subject), found in grouped.items()
         )
         return cls(groups, any(member.is_concurrency for group in groups for member in group.members))
 
     @classmethod
-    def of_limits(cls, *limits: Limit) -> "Plan":
-        return cls.of(Applied(limit) for limit in limits)
+    def of_limits(cls, *limits: Limit) -> "ReferencePlan":
+        return cls.of(AppliedLimit(limit) for limit in limits)
 
 
-def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str) -> list[Applied]:
+def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str) -> list[AppliedLimit]:
     """What applies to a tenant without overrides, in the order in which the compiler puts it into a plan.
 
     Within a record the compiler goes by the limits' numbers; here they go by name.
@@ -139,21 +139,21 @@ def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str
     own = {one.limit.name for one in resolved.own.get(endpoint, ())}
     groups = {_group_key(one) for one in effective if one.limit.mode != "off"}
     replaced = [one for one in resolved.everywhere if one.limit.name in own and _group_key(one) in groups]
-    members = [Applied(one.limit, one.scope, one.is_global) for one in effective]
-    members += [Applied(one.limit, one.scope, is_replaced=True) for one in replaced]
+    members = [AppliedLimit(one.limit, one.scope, one.is_global) for one in effective]
+    members += [AppliedLimit(one.limit, one.scope, is_replaced=True) for one in replaced]
     return sorted(members, key=lambda one: (*_group_key(one), one.limit.name))
 
 
-def _group_key(one: Effective | Applied) -> tuple[bool, str, str]:
+def _group_key(one: Effective | AppliedLimit) -> tuple[bool, str, str]:
     return one.is_global, one.scope, str(one.limit.subject)
 
 
-def _members(applied: Applied) -> Iterator[Member]:
+def _members(applied: AppliedLimit) -> Iterator[PlanMember]:
     limit = applied.limit
-    candidate = Identity(limit.name, is_candidate=True)
+    candidate = LimitIdentity(limit.name, is_candidate=True)
     counts_requests = limit.unit == "requests"
-    yield Member(
-        Identity(limit.name),
+    yield PlanMember(
+        LimitIdentity(limit.name),
         limit.algorithm,
         "enforce" if limit.mode == "enforce" else "shadow",
         counts_requests,
@@ -163,4 +163,6 @@ def _members(applied: Applied) -> Iterator[Member]:
     )
     if limit.candidate is not None:
         generation = Generation(limit.candidate, 0, "reset")
-        yield Member(candidate, limit.candidate, "candidate", counts_requests, applied.is_replaced, None, (generation,))
+        yield PlanMember(
+            candidate, limit.candidate, "candidate", counts_requests, applied.is_replaced, None, (generation,)
+        )

@@ -8,11 +8,11 @@ from heapq import heappop, heappush
 from quotas.policies.spec import Limit
 from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
-from quotas.simulation.reference_plan import Plan
+from quotas.simulation.reference_plan import ReferencePlan
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class ReplayedArrival:
     arrival: Arrival
     allowed: bool
     wait_us: int
@@ -20,13 +20,13 @@ class Decided:
 
 
 @dataclass(slots=True)
-class Totals:
+class ReplayTotals:
     allowed: int = 0
     denied: int = 0
     max_wait_us: int = 0
     denied_by: Counter[str] = field(default_factory=Counter)
 
-    def add(self, decided: Decided) -> None:
+    def add(self, decided: ReplayedArrival) -> None:
         if decided.allowed:
             self.allowed += 1
             self.max_wait_us = max(self.max_wait_us, decided.wait_us)
@@ -36,7 +36,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ReplayPoint:
     """One step of a series."""
 
     t_us: int
@@ -44,9 +44,9 @@ class Point:
     denied: int
 
 
-def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[Decided]:
+def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[ReplayedArrival]:
     """Every dimension that the limits name has the arrival's subject as its value."""
-    plan, limiter = Plan.of_limits(*limits), ReferenceLimiter()
+    plan, limiter = ReferencePlan.of_limits(*limits), ReferenceLimiter()
     dimensions = {name for one in limits for names in one.subject.alternatives for name in names}
     releases: list[tuple[int, int, Request]] = []  # due, order of arrival, who
     for number, arrival in enumerate(arrivals):
@@ -60,27 +60,27 @@ def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[Dec
         yield decided
 
 
-def series(decisions: Iterable[Decided], step_us: int) -> Iterator[Point]:
+def series(decisions: Iterable[ReplayedArrival], step_us: int) -> Iterator[ReplayPoint]:
     """Allowed and denied per aligned step; steps without arrivals are left out."""
     step, counts = -1, Counter[bool]()
     for decided in decisions:
         current = decided.arrival.t_us // step_us
         if current != step and counts:
-            yield Point(step * step_us, counts[True], counts[False])
+            yield ReplayPoint(step * step_us, counts[True], counts[False])
             counts.clear()
         step = current
         counts[decided.allowed] += 1
     if counts:
-        yield Point(step * step_us, counts[True], counts[False])
+        yield ReplayPoint(step * step_us, counts[True], counts[False])
 
 
-def totals(decisions: Iterable[Decided]) -> Totals:
-    found = Totals()
+def totals(decisions: Iterable[ReplayedArrival]) -> ReplayTotals:
+    found = ReplayTotals()
     for decided in decisions:
         found.add(decided)
     return found
 
 
-def _decide(limiter: ReferenceLimiter, plan: Plan, arrival: Arrival, request: Request) -> Decided:
+def _decide(limiter: ReferenceLimiter, plan: ReferencePlan, arrival: Arrival, request: Request) -> ReplayedArrival:
     ruling = limiter.rule(plan, arrival.t_us, request)
-    return Decided(arrival, not ruling.denied_by, ruling.wait_us, ruling.denied_by)
+    return ReplayedArrival(arrival, not ruling.denied_by, ruling.wait_us, ruling.denied_by)

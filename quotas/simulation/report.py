@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from headroom_edge.algorithms.base import ceil_div
 from quotas.policies.spec import Policy
-from quotas.simulation.replay import Decided, Totals
+from quotas.simulation.replay import ReplayedArrival, ReplayTotals
 from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.engine import ReferenceEngine
-from quotas.simulation.scenarios.model import Case, Result, run
-from quotas.simulation.sliding_accuracy import Tally, measure
+from quotas.simulation.scenarios.model import CaseResult, ScenarioCase, run_case
+from quotas.simulation.sliding_accuracy import AccuracyTally, measure_accuracy
 
 ACCURACY = 14
 ACCURACY_TITLE = "How often the sliding counter decides otherwise than the exact log"
 
 
-def decisions_json(decisions: Iterable[Decided], each: bool) -> str:
-    found, bits = Totals(), list[int]()
+def decisions_json(decisions: Iterable[ReplayedArrival], each: bool) -> str:
+    found, bits = ReplayTotals(), list[int]()
     for decided in decisions:
         found.add(decided)
         if each:
@@ -30,8 +30,8 @@ def decisions_json(decisions: Iterable[Decided], each: bool) -> str:
     return json.dumps(answer | {"decisions": bits} if each else answer)
 
 
-def policy_table(policy: Policy, decisions: Iterable[Decided]) -> Iterator[str]:
-    found = Totals()
+def policy_table(policy: Policy, decisions: Iterable[ReplayedArrival]) -> Iterator[str]:
+    found = ReplayTotals()
     for decided in decisions:
         found.add(decided)
     rows = [
@@ -61,15 +61,15 @@ def scenario_table(numbers: Sequence[int], engine: str) -> Iterator[str]:
         yield ""
 
 
-def _run(case: Case, engine: str) -> Result:
+def _run(case: ScenarioCase, engine: str) -> CaseResult:
     if engine == "reference":
-        return run(case, ReferenceEngine())
+        return run_case(case, ReferenceEngine())
     with Sandbox() as sandbox:
-        return run(case, StoreEngine(sandbox))
+        return run_case(case, StoreEngine(sandbox))
 
 
 def accuracy_table(requests: int) -> Iterator[str]:
-    found = measure(requests)
+    found = measure_accuracy(requests)
     yield f"14. {ACCURACY_TITLE}"
     rows = [
         (name, f"{tally.requests:,}", *(f"{n:,}" for n in (tally.wrongly_denied, tally.wrongly_allowed)), _share(tally))
@@ -79,7 +79,7 @@ def accuracy_table(requests: int) -> Iterator[str]:
     yield ""
 
 
-def _share(tally: Tally) -> str:
+def _share(tally: AccuracyTally) -> str:
     return f"{tally.wrong_share:.4%}"
 
 

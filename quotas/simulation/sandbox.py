@@ -24,7 +24,7 @@ from quotas.policies.compile import Compiler, Target
 from quotas.policies.plans import month_start_us
 from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from quotas.simulation.arrivals_csv import Arrival
-from quotas.simulation.replay import Decided
+from quotas.simulation.replay import ReplayedArrival
 from quotas.simulation.scenarios.model import BASE_US, ENDPOINT, TENANT, TIER, Ask, Reply, everywhere, limit_names
 from quotas.simulation.scenarios.nesting import NEIGHBOUR
 
@@ -202,7 +202,7 @@ class StoreEngine:
         return Reply(bool(allowed), reason.decode(), name.decode(), remaining, retry_us, wait_us, rows)
 
 
-def replay_on_store(sandbox: Sandbox, limit: Limit, arrivals: Iterable[Arrival]) -> Iterator[Decided]:
+def replay_on_store(sandbox: Sandbox, limit: Limit, arrivals: Iterable[Arrival]) -> Iterator[ReplayedArrival]:
     """One limit, whose subject is `key`, on the arrivals' subjects. Its calendar is published anew each month."""
     month_us = -1
     calls = _calls(arrivals)
@@ -243,6 +243,6 @@ def _months(
     yield batch[first:]
 
 
-def _decided(arrival: Arrival, reply: list[Any]) -> Decided:
+def _decided(arrival: Arrival, reply: list[Any]) -> ReplayedArrival:
     allowed = bool(reply[0])
-    return Decided(arrival, allowed, reply[7], "" if allowed else reply[2].decode())
+    return ReplayedArrival(arrival, allowed, reply[7], "" if allowed else reply[2].decode())

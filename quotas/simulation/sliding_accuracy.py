@@ -23,7 +23,7 @@ Gaps = Iterator[float]  # seconds between two requests
 
 
 @dataclass(slots=True)
-class Tally:
+class AccuracyTally:
     requests: int = 0
     wrongly_denied: int = 0
     wrongly_allowed: int = 0
@@ -35,12 +35,12 @@ class Tally:
 
 @dataclass(slots=True)
 class Accuracy:
-    total: Tally = field(default_factory=Tally)
-    by_pattern: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
-    by_load: dict[str, Tally] = field(default_factory=lambda: {name: Tally() for name in LOADS})
+    total: AccuracyTally = field(default_factory=AccuracyTally)
+    by_pattern: dict[str, AccuracyTally] = field(default_factory=lambda: defaultdict(AccuracyTally))
+    by_load: dict[str, AccuracyTally] = field(default_factory=lambda: {name: AccuracyTally() for name in LOADS})
 
 
-def measure(requests: int, seed: int = 14) -> Accuracy:
+def measure_accuracy(requests: int, seed: int = 14) -> Accuracy:
     """Many clients against 100/min, most of them well below it, some far above."""
     draw, found = random.Random(seed), Accuracy()
     patterns = list(PATTERNS)
@@ -61,7 +61,7 @@ def _load_name(load: float) -> str:
     return next(name for name, most in LOADS.items() if load <= most)
 
 
-def _compare(times: Iterator[int], tallies: tuple[Tally, ...]) -> None:
+def _compare(times: Iterator[int], tallies: tuple[AccuracyTally, ...]) -> None:
     counter, log = _Follower(SlidingCounter(LIMIT, WINDOW_US)), _Follower(SlidingLog(LIMIT, WINDOW_US))
     for now_us in times:
         estimated, exact = counter.admits(now_us), log.admits(now_us)

@@ -12,7 +12,7 @@ from headroom_edge.plan.subject import TENANT
 from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.resolve import Effective, Index, Resolved, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
-from quotas.simulation.fast_replay import ALLOWED, Batch, FastReplay, can_replay
+from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay
 from quotas.simulation.reference_plan import on_calendar
 
 MICROSECONDS = 1_000_000
@@ -23,7 +23,7 @@ ENTRY_BYTES = 8  # of a sliding log
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class EndpointLoad:
     """Requests and their cost in each step with any, on one endpoint."""
 
     endpoint: int
@@ -34,7 +34,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetPlan:
+class ReplayPlan:
     """What holds one tenant: the limits that can be replayed, and the endpoints that each counts."""
 
     limits: tuple[Limit, ...]
@@ -51,31 +51,33 @@ class FleetPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReplayResult:
     asked: int
     denied: int
     by: Mapping[str, int]  # limit → requests that it denied
 
 
-def arrivals(loads: Sequence[Load]) -> Batch:
+def arrivals_of(loads: Sequence[EndpointLoad]) -> ArrivalBatch:
     """In order of time; a step's requests spread evenly, in a few arrivals that stand for several."""
     parts = [part for load in loads if len(load.starts_s) for part in [_arrivals(load)]]
     if not parts:
         nothing = np.empty(0, np.int64)
-        return Batch(nothing, nothing, nothing, nothing, nothing)
+        return ArrivalBatch(nothing, nothing, nothing, nothing, nothing)
     times, requests, costs, endpoints = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(times, kind="stable")
     subjects = np.zeros(len(times), np.int64)
-    return Batch(times[order], subjects, costs[order], requests[order], endpoints[order])
+    return ArrivalBatch(times[order], subjects, costs[order], requests[order], endpoints[order])
 
 
-def plan_of(configuration: Configuration, index: Index, tenant: Tenant, at_us: int, numbers: set[int]) -> FleetPlan:
+def replay_plan(
+    configuration: Configuration, index: Index, tenant: Tenant, at_us: int, numbers: set[int]
+) -> ReplayPlan:
     """`numbers`: of the endpoints that the tenant asked for; 0 is what nobody registered."""
     names = {endpoint.number: name for name, endpoint in configuration.endpoints.items()}
     resolved = resolve(index.of_tenant(tenant), at_us)
     held = [(one, scope) for one, scope in _scoped(resolved, names, numbers) if one.limit.mode == "enforce" and scope]
     known = [(one, scope) for one, scope in held if can_replay(one.limit) and one.limit.subject == TENANT]
-    return FleetPlan(
+    return ReplayPlan(
         tuple(on_calendar(one.limit, tenant.timezone) for one, _ in known),
         tuple(scope for _, scope in known),
         tuple(sorted({one.limit.name for one, _ in held} - {one.limit.name for one, _ in known})),
@@ -84,10 +86,10 @@ def plan_of(configuration: Configuration, index: Index, tenant: Tenant, at_us: i
     )
 
 
-def judge(plan: FleetPlan, batch: Batch) -> Verdict:
+def replay_load(plan: ReplayPlan, batch: ArrivalBatch) -> ReplayResult:
     requests = batch.requests if batch.requests is not None else np.ones(len(batch), np.int64)
     if not plan.limits:
-        return Verdict(int(requests.sum()), 0, {})
+        return ReplayResult(int(requests.sum()), 0, {})
     denied_by = FastReplay(plan.limits, plan.scopes).decide(batch).denied_by
     denied = denied_by != ALLOWED
     sums = np.bincount(denied_by[denied], weights=requests[denied], minlength=len(plan.limits))
@@ -95,7 +97,7 @@ def judge(plan: FleetPlan, batch: Batch) -> Verdict:
     for limit, count in zip(plan.limits, sums.tolist(), strict=True):
         if count:
             by[limit.name] = by.get(limit.name, 0) + int(count)
-    return Verdict(int(requests.sum()), int(requests[denied].sum()), by)
+    return ReplayResult(int(requests.sum()), int(requests[denied].sum()), by)
 
 
 def _scoped(
@@ -117,7 +119,7 @@ def _bytes(held: Sequence[Effective]) -> int:
     return len(records) * RECORD_BYTES + max(0, len(held) - len(records)) * LIMIT_BYTES + entries
 
 
-def _arrivals(load: Load) -> tuple[Ints, Ints, Ints, Ints]:
+def _arrivals(load: EndpointLoad) -> tuple[Ints, Ints, Ints, Ints]:
     grains = np.minimum(load.requests, GRAINS)
     places = np.arange(int(grains.sum())) - np.repeat(np.cumsum(grains) - grains, grains)
     spread = places * (load.step_s * MICROSECONDS) // np.repeat(grains, grains)

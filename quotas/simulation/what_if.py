@@ -21,8 +21,8 @@ from quotas.policies.document import Document, read_document
 from quotas.policies.resolve import Index
 from quotas.policies.spec import Configuration
 from quotas.recommendations.measure import Progress
-from quotas.simulation.tenant_replay import FleetPlan, Verdict, arrivals, judge, plan_of
-from quotas.usage.queries.demand import askers_read, loads_of, measured_until
+from quotas.simulation.tenant_replay import ReplayPlan, ReplayResult, arrivals_of, replay_load, replay_plan
+from quotas.usage.queries.demand import askers_read, endpoint_loads, measured_until
 from quotas.usage.queries.sampled_arrivals import SAMPLED
 
 DAYS = 7.0
@@ -138,23 +138,27 @@ def _replay(
     span: tuple[datetime, datetime],
     subjects: int,
 ) -> None:
-    loads = loads_of(number, *span)
-    batch, numbers = arrivals(loads), {load.endpoint for load in loads}
+    loads = endpoint_loads(number, *span)
+    batch, numbers = arrivals_of(loads), {load.endpoint for load in loads}
     if not len(batch):
         return
     old, new = (
-        plan_of(configuration, index, configuration.tenants[name], to_us(span[1]), numbers)
+        replay_plan(configuration, index, configuration.tenants[name], to_us(span[1]), numbers)
         for configuration, index in sides
     )
-    was = judge(old, batch)
+    was = replay_load(old, batch)
     is_same = (old.limits, old.scopes) == (new.limits, new.scopes)
-    _note(report, name, sides[0][0].tenants[name].tier, (old, new), (was, was if is_same else judge(new, batch)))
+    _note(report, name, sides[0][0].tenants[name].tier, (old, new), (was, was if is_same else replay_load(new, batch)))
     report.bytes_before += old.record_bytes + old.subject_bytes * max(0, subjects - 1)
     report.bytes_after += new.record_bytes + new.subject_bytes * max(0, subjects - 1)
 
 
 def _note(
-    report: _Report, name: str, tier: str, plans: tuple[FleetPlan, FleetPlan], verdicts: tuple[Verdict, Verdict]
+    report: _Report,
+    name: str,
+    tier: str,
+    plans: tuple[ReplayPlan, ReplayPlan],
+    verdicts: tuple[ReplayResult, ReplayResult],
 ) -> None:
     was, now = verdicts
     report.tenants += 1

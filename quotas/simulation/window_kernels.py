@@ -10,7 +10,7 @@ import numpy as np
 from headroom_edge.algorithms import CalendarQuota, FixedWindow, SlidingCounter, SlidingLog
 from headroom_edge.algorithms.base import SECOND_US, State
 from quotas.observations.arrays import Ints, whole_numbers
-from quotas.simulation.generated_loop import Lines
+from quotas.simulation.generated_loop import LoopLines
 from quotas.simulation.kernels import LARGEST, BaseKernel, Block, TooWideError, drop
 
 NEVER = -2  # no window has this number, nor the one after it
@@ -83,7 +83,7 @@ class FixedKernel(BaseKernel[_Counts]):
             return now_us // self._span_us
         return self._starts_s[max(0, bisect_right(self._starts_s, now_us // SECOND_US) - 1)]
 
-    def lines(self, cost: str) -> Lines:
+    def lines(self, cost: str) -> LoopLines:
         values = {
             "S@": self._used,
             "W@": self._span_us,
@@ -95,8 +95,8 @@ class FixedKernel(BaseKernel[_Counts]):
         new, fits = "if w@ != v@: v@, c@ = w@, 0", f"c@ + {cost} <= L@"
         load, store = "v@, c@ = S@.get({}, NEVER@)", "S@[{}] = (v@, c@)"
         if self.by_subject:
-            return Lines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
-        return Lines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
+            return LoopLines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
+        return LoopLines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
 
     def state(self, subject: int) -> State | None:
         return self._used.get(subject)
@@ -139,14 +139,14 @@ class CounterKernel(BaseKernel[_Counts]):
         previous[first] = np.where(same, stored[:, 2], np.where(next_one, stored[:, 1], 0))
         return _Counts(windows, runs.counts + carried[runs.numbers], previous[runs.numbers])
 
-    def lines(self, cost: str) -> Lines:
+    def lines(self, cost: str) -> LoopLines:
         values = {"S@": self._used, "W@": self._span_us, "M@": self._most, "NEVER@": (NEVER, 0, 0)}
         now, new = "w@ = now // W@", "if w@ != v@: v@, c@, p@ = w@, 0, c@ if v@ + 1 == w@ else 0"
         fits = f"(c@ + {cost}) * W@ + p@ * ((w@ + 1) * W@ - now) <= M@"
         load, store = "v@, c@, p@ = S@.get({}, NEVER@)", "S@[{}] = (v@, c@, p@)"
         if self.by_subject:
-            return Lines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
-        return Lines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
+            return LoopLines(values, [now, load.format("who"), new], fits, [f"c@ += {cost}", store.format("who")])
+        return LoopLines(values, [now, new], fits, [f"c@ += {cost}"], [load.format(0)], [store.format(0)])
 
     def state(self, subject: int) -> State | None:
         return self._used.get(subject)
@@ -200,10 +200,10 @@ class LogKernel(BaseKernel[_Live]):
                 log.extend([times[index]] * costs[index])
             del log[: bisect_right(log, times[end] - self._span_us)]
 
-    def lines(self, cost: str) -> Lines:
+    def lines(self, cost: str) -> LoopLines:
         who = "who" if self.by_subject else "0"
         ask, keep = f"a@ = live@({who}, now) + {cost}", f"enter@({who}, now, {cost})"
-        return Lines({"live@": self._live, "enter@": self._enter, "L@": self._limit}, [ask], "a@ <= L@", [keep])
+        return LoopLines({"live@": self._live, "enter@": self._enter, "L@": self._limit}, [ask], "a@ <= L@", [keep])
 
     def _live(self, subject: int, now_us: int) -> int:
         log = self._logs.get(subject, [])

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from quotas import metrics
 from quotas.matrix.queries import EVERYONE, matrix_read
-from quotas.metrics import Figure
+from quotas.metrics import MetricDefinition
 from quotas.models import (
     AlertDelivery,
     AlertState,
@@ -31,19 +31,19 @@ from quotas.models.usage import Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.publishing import store
 from quotas.publishing.queries import call_quantiles, enforcers_read
-from quotas.usage.queries.near_limits import measured_read
+from quotas.usage.queries.near_limits import tier_usage_read
 
 MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are
 PATIENCE_MS: Final = 2_000
 PATIENCE_SECONDS: Final = 1.0
 
 
-class Figures(Collector):
+class StatusCollector(Collector):
     """Whatever is away is left out and said to be, so that a scrape never fails with it."""
 
     def describe(self) -> Iterator[Metric]:
         """Without asking anybody: the registry wants to know when it starts."""
-        for figure in metrics.FIGURES:
+        for figure in metrics.COLLECTED_METRICS:
             yield gauge(figure)
 
     def collect(self) -> Iterator[Metric]:
@@ -85,7 +85,7 @@ def checks() -> Metric:
 
 def utilisation(now: datetime) -> list[Metric]:
     """The fullest limits of all tiers, each with whoever came nearest to it."""
-    matrix, measured = matrix_read(now), measured_read()
+    matrix, measured = matrix_read(now), tier_usage_read()
     tiers = {column.tier: column.number for column in matrix.columns if column.tier != EVERYONE}
     found = [
         (near.share, (cell.tier, cell.scope, one.limit.name, near.tenant))
@@ -155,5 +155,5 @@ def from_redis() -> list[Metric]:
     return [states, seconds]
 
 
-def gauge(figure: Figure, value: float | None = None) -> GaugeMetricFamily:
+def gauge(figure: MetricDefinition, value: float | None = None) -> GaugeMetricFamily:
     return GaugeMetricFamily(figure.name, figure.words, labels=figure.labels or None, value=value)

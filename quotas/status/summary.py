@@ -21,7 +21,7 @@ WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class StatusSummary:
     now: datetime
     tenants: int
     endpoints: int
@@ -61,19 +61,19 @@ _QUERY: Final = """
 """
 
 
-def pulse_read() -> Pulse:
+def status_summary_read() -> StatusSummary:
     with connection.cursor() as cursor:
         ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
         own = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS}
         cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own})
         now, tenants, endpoints, is_empty, revision, detail, publisher_at, drained_at, *counts = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
-    return Pulse(now, tenants, endpoints, is_empty, revision, published, publisher_at, drained_at, *counts)
+    return StatusSummary(now, tenants, endpoints, is_empty, revision, published, publisher_at, drained_at, *counts)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSteps:
-    pulse: Pulse
+    pulse: StatusSummary
     endpoint: Endpoint | None
     tenant: Tenant | None
     limit: Limit | None
@@ -86,7 +86,7 @@ class FirstSteps:
 
 
 def first_steps_read() -> FirstSteps:
-    pulse = pulse_read()
+    pulse = status_summary_read()
     limits = Limit.objects.exclude(policy__tier__name=OWN_TENANT).order_by("pk")
     asked = UsageHour.objects.exclude(tenant_number__in=Tenant.objects.filter(name=OWN_TENANT).values("number"))
     return FirstSteps(

@@ -15,7 +15,7 @@ from headroom_edge.library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import Switch, switches_read
+from quotas.publishing.bypass_switches import BypassSwitch, switches_read
 from quotas.publishing.queries import Enforcer, enforcers_read
 from quotas.publishing.shards import Shards
 
@@ -115,7 +115,7 @@ PATIENCE_SECONDS = 0.5
 @dataclass(frozen=True, slots=True)
 class Enforcement:
     enforcers: Sequence[Enforcer]
-    switches: Sequence[Switch]
+    switches: Sequence[BypassSwitch]
 
     @property
     def degraded(self) -> Sequence[Enforcer]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from quotas.models import Change, Override
 from quotas.models.change import ChangeState
-from quotas.models.quota_request import Answer, QuotaRequest
+from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.models.recommendation import Recommendation, Stage, Trust
 from quotas.overrides import ACTIVE, overrides_in
 
@@ -25,7 +25,7 @@ WAITING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class TodoList:
     """Of each kind the most pressing; at most MOST."""
 
     ending: Sequence[Override]
@@ -38,14 +38,14 @@ class Decisions:
         return sum(row.trust == Trust.HIGH for row in self.recommendations)
 
 
-def decisions_read(now: datetime) -> Decisions:
+def todo_read(now: datetime) -> TodoList:
     ending = Override.objects.filter(overrides_in(ACTIVE, now), end__lt=now + SOON)
     columns = ("id", "state", "author", "reason", "at", "created", "problem")
     changes = Change.objects.filter(state__in=WAITING).only(*columns)
     waiting = Recommendation.objects.filter(stage=Stage.SIMULATED)
-    return Decisions(
+    return TodoList(
         list(ending.select_related("tenant", "endpoint").order_by("end")[:MOST]),
         list(changes.order_by("-id")[:MOST]),
         list(waiting.order_by("-created")[:MOST]),
-        list(QuotaRequest.objects.filter(answer=Answer.WAITING).select_related("tenant").order_by("pk")[:MOST]),
+        list(QuotaRequest.objects.filter(answer=RequestAnswer.WAITING).select_related("tenant").order_by("pk")[:MOST]),
     )

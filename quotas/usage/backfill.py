@@ -9,13 +9,13 @@ from django.db import transaction
 from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, GapRecord
 from quotas.observations.cells import Cells
-from quotas.observations.latency import Answers
-from quotas.usage.latency import add_answers
+from quotas.observations.latency import LatencyCounts
+from quotas.usage.latency import add_latency
 from quotas.usage.rates import add_rates
 from quotas.usage.rollups import add_cells
 
 
-def add_history(cells: Cells, now: datetime) -> None:
+def backfill_usage(cells: Cells, now: datetime) -> None:
     """Into every rollup, the seconds and the rates at once; added again, they count again."""
     with transaction.atomic():
         # As a drain and the folds would, so that rows are locked in one order.
@@ -24,10 +24,10 @@ def add_history(cells: Cells, now: datetime) -> None:
         add_rates(cells, now)
 
 
-def add_latency(answers: Answers, now: datetime) -> None:
+def backfill_latency(answers: LatencyCounts, now: datetime) -> None:
     """Of whole seconds."""
     with transaction.atomic():
-        add_answers(answers, now)
+        add_latency(answers, now)
 
 
 def note_history(begin: datetime) -> None:

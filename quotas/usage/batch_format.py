@@ -40,7 +40,7 @@ _DENIAL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ArrivalRecord:
     tenant: int
     endpoint: int
     subject: int  # 64 bits of a hash, with a sign, as Postgres keeps them
@@ -50,7 +50,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class DenialRecord:
     tenant: int
     endpoint: int
     at_us: int
@@ -63,7 +63,7 @@ class Denied:
 
 
 @dataclass(slots=True)
-class Quotes:
+class UnreadableItems:
     """How much could not be read, and the first few of it."""
 
     count: int = 0
@@ -76,12 +76,12 @@ class Quotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedCounters:
     cells: Cells
-    unreadable: Quotes
+    unreadable: UnreadableItems
 
 
-def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[Parsed]:
+def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[ParsedCounters]:
     """Of several batches at once: what it costs to begin is then paid once."""
     names: list[bytes] = []
     texts: list[bytes] = []
@@ -91,21 +91,21 @@ def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[Parsed]:
         texts += batch.values()
         ends.append(len(names))
     if not names:
-        return [Parsed(Cells.of(()), Quotes()) for _ in ends]
+        return [ParsedCounters(Cells.of(()), UnreadableItems()) for _ in ends]
     places = [slice(first, first + AT_ONCE) for first in range(0, len(names), AT_ONCE)]
     found = [_fields(names[place], _amounts(texts[place])) for place in places]
     cells, is_good = Cells.joined([part for part, _ in found]), np.concatenate([good for _, good in found])
     return [_part(cells, is_good, names, texts, slice(*ends)) for ends in pairwise((0, *ends))]
 
 
-def _part(cells: Cells, is_good: Flags, names: Sequence[bytes], texts: Sequence[bytes], place: slice) -> Parsed:
-    unreadable, good = Quotes(), is_good[place]
+def _part(cells: Cells, is_good: Flags, names: Sequence[bytes], texts: Sequence[bytes], place: slice) -> ParsedCounters:
+    unreadable, good = UnreadableItems(), is_good[place]
     if good.all():
-        return Parsed(cells.where(place), unreadable)
+        return ParsedCounters(cells.where(place), unreadable)
     for bad in (np.flatnonzero(~good) + place.start).tolist():
         if names[bad] not in BESIDE:
             unreadable.add(names[bad] + b"=" + texts[bad])
-    return Parsed(cells.where(place).where(good), unreadable)
+    return ParsedCounters(cells.where(place).where(good), unreadable)
 
 
 def _fields(names: Sequence[bytes], amounts: Ints) -> tuple[Cells, Flags]:
@@ -163,7 +163,7 @@ def _amounts(texts: Sequence[bytes]) -> Ints:
     return np.where(is_good & (amounts > 0), amounts, 0)
 
 
-def parse_arrivals(items: Iterable[bytes], unreadable: Quotes) -> Iterator[Arrival]:
+def parse_arrivals(items: Iterable[bytes], unreadable: UnreadableItems) -> Iterator[ArrivalRecord]:
     for item in items:
         match = _ARRIVAL.fullmatch(item)
         if match is None:
@@ -171,17 +171,17 @@ def parse_arrivals(items: Iterable[bytes], unreadable: Quotes) -> Iterator[Arriv
             continue
         tenant, endpoint, subject, at_us, cost, outcome = match.groups()
         signed = int.from_bytes(bytes.fromhex(subject.decode()), signed=True)
-        yield Arrival(int(tenant, 36), int(endpoint, 36), signed, int(at_us), int(cost), outcome == b"a")
+        yield ArrivalRecord(int(tenant, 36), int(endpoint, 36), signed, int(at_us), int(cost), outcome == b"a")
 
 
-def parse_denials(tenant: int, items: Iterable[bytes], unreadable: Quotes) -> Iterator[Denied]:
+def parse_denials(tenant: int, items: Iterable[bytes], unreadable: UnreadableItems) -> Iterator[DenialRecord]:
     for item in items:
         match = _DENIAL.fullmatch(item)
         if match is None:
             unreadable.add(item)
             continue
         at_us, endpoint, limit, reason, cost, retry_us, revision, subject = match.groups()
-        yield Denied(
+        yield DenialRecord(
             tenant=tenant,
             endpoint=int(endpoint, 36),
             at_us=int(at_us),
@@ -190,10 +190,10 @@ def parse_denials(tenant: int, items: Iterable[bytes], unreadable: Quotes) -> It
             cost=int(cost),
             retry_us=int(retry_us),
             revision=int(revision),
-            subject=values_of(subject or b""),
+            subject=subject_values(subject or b""),
         )
 
 
-def values_of(record: bytes) -> bytes:
+def subject_values(record: bytes) -> bytes:
     """`[:<scope>]/<subject>:[<alternative>:]<values>` gives the values; the tenant as a whole has none."""
     return record.partition(b"/")[2].rpartition(b":")[2]

@@ -19,7 +19,7 @@ from django.db import transaction
 
 from headroom_edge import keys
 from quotas.locks import Lock, take_lock
-from quotas.models.calendar_counter import CalendarCounter, note_emptied
+from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis
 from tenants.secrets import seal
 
 log = logging.getLogger(__name__)
@@ -30,26 +30,26 @@ _FACTS = ["generation", "period_start", "used", "expires_at", "drained_at"]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenCalendars:
     at: datetime  # Redis time
     run_id: str
     batches: Mapping[int, bytes]  # shard → batch id
     is_emptied: bool  # some shard has neither configuration nor accounting
 
 
-def drain_calendars(server: redis.Redis) -> int:
+def drain_calendar_counters(server: redis.Redis) -> int:
     """How many counters were stored. Any number may run at once."""
     taken = _take(server, settings.HEADROOM_SHARDS)
-    if taken.is_emptied and (gap := note_emptied(taken.at, taken.run_id)):
+    if taken.is_emptied and (gap := record_emptied_redis(taken.at, taken.run_id)):
         log.warning("counts are missing from %s", gap)
     return sum(_drain(server, taken, shard) for shard in taken.batches)
 
 
-def forget_expired(now: datetime) -> int:
+def delete_expired_counters(now: datetime) -> int:
     return CalendarCounter.objects.filter(expires_at__lt=now).delete()[0]
 
 
-def _take(server: redis.Redis, shards: int) -> Taken:
+def _take(server: redis.Redis, shards: int) -> TakenCalendars:
     places = [keys.EVERYONES_SHARD, *range(shards)]
     pipe = server.pipeline(transaction=False)
     for shard in places:
@@ -62,10 +62,10 @@ def _take(server: redis.Redis, shards: int) -> Taken:
     ids = dict(zip(places, replies, strict=False))
     at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
     batches = {shard: batch for shard, batch in ids.items() if batch}
-    return Taken(at, info["run_id"], batches, 0 in replies[len(places) :])
+    return TakenCalendars(at, info["run_id"], batches, 0 in replies[len(places) :])
 
 
-def _drain(server: redis.Redis, taken: Taken, shard: int) -> int:
+def _drain(server: redis.Redis, taken: TakenCalendars, shard: int) -> int:
     batch, stored = taken.batches[shard], 0
     with transaction.atomic():
         take_lock(Lock.CALENDARS)

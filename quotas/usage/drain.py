@@ -24,9 +24,9 @@ from quotas.models.usage_rates import UsageLog
 from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batch_format import FUTURE
-from quotas.usage.calendar_counters import drain_calendars
-from quotas.usage.drain_batches import Batch, Taken, forget, read, take
-from quotas.usage.latency import drain_observed
+from quotas.usage.calendar_counters import drain_calendar_counters
+from quotas.usage.drain_batches import CounterBatch, TakenBatches, delete_batches, read_batches, take_batches
+from quotas.usage.latency import drain_latency
 from quotas.usage.rollups import add_tally
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ LOST = "lost"
 DROPPED = "PostgreSQL was away for so long that Redis had no room left for its counters."
 
 
-def note_dropped(server: redis.Redis) -> None:
+def record_dropped_counts(server: redis.Redis) -> None:
     """Before the drain notes that it has drained: until then the gap begins where the last one ended."""
     shards = range(settings.HEADROOM_SHARDS)
     pipe = server.pipeline(transaction=False)
@@ -73,7 +73,7 @@ Observer = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Summary:
+class DrainSummary:
     at: datetime
     first: datetime  # the earliest moment anything was counted for
     batches: int = 0
@@ -92,7 +92,7 @@ class DrainError(Exception):
     """A drain that could not be finished; nothing is lost. The message is one sentence for the operator."""
 
 
-def drain_once() -> Summary:
+def drain_once() -> DrainSummary:
     """From the server of the settings, with errors as one sentence."""
     try:
         with connect() as server:
@@ -111,26 +111,26 @@ def connect() -> redis.Redis:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=10, socket_connect_timeout=2)
 
 
-def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Summary:
+def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> DrainSummary:
     """Any number may run at once; `on_step` hears of taken, read, registered, added, committed and done."""
-    taken = take(server, settings.HEADROOM_SHARDS)
+    taken = take_batches(server, settings.HEADROOM_SHARDS)
     on_step("taken")
-    summary = Summary(taken.at, taken.at)
-    for shards in groups(taken.sizes):
-        batches = read(server, taken, shards)
+    summary = DrainSummary(taken.at, taken.at)
+    for shards in shard_groups(taken.sizes):
+        batches = read_batches(server, taken, shards)
         on_step("read")
         _store(taken, batches, summary, on_step)
         on_step("committed")
-        forget(server, batches)
+        delete_batches(server, batches)
         on_step("done")
-    drain_observed(server, taken.at, taken.run_id)
-    drain_calendars(server)
-    note_dropped(server)
+    drain_latency(server, taken.at, taken.run_id)
+    drain_calendar_counters(server)
+    record_dropped_counts(server)
     _note_drained(taken, summary.first)
     return summary
 
 
-def groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
+def shard_groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
     """Shards whose batches are added together."""
     group: list[int] = []
     total = 0
@@ -144,7 +144,7 @@ def groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
         yield group
 
 
-def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Observer) -> None:
+def _store(taken: TakenBatches, batches: Sequence[CounterBatch], summary: DrainSummary, on_step: Observer) -> None:
     with transaction.atomic():
         take_lock(Lock.DRAIN)
         new = _register(taken, batches)
@@ -162,7 +162,7 @@ def _store(taken: Taken, batches: Sequence[Batch], summary: Summary, on_step: Ob
     summary.unreadable += sum(_report(batch) for batch in new)
 
 
-def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
+def _register(taken: TakenBatches, batches: Sequence[CounterBatch]) -> list[CounterBatch]:
     """Those that no drain has added yet; in one statement, because there are as many as shards."""
     keys, shards, rows = zip(*((batch.key, batch.shard, batch.rows) for batch in batches), strict=True)
     with connection.cursor() as cursor:
@@ -171,7 +171,7 @@ def _register(taken: Taken, batches: Sequence[Batch]) -> list[Batch]:
     return [batch for batch in batches if batch.key in new]
 
 
-def _plausible(batches: Sequence[Batch], now: datetime) -> Cells:
+def _plausible(batches: Sequence[CounterBatch], now: datetime) -> Cells:
     """Without what lies far in the future: it would have slices made for it."""
     latest = (now + FUTURE - BEGINNING) // rollups.SECOND
     cells = Cells.joined([batch.cells for batch in batches])
@@ -190,7 +190,7 @@ def _add(cells: Cells, at: datetime) -> None:
         add_tally(cells)
 
 
-def _report(batch: Batch) -> int:
+def _report(batch: CounterBatch) -> int:
     if batch.unreadable.count:
         log.warning(
             "batch %s of shard %d: %d items could not be read, for example %s",
@@ -199,7 +199,7 @@ def _report(batch: Batch) -> int:
     return batch.unreadable.count
 
 
-def _note_drained(taken: Taken, first: datetime) -> None:
+def _note_drained(taken: TakenBatches, first: datetime) -> None:
     with transaction.atomic():
         take_lock(Lock.DRAIN)
         state = DrainState.objects.filter(id=1).first()
@@ -212,7 +212,7 @@ def _note_drained(taken: Taken, first: datetime) -> None:
         DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
 
 
-def _note_loss(drained_at: datetime, taken: Taken) -> None:
+def _note_loss(drained_at: datetime, taken: TakenBatches) -> None:
     """A restarted server lost at most what came before its start; one that took over, up to now."""
     end = taken.started_at if taken.started_at > drained_at else taken.at
     gap = GapRecord(start=min(drained_at, end), end=end, reason="Redis restarted, or another server took over.")

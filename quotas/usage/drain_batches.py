@@ -18,7 +18,15 @@ import redis
 from headroom_edge import keys, library
 from quotas.models.usage import Outcome
 from quotas.observations.cells import Cells
-from quotas.usage.batch_format import Arrival, Denied, Parsed, Quotes, parse_arrivals, parse_counters, parse_denials
+from quotas.usage.batch_format import (
+    ArrivalRecord,
+    DenialRecord,
+    ParsedCounters,
+    UnreadableItems,
+    parse_arrivals,
+    parse_counters,
+    parse_denials,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +42,7 @@ _WITH_DENIALS = frozenset({Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW})
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenBatches:
     """What one look at the server found: its clock, who it is, and the batches that wait."""
 
     at: datetime
@@ -45,14 +53,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CounterBatch:
     id: bytes
     shard: int
     rows: int  # counters, readable or not
     cells: Cells
-    arrivals: Sequence[Arrival]
-    denials: Sequence[Denied] = ()
-    unreadable: Quotes = field(default_factory=Quotes)
+    arrivals: Sequence[ArrivalRecord]
+    denials: Sequence[DenialRecord] = ()
+    unreadable: UnreadableItems = field(default_factory=UnreadableItems)
 
     @property
     def key(self) -> uuid.UUID:
@@ -63,7 +71,7 @@ class Batch:
             return uuid.uuid5(uuid.NAMESPACE_OID, self.id.hex())
 
 
-def take(server: redis.Redis, shards: int) -> Taken:
+def take_batches(server: redis.Redis, shards: int) -> TakenBatches:
     """Sets aside what every shard counted, unless a batch of it still waits."""
     library.ensure_loaded(server)
     pipe = server.pipeline(transaction=False)
@@ -75,7 +83,7 @@ def take(server: redis.Redis, shards: int) -> Taken:
     at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
     batches = {shard: id_ for shard, id_ in enumerate(ids) if _is_batch(shard, id_)}
     started_at = at - timedelta(seconds=info["uptime_in_seconds"])
-    return Taken(at, info["run_id"], started_at, batches, _sizes(server, batches))
+    return TakenBatches(at, info["run_id"], started_at, batches, _sizes(server, batches))
 
 
 def _is_batch(shard: int, reply: object) -> bool:
@@ -93,7 +101,7 @@ def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
     return dict(zip(shards, pipe.execute(), strict=True))
 
 
-def read(server: redis.Redis, taken: Taken, shards: Sequence[int]) -> list[Batch]:
+def read_batches(server: redis.Redis, taken: TakenBatches, shards: Sequence[int]) -> list[CounterBatch]:
     counters, arrivals = read_counters(server, keys.usage_batch, shards), _read_arrivals(server, shards)
     parsed = parse_counters(counters[shard] for shard in shards)
     found = zip(shards, parsed, strict=True)
@@ -131,13 +139,13 @@ def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list
     return found
 
 
-def _batch(batch_id: bytes, shard: int, parsed: Parsed, arrivals: Sequence[bytes]) -> Batch:
+def _batch(batch_id: bytes, shard: int, parsed: ParsedCounters, arrivals: Sequence[bytes]) -> CounterBatch:
     rows = len(parsed.cells) + parsed.unreadable.count
     kept = list(parse_arrivals(arrivals, parsed.unreadable))
-    return Batch(batch_id, shard, rows, parsed.cells, kept, unreadable=parsed.unreadable)
+    return CounterBatch(batch_id, shard, rows, parsed.cells, kept, unreadable=parsed.unreadable)
 
 
-def _with_denials(server: redis.Redis, batches: Sequence[Batch]) -> list[Batch]:
+def _with_denials(server: redis.Redis, batches: Sequence[CounterBatch]) -> list[CounterBatch]:
     refused = [(batch.shard, tenant, count) for batch in batches for tenant, count in _refused(batch.cells).items()]
     share = min(DENIALS_PER_TENANT, max(1, DENIALS_PER_DRAIN // max(1, len(refused))))
     pipe = server.pipeline(transaction=False)
@@ -158,13 +166,13 @@ def _refused(cells: Cells) -> dict[int, int]:
     return dict(zip(tenants.tolist(), counts.tolist(), strict=True))
 
 
-def _parse_lists(batch: Batch, lists: Mapping[tuple[int, int], Sequence[bytes]]) -> Iterator[Denied]:
+def _parse_lists(batch: CounterBatch, lists: Mapping[tuple[int, int], Sequence[bytes]]) -> Iterator[DenialRecord]:
     for (shard, tenant), items in lists.items():
         if shard == batch.shard:
             yield from parse_denials(tenant, items, batch.unreadable)
 
 
-def forget(server: redis.Redis, batches: Iterable[Batch]) -> None:
+def delete_batches(server: redis.Redis, batches: Iterable[CounterBatch]) -> None:
     """They are safe in Postgres; one that another drain has forgotten already stays forgotten."""
     pipe = server.pipeline(transaction=False)
     for batch in batches:

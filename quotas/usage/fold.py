@@ -54,24 +54,24 @@ def fold_due(now: datetime) -> list[str]:
     states = {state.name: state.until for state in FoldState.objects.all()}
     due = [fold for fold in FOLDS.values() if now - states.get(fold.name, BEGINNING) >= fold.every]
     for fold in due:
-        fold_in(fold)
+        run_fold(fold)
     names = [fold.name for fold in due]
     if now - states.get(FoldName.LATENCY, BEGINNING) >= LATENCY_EVERY:
         fold_latency(now)
         names.append(FoldName.LATENCY)
     if names:
-        forget_read()
+        delete_folded_log()
     return names
 
 
 def fold_all() -> None:
     for fold in FOLDS.values():
-        fold_in(fold)
+        run_fold(fold)
     fold_latency(timezone.now())
-    forget_read()
+    delete_folded_log()
 
 
-def fold_in(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
+def run_fold(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
     """Everything that is in the log, in pieces of bounded size; `on_step` hears of added and folded."""
     drained = DrainState.objects.first()
     rows = 0
@@ -116,7 +116,7 @@ def _next(position: int) -> tuple[list[int], bool]:
     return chosen, len(waiting) < 1000
 
 
-def forget_read() -> int:
+def delete_folded_log() -> int:
     """Log rows that every fold has read."""
     readers = (*FOLDS, FoldName.LATENCY)
     positions = list(FoldState.objects.filter(name__in=readers).values_list("position", flat=True))

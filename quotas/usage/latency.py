@@ -20,9 +20,9 @@ from quotas.locks import Lock, take_lock
 from quotas.models import Endpoint
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
 from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
-from quotas.observations.latency import Answers, LoadRow, load_rows, pack_histogram, unpack_histogram
-from quotas.usage.batch_format import FUTURE, Quotes
-from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.observations.latency import LatencyCounts, LoadRow, load_rows, pack_histogram, unpack_histogram
+from quotas.usage.batch_format import FUTURE, UnreadableItems
+from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ SECOND: Final = timedelta(seconds=1)
 SETTLED: Final = timedelta(seconds=30)  # processes tell once a second; a drain comes every few
 
 
-def drain_observed(server: redis.Redis, at: datetime, run_id: str) -> int:
+def drain_latency(server: redis.Redis, at: datetime, run_id: str) -> int:
     """How many answers were new; exactly once, as the counters of a shard."""
     batch = server.fcall("hr_drain", 1, keys.ALL, "TAKE", str(uuid.uuid4()))
     if not batch:
         return 0
-    unreadable = Quotes()
+    unreadable = UnreadableItems()
     answers = _parse(_read(server), at, unreadable)
     with transaction.atomic():
         take_lock(Lock.DRAIN)
@@ -64,7 +64,7 @@ def _read(server: redis.Redis) -> Iterator[bytes]:
             return
 
 
-def _parse(items: Iterable[bytes], at: datetime, unreadable: Quotes) -> Answers:
+def _parse(items: Iterable[bytes], at: datetime, unreadable: UnreadableItems) -> LatencyCounts:
     numbers = dict(Endpoint.objects.values_list("name", "number"))
     latest = int((at + FUTURE).timestamp())
     rows = []
@@ -77,7 +77,7 @@ def _parse(items: Iterable[bytes], at: datetime, unreadable: Quotes) -> Answers:
         key = (observed.second, numbers.get(observed.endpoint, 0), int(observed.status_class >= ERROR_CLASS))
         if observed.second <= latest:
             rows += [(*key, bucket, count) for bucket, count in observed.counts.items() if bucket < len(ENDS)]
-    return Answers.of(rows)
+    return LatencyCounts.of(rows)
 
 
 def fold_latency(now: datetime) -> None:
@@ -87,22 +87,24 @@ def fold_latency(now: datetime) -> None:
         take_lock(Lock.FOLD_LATENCY)
         state, _ = FoldState.objects.get_or_create(name=FoldName.LATENCY, defaults={"until": BEGINNING})
         rows = list(UsageLog.objects.filter(id__gt=state.position).order_by("id").values_list("id", "observed"))
-        answers = Answers.joined([Answers.unpack(packed) for packed in (state.rest, *(row[1] for row in rows))])
+        answers = LatencyCounts.joined(
+            [LatencyCounts.unpack(packed) for packed in (state.rest, *(row[1] for row in rows))]
+        )
         is_settled = answers.second < int((now - SETTLED).timestamp())
-        add_answers(answers.where(is_settled), now)
+        add_latency(answers.where(is_settled), now)
         state.rest = answers.where(~is_settled).pack()
         state.position = rows[-1][0] if rows else state.position
         state.until = max(state.until, drained.drained_at if drained else BEGINNING)
         state.save()
 
 
-def add_answers(answers: Answers, now: datetime) -> None:
+def add_latency(answers: LatencyCounts, now: datetime) -> None:
     """Of whole seconds; within the caller's transaction."""
     oldest = oldest_kept(LatencyHour, now)
     rows = [row for row in load_rows(answers) if _start(row) >= oldest]
     if not rows:
         return
-    ensure(slice_of(LatencyHour, _start(row)) for row in rows)
+    ensure_partitions(partition_of(LatencyHour, _start(row)) for row in rows)
     known = {
         (row.endpoint_number, row.start, row.load): row
         for row in LatencyHour.objects.filter(

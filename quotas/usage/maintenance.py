@@ -15,8 +15,8 @@ from quotas.models.usage import BEGINNING, GapRecord, UsageDay
 from quotas.models.usage_rates import FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
 from quotas.observations.seconds import Seconds
 from quotas.usage import partitions
-from quotas.usage.calendar_counters import forget_expired
-from quotas.usage.packed_hours import pack_due
+from quotas.usage.calendar_counters import delete_expired_counters
+from quotas.usage.packed_hours import pack_finished_hours
 from quotas.usage.rates import SECOND, recompute_days, store_seconds
 
 TENANTS_AT_ONCE: Final = 20
@@ -72,17 +72,17 @@ def _compact(day: datetime, tenants: list[int]) -> None:
 REMEMBERED = timedelta(hours=2)
 
 
-def keep_up(now: datetime | None = None) -> str:
+def maintain_usage_tables(now: datetime | None = None) -> str:
     now = now or timezone.now()
-    made, dropped = partitions.make_ahead(now), partitions.drop_old(now)
-    forget_expired(now)
-    closed, packed = close_days(now), pack_due(now)
+    made, dropped = partitions.create_future_partitions(now), partitions.drop_expired_partitions(now)
+    delete_expired_counters(now)
+    closed, packed = close_days(now), pack_finished_hours(now)
     GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
     done = f"{made} slices made, {dropped} dropped, {closed} days closed, {packed} hours packed"
-    return f"{done}, {forget_batches()} batch ids forgotten"
+    return f"{done}, {delete_old_batch_ids()} batch ids forgotten"
 
 
-def forget_batches() -> int:
+def delete_old_batch_ids() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             """

@@ -18,8 +18,8 @@ from quotas.policies.configuration import configuration_part, tenants_with_own_l
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.resolve import Effective, Index, Layers, resolve
 from quotas.policies.spec import EVERYWHERE
-from quotas.usage.queries.near_limits import NEAR, Near
-from quotas.usage.queries.utilisation import Demand, use_of
+from quotas.usage.queries.near_limits import NEAR, NearLimit
+from quotas.usage.queries.utilisation import PeakDemand, use_of
 from tenants.models import Tier
 
 MOST: Final = 10  # of each tier, whom a page names
@@ -28,27 +28,27 @@ Uses = dict[tuple[str, str], int]  # used of calendar quotas, by scope and limit
 
 
 @dataclass(slots=True)
-class TierNear:
+class TierNearLimits:
     tenants: int = 0
-    nearest: list[Near] = field(default_factory=list)
+    nearest: list[NearLimit] = field(default_factory=list)
 
-    def add(self, found: Iterable[Near]) -> None:
+    def add(self, found: Iterable[NearLimit]) -> None:
         """What one tenant came near to."""
         rows = list(found)
         self.tenants += any(row.share >= NEAR for row in rows)
         self.nearest = nlargest(MOST, [*self.nearest, *rows], key=attrgetter("share"))
 
 
-def nearness_measure(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[int, TierNear]:
+def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[int, TierNearLimits]:
     """By the tier's number. `rows`: tenant's number and name, tier, endpoint and the fields of Demand; by tenant."""
     limits, used = _Limits(now), _calendars(now)
     numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
-    found: dict[int, TierNear] = defaultdict(TierNear)
+    found: dict[int, TierNearLimits] = defaultdict(TierNearLimits)
     for (number, name, tier), own in groupby(rows, key=lambda row: row[:3]):
-        demands = {endpoint: Demand(*map(int, peaks)) for _, _, _, endpoint, *peaks in own}
+        demands = {endpoint: PeakDemand(*map(int, peaks)) for _, _, _, endpoint, *peaks in own}
         title = limits.tiers[tier]
         uses = ((each, use_of(each, demands, numbers, used[number]).share) for each in limits.of(name, title))
-        found[tier].add(Near(name, title, each.scope, each.limit.name, share) for each, share in uses if share)
+        found[tier].add(NearLimit(name, title, each.scope, each.limit.name, share) for each, share in uses if share)
     return found
 
 

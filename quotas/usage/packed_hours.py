@@ -20,7 +20,7 @@ from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import BEGINNING, SLOT, Rollup, UsageMinute, UsageStep, slot_of
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
-from quotas.usage.partitions import LOCK_TIMEOUT, Slice, ensure, existing, slice_of
+from quotas.usage.partitions import LOCK_TIMEOUT, Partition, ensure_partitions, existing_partitions, partition_of
 from quotas.usage.postgres_copy import copy_cells, like, staged
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def pack_cells(model: type[Rollup], cells: Cells) -> None:
 def _pack_rows(model: type[Rollup], rows: str, condition: Composable, starts: set[datetime]) -> None:
     """From a table with the columns of a rollup; `starts`: of the slots that are among them."""
     packed = PACKED[model]
-    ensure(slice_of(packed, start) for start in starts)
+    ensure_partitions(partition_of(packed, start) for start in starts)
     statement = _PACK.format(
         packed=Identifier(packed._meta.db_table),
         rows=Identifier(rows),
@@ -79,18 +79,18 @@ def _pack_rows(model: type[Rollup], rows: str, condition: Composable, starts: se
         cursor.execute(statement)
 
 
-def pack_due(now: datetime) -> int:
+def pack_finished_hours(now: datetime) -> int:
     """Hours that are over and folded; gives how many slices were packed."""
     folded = dict(FoldState.objects.values_list("name", "until"))
     packed = 0
     for model, fresh in FRESH.items():
         until = min(now, folded.get(_FOLDS[model], now))
-        due = [part for part in existing(fresh) if part.end + LATE <= until]
+        due = [part for part in existing_partitions(fresh) if part.end + LATE <= until]
         packed += sum(_pack(model, part) for part in due)
     return packed
 
 
-def _pack(model: type[Rollup], part: Slice) -> bool:
+def _pack(model: type[Rollup], part: Partition) -> bool:
     """All of the slice or nothing; a slice that is in use is left for the next time."""
     within = SQL("start >= {} AND start < {}").format(Literal(part.start), Literal(part.end))
     table = part.model._meta.db_table

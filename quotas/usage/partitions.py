@@ -26,7 +26,7 @@ _STAMP_FORMAT = "%Y%m%dt%H"
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Partition:
     model: type[Partitioned]
     start: datetime
 
@@ -39,15 +39,15 @@ class Slice:
         return f"{self.model._meta.db_table}_{self.start:{_STAMP_FORMAT}}"
 
 
-def slice_of(model: type[Partitioned], moment: datetime) -> Slice:
-    return Slice(model, moment - (moment - BEGINNING) % model.slice)
+def partition_of(model: type[Partitioned], moment: datetime) -> Partition:
+    return Partition(model, moment - (moment - BEGINNING) % model.slice)
 
 
 def oldest_kept(model: type[Partitioned], now: datetime) -> datetime:
     return now - timedelta(days=settings.HEADROOM_KEEP_DAYS[model.keep])
 
 
-def ensure(slices: Iterable[Slice]) -> int:
+def ensure_partitions(slices: Iterable[Partition]) -> int:
     """Makes those that are missing, within the caller's transaction."""
     missing = _missing(set(slices))
     if missing:
@@ -59,7 +59,7 @@ def ensure(slices: Iterable[Slice]) -> int:
     return len(missing)
 
 
-def _missing(slices: set[Slice]) -> set[Slice]:
+def _missing(slices: set[Partition]) -> set[Partition]:
     names = [part.name for part in slices]
     with connection.cursor() as cursor:
         cursor.execute("SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL", [names])
@@ -67,33 +67,35 @@ def _missing(slices: set[Slice]) -> set[Slice]:
     return {part for part in slices if part.name in missing}
 
 
-def _make(part: Slice) -> None:
+def _make(part: Partition) -> None:
     """By a function with the rights of the tables' owner (quotas.migrations 0005): the application has none."""
     facts = (part.model._meta.db_table, part.name, part.start, part.end, part.model.fill_percent)
     with connection.cursor() as cursor:
         cursor.execute("SELECT headroom_slice_make(%s, %s, %s, %s, %s)", facts)
 
 
-def make_ahead(now: datetime) -> int:
+def create_future_partitions(now: datetime) -> int:
     with transaction.atomic():
-        return ensure(slice_of(model, now + i * model.slice) for model in PARTITIONED for i in range(AHEAD + 1))
+        return ensure_partitions(
+            partition_of(model, now + i * model.slice) for model in PARTITIONED for i in range(AHEAD + 1)
+        )
 
 
-def drop_old(now: datetime) -> int:
-    old = [part for model in PARTITIONED for part in existing(model) if part.end <= oldest_kept(model, now)]
+def drop_expired_partitions(now: datetime) -> int:
+    old = [part for model in PARTITIONED for part in existing_partitions(model) if part.end <= oldest_kept(model, now)]
     return sum(_drop(part) for part in old)
 
 
-def existing(model: type[Partitioned]) -> list[Slice]:
+def existing_partitions(model: type[Partitioned]) -> list[Partition]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass", [model._meta.db_table]
         )
         stamps = [_STAMP.search(name) for (name,) in cursor]
-    return [Slice(model, datetime.strptime(m[1], _STAMP_FORMAT).replace(tzinfo=UTC)) for m in stamps if m]
+    return [Partition(model, datetime.strptime(m[1], _STAMP_FORMAT).replace(tzinfo=UTC)) for m in stamps if m]
 
 
-def _drop(part: Slice) -> bool:
+def _drop(part: Partition) -> bool:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))

@@ -13,7 +13,7 @@ from quotas.models.usage import LET_THROUGH, Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT, Rates
 from quotas.observations.arrays import Flags, Ints
 from quotas.observations.cells import Cells
-from quotas.observations.histogram import Measured, measure, merged
+from quotas.observations.histogram import MeasuredRates, measure_rates, merge_packed
 from quotas.observations.packing import groups
 from quotas.observations.seconds import Seconds
 
@@ -23,7 +23,7 @@ DENIED: Final = (Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW, Outcome.DEGR
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadColumns:
     tenants: Ints
     endpoints: Ints
     rows: Ints  # epoch second at which the row of the table begins that holds it
@@ -50,7 +50,7 @@ class Load:
         return cls(tenants, endpoints, starts, Seconds(*columns) if parts else Seconds.joined([]))
 
     @classmethod
-    def joined(cls, parts: Sequence[Load]) -> Self:
+    def joined(cls, parts: Sequence[LoadColumns]) -> Self:
         tenants, endpoints, rows = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("tenants", "endpoints", "rows")
         )
@@ -94,8 +94,8 @@ class RateRow:
     start_s: int
     allowed: int
     denied: int
-    requests: Measured
-    cost: Measured | None  # None: as requests
+    requests: MeasuredRates
+    cost: MeasuredRates | None  # None: as requests
 
     @staticmethod
     def columns() -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class RateRow:
         return (self.allowed, self.denied, *self.requests.peaks, *cost_peaks, self.requests.packed, packed)
 
 
-def hour_rows(load: Load, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
+def hour_rows(load: LoadColumns, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
     """Of the tenants and hours that are wanted: each endpoint, and all of them together."""
     hours = load.hours
     pairs = np.array(sorted(wanted), np.int64).reshape(-1, 2)
@@ -120,23 +120,23 @@ def hour_rows(load: Load, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
         yield from _measured(together.tenants, together.endpoints, together.seconds)
 
 
-def _over_endpoints(load: Load) -> Load:
+def _over_endpoints(load: LoadColumns) -> LoadColumns:
     everywhere = np.full(len(load), EVERY_ENDPOINT, np.int64)
-    return Load(load.tenants, everywhere, load.hours, load.seconds).summed()
+    return LoadColumns(load.tenants, everywhere, load.hours, load.seconds).summed()
 
 
 def _measured(tenants: Ints, endpoints: Ints, seconds: Seconds) -> Iterator[RateRow]:
     """Of lines in any order, whatever row of the table they lie in."""
     order = np.lexsort((seconds.lengths, seconds.starts_s, endpoints, tenants))
-    yield from rows_of(tenants[order], endpoints[order], seconds.where(order), HOUR_S)
+    yield from rate_rows(tenants[order], endpoints[order], seconds.where(order), HOUR_S)
 
 
-def rows_of(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> Iterator[RateRow]:
+def rate_rows(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> Iterator[RateRow]:
     """A row per tenant, endpoint and step; of lines in this order, and in order of time."""
     starts = seconds.starts_s // step_s * step_s
     first = groups(tenants, endpoints, starts)
     series = np.repeat(np.arange(len(first)), np.diff(first, append=len(tenants)))
-    requests = measure(series, seconds, seconds.offered, len(first))
+    requests = measure_rates(series, seconds, seconds.offered, len(first))
     costs = _costs(series, first, seconds)
     sums = (np.add.reduceat(column, first).tolist() for column in (seconds.allowed, seconds.denied))
     keys = (column[first].tolist() for column in (tenants, endpoints, starts))
@@ -144,11 +144,11 @@ def rows_of(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> It
         yield RateRow(tenant, endpoint, start, allowed, denied, counted, cost)
 
 
-def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[Measured | None]:
+def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[MeasuredRates | None]:
     differs = np.logical_or.reduceat(seconds.offered != seconds.offered_cost, first)
     if not differs.any():
         return [None] * len(first)
-    found = measure(series, seconds, seconds.offered_cost, len(first))
+    found = measure_rates(series, seconds, seconds.offered_cost, len(first))
     return [measured if differs[place] else None for place, measured in enumerate(found)]
 
 
@@ -157,12 +157,12 @@ def day_rows(hours: Iterable[Rates], day_s: int) -> Iterator[RateRow]:
     for (tenant, endpoint), found in groupby(hours, lambda row: (row.tenant_number, row.endpoint_number)):
         rows = list(found)
         peaks = _most((row.peak_1s, row.peak_10s, row.peak_60s) for row in rows)
-        requests = Measured(merged(row.requests for row in rows), peaks)
+        requests = MeasuredRates(merge_packed(row.requests for row in rows), peaks)
         allowed, denied = sum(row.allowed for row in rows), sum(row.denied for row in rows)
         yield RateRow(tenant, endpoint, day_s, allowed, denied, requests, _cost_of(rows))
 
 
-def _cost_of(rows: list[Rates]) -> Measured | None:
+def _cost_of(rows: list[Rates]) -> MeasuredRates | None:
     if all(row.cost is None for row in rows):
         return None
     peaks = _most(
@@ -171,7 +171,7 @@ def _cost_of(rows: list[Rates]) -> Measured | None:
         else (row.cost_1s or 0, row.cost_10s or 0, row.cost_60s or 0)
         for row in rows
     )
-    return Measured(merged(row.requests if row.cost is None else row.cost for row in rows), peaks)
+    return MeasuredRates(merge_packed(row.requests if row.cost is None else row.cost for row in rows), peaks)
 
 
 def _most(peaks: Iterable[tuple[int, int, int]]) -> tuple[int, int, int]:

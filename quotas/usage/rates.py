@@ -18,9 +18,9 @@ from quotas.models.usage import BEGINNING, Partitioned
 from quotas.models.usage_rates import PackedSeconds, Rates, RatesDay, RatesHour
 from quotas.observations.cells import Cells
 from quotas.observations.seconds import Seconds
-from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
 from quotas.usage.postgres_copy import like, staged
-from quotas.usage.rate_aggregation import Load, RateRow, day_rows, hour_rows
+from quotas.usage.rate_aggregation import LoadColumns, RateRow, day_rows, hour_rows
 
 SECOND: Final = timedelta(seconds=1)
 DAY_S: Final = 86_400
@@ -36,14 +36,14 @@ _KEY = ("tenant_number", "endpoint_number", "start")
 
 def add_rates(cells: Cells, now: datetime) -> None:
     oldest = int((oldest_kept(PackedSeconds, now) - BEGINNING) // SECOND)
-    load = Load.of_cells(cells.where(cells.start >= oldest)).summed()
+    load = LoadColumns.of_cells(cells.where(cells.start >= oldest)).summed()
     take_lock(Lock.RATES)
     today_s = int((now - BEGINNING) // SECOND) // DAY_S * DAY_S
     for part in _pieces(load):
         _add(part, today_s)
 
 
-def _pieces(load: Load) -> Iterator[Load]:
+def _pieces(load: LoadColumns) -> Iterator[LoadColumns]:
     """Of whole tenants, because all endpoints of one are added up; bounded by what they touch."""
     if not len(load):
         return
@@ -62,9 +62,9 @@ def _pieces(load: Load) -> Iterator[Load]:
         yield load.where(slice(begin, len(load)))
 
 
-def _add(new: Load, today_s: int) -> None:
-    known = Load.of_rows(_stored(new, today_s))
-    both = Load.joined([known, new]).summed()
+def _add(new: LoadColumns, today_s: int) -> None:
+    known = LoadColumns.of_rows(_stored(new, today_s))
+    both = LoadColumns.joined([known, new]).summed()
     touched = _rows_of(new)
     store_seconds(row for row in both.by_row() if row[:3] in touched)
     _store_rates(RatesHour, hour_rows(both, {(tenant, start) for tenant, _, start in touched}))
@@ -78,11 +78,11 @@ def store_seconds(rows: Iterable[tuple[int, int, int, Seconds]]) -> None:
     _store(PackedSeconds, ("packed",), ((tenant, endpoint, start, (s.pack(),)) for tenant, endpoint, start, s in rows))
 
 
-def _rows_of(load: Load) -> set[tuple[int, int, int]]:
+def _rows_of(load: LoadColumns) -> set[tuple[int, int, int]]:
     return set(zip(load.tenants.tolist(), load.endpoints.tolist(), load.rows.tolist(), strict=True))
 
 
-def _stored(load: Load, today_s: int) -> Iterator[tuple[int, int, int, bytes]]:
+def _stored(load: LoadColumns, today_s: int) -> Iterator[tuple[int, int, int, bytes]]:
     """Rows of the same tenants and hours; those of past days may lie together in the day's first one."""
     hours = set(np.unique(load.rows).tolist())
     starts = hours | {hour // DAY_S * DAY_S for hour in hours if hour < today_s}
@@ -114,7 +114,7 @@ def _store(
     found = list(rows)
     if not found:
         return
-    ensure(slice_of(model, BEGINNING + start * SECOND) for start in {row[2] for row in found})
+    ensure_partitions(partition_of(model, BEGINNING + start * SECOND) for start in {row[2] for row in found})
     columns = SQL(", ").join(map(Identifier, (*_KEY, *names)))
     assignments = SQL(", ").join(SQL("{0} = EXCLUDED.{0}").format(Identifier(name)) for name in names)
     with staged(like(model._meta.db_table)) as cursor:

@@ -20,13 +20,13 @@ from quotas.locks import Lock, take_lock
 from quotas.models.packed_usage import FRESH
 from quotas.models.usage import BEGINNING, ROLLUPS, Arrival, Denial, Partitioned, Rollup
 from quotas.models.usage_rates import EVERY_ENDPOINT
-from quotas.models.usage_totals import EVERYONE, NO_TIER, TOTALS, WHOLE, of_tier
+from quotas.models.usage_totals import EVERYONE, NO_TIER, TOTALS, WHOLE, tier_total_number
 from quotas.observations.arrays import Ints
 from quotas.observations.cells import Cells
 from quotas.observations.packing import groups
 from quotas.usage import batch_format
 from quotas.usage.packed_hours import fresh_since, pack_cells
-from quotas.usage.partitions import ensure, oldest_kept, slice_of
+from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
 from quotas.usage.postgres_copy import copy_cells, like, staged
 from tenants.models import Tenant
 
@@ -101,25 +101,25 @@ def _tiers(tenants: Ints) -> Ints:
     """The tier of each, as the totals write it."""
     numbers, places = np.unique(tenants, return_inverse=True)
     known = dict(Tenant.objects.filter(number__in=numbers.tolist()).values_list("number", "tier_id"))
-    tiers = [of_tier(known[number]) if number in known else NO_TIER for number in numbers.tolist()]
+    tiers = [tier_total_number(known[number]) if number in known else NO_TIER for number in numbers.tolist()]
     return np.array(tiers, np.int64)[places]
 
 
 def _add(model: type[Rollup], cells: Cells) -> None:
     if not len(cells):
         return
-    ensure(slice_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
+    ensure_partitions(partition_of(model, BEGINNING + start * SECOND) for start in np.unique(cells.start).tolist())
     with staged(like(model._meta.db_table)) as cursor:
         copy_cells(cells, "staged")
         cursor.execute(_ADD.format(table=Identifier(model._meta.db_table)))
 
 
-def add_arrivals(arrivals: Iterable[batch_format.Arrival], now: datetime) -> int:
+def add_arrivals(arrivals: Iterable[batch_format.ArrivalRecord], now: datetime) -> int:
     rows = [(_moment(a.at_us), a.tenant, a.endpoint, a.subject, a.cost, a.allowed) for a in arrivals]
     return _insert(Arrival, ("at", "tenant_number", "endpoint_number", "subject", "cost", "allowed"), rows, now)
 
 
-def add_denials(denials: Iterable[batch_format.Denied], now: datetime) -> int:
+def add_denials(denials: Iterable[batch_format.DenialRecord], now: datetime) -> int:
     rows = [
         (
             *(_moment(d.at_us), _digest(d), d.tenant, d.endpoint, d.limit, d.reason, d.cost),
@@ -136,7 +136,7 @@ def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tup
     kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + batch_format.FUTURE]
     if not kept:
         return 0
-    ensure(slice_of(model, row[0]) for row in kept)
+    ensure_partitions(partition_of(model, row[0]) for row in kept)
     table, names = Identifier(model._meta.db_table), SQL(", ").join(map(Identifier, columns))
     with staged(like(model._meta.db_table)) as cursor:
         with cursor.copy(SQL("COPY staged ({}) FROM STDIN").format(names)) as copy:
@@ -157,6 +157,6 @@ def subject_hash(values: bytes) -> bytes:
     return salted_hmac("quotas.usage.subject", values, algorithm="sha256").digest()[:SUBJECT_BYTES]
 
 
-def _digest(denied: batch_format.Denied) -> int:
+def _digest(denied: batch_format.DenialRecord) -> int:
     facts = f"{denied.endpoint} {denied.limit} {denied.reason} {denied.cost} {denied.revision} ".encode()
     return int.from_bytes(blake2b(facts + denied.subject, digest_size=8).digest(), signed=True)

@@ -15,10 +15,10 @@ from quotas.models.calendar_counter import CalendarCounter
 from quotas.models.usage import REFUSED
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.models.usage_totals import TierUse
-from quotas.observations.histogram import histograms, merged
-from quotas.usage.near_limits import TierNear, nearness_measure
-from quotas.usage.queries.busiest_tenants import LEADERS, Leader
-from quotas.usage.queries.utilisation import Demand
+from quotas.observations.histogram import merge_packed, unpack_histograms
+from quotas.usage.near_limits import TierNearLimits, measure_near_limits
+from quotas.usage.queries.busiest_tenants import LEADERS, BusyTenant
+from quotas.usage.queries.utilisation import PeakDemand
 from tenants.models import Tenant
 
 DAY: Final = timedelta(days=1)
@@ -75,7 +75,7 @@ _LEADERS: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedTenant:
     tier: int
     endpoint: int
     tenant: int
@@ -87,7 +87,7 @@ class Ranked:
     asked_of_all: int
 
 
-def tier_use_measure(now: datetime) -> int:
+def measure_tier_usage(now: datetime) -> int:
     """How many pairs of tier and endpoint had traffic."""
     rows = _day(now)
     calendar, denied, near = _calendar(now), _denied(now), _nearness(now)
@@ -126,7 +126,7 @@ def _day(now: datetime) -> list[TierUse]:
             asked=int(asked),
             denied=int(denied),
             busiest=busiest,
-            peaks=asdict(Demand(*map(int, peaks))),
+            peaks=asdict(PeakDemand(*map(int, peaks))),
         )
         for tier, endpoint, tenants, asked, denied, busiest, *peaks in found
     ]
@@ -142,10 +142,10 @@ def _denied(now: datetime) -> dict[Pair, dict[str, int]]:
     return found
 
 
-def _nearness(now: datetime) -> dict[int, TierNear]:
+def _nearness(now: datetime) -> dict[int, TierNearLimits]:
     with connection.cursor() as cursor:
         cursor.execute(f"{_BY_TENANT} ORDER BY 1", [now - DAY])
-        return nearness_measure(cursor, now)
+        return measure_near_limits(cursor, now)
 
 
 def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:
@@ -172,9 +172,9 @@ def _measure_leaders(now: datetime) -> None:
     first_open = newest + RatesDay.step if newest else begin
     with connection.cursor() as cursor:
         cursor.execute(_LEADERS, {"begin": begin, "open": first_open, "most": LEADERS})
-        ranked = [Ranked(*map(int, row)) for row in cursor.fetchall()]
+        ranked = [RankedTenant(*map(int, row)) for row in cursor.fetchall()]
     names = dict(Tenant.objects.filter(number__in={one.tenant for one in ranked}).values_list("number", "name"))
-    by_pair: dict[Pair, list[Ranked]] = defaultdict(list)
+    by_pair: dict[Pair, list[RankedTenant]] = defaultdict(list)
     for one in ranked:
         by_pair[one.tier, one.endpoint].append(one)
     for (tier, endpoint), group in by_pair.items():
@@ -188,7 +188,7 @@ def _measure_leaders(now: datetime) -> None:
         )
 
 
-def _packs(group: Sequence[Ranked], endpoint: int, begin: datetime, first_open: datetime) -> dict[int, list[Any]]:
+def _packs(group: Sequence[RankedTenant], endpoint: int, begin: datetime, first_open: datetime) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {one.tenant: [] for one in group}
     which = {"tenant_number__in": list(found), "endpoint_number": endpoint}
     days = RatesDay.objects.filter(**which, start__gte=begin, start__lt=first_open)
@@ -199,8 +199,8 @@ def _packs(group: Sequence[Ranked], endpoint: int, begin: datetime, first_open: 
     return found
 
 
-def _leader(one: Ranked, name: str, packs: Iterable[Any]) -> Leader:
-    minutes = dict(histograms(merged(packs)))[WINDOW_S]
+def _leader(one: RankedTenant, name: str, packs: Iterable[Any]) -> BusyTenant:
+    minutes = dict(unpack_histograms(merge_packed(packs)))[WINDOW_S]
     buckets, counts = minutes.pack()
     p98 = min(minutes.load_quantile(P98), one.in_60s or one.asked)
-    return Leader(name, one.in_1s, one.in_60s, p98, one.asked, one.denied, buckets, counts)
+    return BusyTenant(name, one.in_1s, one.in_60s, p98, one.asked, one.denied, buckets, counts)

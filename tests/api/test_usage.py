@@ -11,8 +11,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from quotas.models.usage import DrainState, GapRecord
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.batch_format import Denied
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.usage.batch_format import DenialRecord
 from quotas.usage.rollups import add_cells, add_denials
 from tenants.models import Tenant
 from tests.access.people import token
@@ -28,9 +28,10 @@ def now() -> datetime:
     acme, bolt = (Tenant.objects.get(name=name).number for name in ("acme", "bolt"))
     counted = [(acme, "a", 3), (acme, "d", 2), (bolt, "a", 1)]
     with transaction.atomic():
-        add_cells(Cells.of(Cell(second, Series(who, 1, outcome, 0), n, 2 * n) for who, outcome, n in counted), now)
+        add_cells(Cells.of(Cell(second, CellSeries(who, 1, outcome, 0), n, 2 * n) for who, outcome, n in counted), now)
         denied = [
-            Denied(who, 1, second * 10**6 + i, 0, "limit", 1, 250_000, 7, b"") for i, who in enumerate((acme, bolt))
+            DenialRecord(who, 1, second * 10**6 + i, 0, "limit", 1, 250_000, 7, b"")
+            for i, who in enumerate((acme, bolt))
         ]
         add_denials(denied, now)
     DrainState.objects.create(drained_at=now, run_id="x")

@@ -13,7 +13,7 @@ from django.utils import timezone
 from config import health
 from quotas.models import Change
 from quotas.models.change import ChangeState
-from quotas.models.jobs import Delivery, Heartbeat, beat
+from quotas.models.jobs import Delivery, Heartbeat, record_heartbeat
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db
@@ -26,9 +26,9 @@ def ask(client: Client) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture
 def all_alive(valkey_server: SpareValkey) -> None:
-    beat("publisher", "42")
-    beat("worker")
-    beat("beat")
+    record_heartbeat("publisher", "42")
+    record_heartbeat("worker")
+    record_heartbeat("beat")
 
 
 def age(name: str, seconds: int) -> None:

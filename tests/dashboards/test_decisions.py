@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName
 from quotas.policies.configuration_rows import to_us
-from quotas.usage.batch_format import Denied
+from quotas.usage.batch_format import DenialRecord
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.dashboards.world import counted
@@ -27,7 +27,7 @@ def world(db: None) -> None:
 
 
 def denied(tenant: str = "acme", endpoint: str = PAY, limit: str = "burst", at: datetime = NOW) -> None:
-    row = Denied(
+    row = DenialRecord(
         tenant=Tenant.objects.get(name=tenant).number,
         endpoint=Endpoint.objects.get(name=endpoint).number,
         limit=LimitName.objects.get(name=limit).number,

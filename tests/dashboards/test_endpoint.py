@@ -11,8 +11,8 @@ from django.test import Client
 from quotas.models import Change
 from quotas.observations.cells import Cells
 from quotas.policies.edit import policy_create
-from quotas.usage.backfill import add_history
-from quotas.usage.tier_usage import tier_use_measure
+from quotas.usage.backfill import backfill_usage
+from quotas.usage.tier_usage import measure_tier_usage
 from tests.access.people import signed_in
 from tests.quotas.usage.test_tier_usage import NOW, asked, measured, world
 from tests.quotas.world import FORCED, GET, PAY, bucket
@@ -46,8 +46,8 @@ def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -
 
 
 def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
-    add_history(Cells.of(asked("cabs", [900], minutes_ago=20)), NOW)
-    tier_use_measure(NOW + timedelta(minutes=11))  # leaders are gathered less often
+    backfill_usage(Cells.of(asked("cabs", [900], minutes_ago=20)), NOW)
+    measure_tier_usage(NOW + timedelta(minutes=11))  # leaders are gathered less often
     text = text_of(client, f"/endpoints/{GET}?tier=pro")
     top = re.search(r'aria-valuemax="([\d.]+)"', text)
     assert top is not None

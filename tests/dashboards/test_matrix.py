@@ -9,8 +9,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
-from quotas.models.jobs import beat
-from quotas.observations.cells import Cell, Series
+from quotas.models.jobs import record_heartbeat
+from quotas.observations.cells import Cell, CellSeries
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import candidate_set, policy_create
 from tenants.models import Tenant, Tier
@@ -37,7 +37,7 @@ def counts(outcome: str, n: int, limit: str = "") -> list[Cell]:
     """Requests of acme for PAY, just now."""
     tenant, endpoint = Tenant.objects.get(name="acme").number, Endpoint.objects.get(name=PAY).number
     number = LimitName.objects.get(name=limit).number if limit else 0
-    return [Cell(int(NOW.timestamp()) - 600, Series(tenant, endpoint, outcome, number), n, n)]
+    return [Cell(int(NOW.timestamp()) - 600, CellSeries(tenant, endpoint, outcome, number), n, n)]
 
 
 def edit(at: str = "pro/*", limit: str = "burst", **fields: str) -> dict[str, str]:
@@ -171,7 +171,7 @@ def test_a_viewer_publishes_nothing(client: Client) -> None:
 
 
 def test_it_says_how_many_shards_have_a_revision(client: Client) -> None:
-    beat("publisher", str(newest().number))
+    record_heartbeat("publisher", str(newest().number))
     text = text_of(client.get(f"/matrix/published?revision={newest().number}"))
     assert "Enforced</b> on 64 of 64 shards" in text
     assert client.get("/matrix/published?revision=x").status_code == 400

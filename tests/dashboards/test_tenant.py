@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from quotas.api_keys import api_key_issue
 from quotas.models import Endpoint, LimitName, Override, Revision
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.tenants import tenant_suspend
-from quotas.usage.backfill import add_history
+from quotas.usage.backfill import backfill_usage
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of
@@ -68,8 +68,8 @@ def test_each_limit_shows_only_what_it_denied_itself(client: Client) -> None:
     acme, pay = Tenant.objects.get(name="acme").number, Endpoint.objects.get(name=PAY).number
     burst = LimitName.objects.get(name="burst").number
     at = int(timezone.now().replace(minute=0, second=0, microsecond=0).timestamp())
-    cells = [Cell(at, Series(acme, pay, "a", 0), 90, 90), Cell(at, Series(acme, pay, "d", burst), 10, 10)]
-    add_history(Cells.of(cells), timezone.now())
+    cells = [Cell(at, CellSeries(acme, pay, "a", 0), 90, 90), Cell(at, CellSeries(acme, pay, "d", burst), 10, 10)]
+    backfill_usage(Cells.of(cells), timezone.now())
     text = page(client, "/tenants/acme")
     shares = dict(
         re.findall(r'class="muted small">(burst|minute)</span>.*?<td class="num hide-card" data-v="([^"]*)"', text)

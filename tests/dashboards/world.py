@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import Denial, DrainState
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.policies.configuration_rows import to_us
-from quotas.usage.partitions import ensure, slice_of
+from quotas.usage.partitions import ensure_partitions, partition_of
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
 from tests.quotas.world import GET, PAY, make_world
@@ -27,7 +27,7 @@ def counted(
     """So many requests, within the last ten seconds or that long ago."""
     now = timezone.now()
     start = int((now - ago).timestamp()) // 10 * 10
-    series = Series(_tenant(tenant), _endpoint(endpoint), outcome, _limit(limit))
+    series = CellSeries(_tenant(tenant), _endpoint(endpoint), outcome, _limit(limit))
     with transaction.atomic():
         add_cells(Cells.of([Cell(start, series, n, n)]), now)
 
@@ -40,7 +40,7 @@ def drained(seconds_ago: float = 1) -> None:
 def denied(tenant: str, *, endpoint: str = PAY, limit: str = "burst", reason: str = "limit") -> None:
     now = timezone.now()
     with transaction.atomic():
-        ensure([slice_of(Denial, now)])
+        ensure_partitions([partition_of(Denial, now)])
         Denial.objects.create(
             at=now,
             digest=1,

@@ -24,7 +24,7 @@ ALWAYS = {"up"}
 
 
 def served() -> set[str]:
-    figures = {figure.name for figure in metrics.FIGURES}
+    figures = {figure.name for figure in metrics.COLLECTED_METRICS}
     counted = {sample.name for family in metrics.PUBLISHER.collect() for sample in family.samples}
     # Counters with labels have no sample before the first event.
     families = {family.name for family in metrics.PUBLISHER.collect()}

@@ -15,7 +15,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.rate_aggregation import Load
+from quotas.usage.rate_aggregation import LoadColumns
 from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
@@ -69,7 +69,7 @@ def record(tenants: Mapping[str, SyntheticTenant], endpoint: str, begin: datetim
             parts.append(Cells(starts, *series, counts, counts))
     cells = Cells.joined(parts)
     add_cells(cells, end, (UsageMinute, UsageDay))
-    store_seconds(Load.of_cells(cells).summed().by_row())
+    store_seconds(LoadColumns.of_cells(cells).summed().by_row())
 
 
 def working(name: str, rate: float, throttle: Throttle | None = None, hours: int = 4) -> SyntheticTenant:

@@ -18,10 +18,10 @@ from quotas.api_keys import api_key_issue
 from quotas.models import Limit, Override, Policy, Revision
 from quotas.models.usage import UsageMinute
 from quotas.models.usage_rates import PARTITIONED
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.usage.partitions import slice_of
+from quotas.usage.partitions import partition_of
 from quotas.usage.rollups import add_cells
 from tenants.isolation import astream, narrowed, stream, unrestricted
 from tenants.models import ApiKey, ApiToken, Membership, Tenant
@@ -50,7 +50,7 @@ def acme(db: None) -> Tenant:
     start = int(NOW.timestamp()) // 60 * 60
     with transaction.atomic():
         numbers = Tenant.objects.values_list("number", flat=True)
-        add_cells(Cells.of([Cell(start, Series(number, 1, "a", 0), 1, 1) for number in numbers]), NOW)
+        add_cells(Cells.of([Cell(start, CellSeries(number, 1, "a", 0), 1, 1) for number in numbers]), NOW)
     return Tenant.objects.get(name="acme")
 
 
@@ -133,10 +133,13 @@ def test_rows_of_others_cannot_be_written(acme: Tenant) -> None:
 
 @pytest.mark.parametrize("model", PARTITIONED, ids=lambda model: model.__name__)
 def test_a_slice_is_seen_through_its_table_only(acme: Tenant, model: Any) -> None:
-    name = slice_of(model, NOW).name
+    name = partition_of(model, NOW).name
     if sql("SELECT to_regclass(%s) IS NULL", name) == [(True,)]:
-        sql("SELECT headroom_slice_make(%s, %s, %s, %s, 70)", model._meta.db_table, name, slice_of(model, NOW).start,
-            slice_of(model, NOW).end)  # fmt: skip
+        partition = partition_of(model, NOW)
+        sql(
+            "SELECT headroom_slice_make(%s, %s, %s, %s, 70)",
+            *(model._meta.db_table, name, partition.start, partition.end),
+        )
     with pytest.raises(DatabaseError, match="permission denied"), transaction.atomic():
         sql(f"SELECT * FROM {name}")  # noqa: S608
 

@@ -24,7 +24,7 @@ from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
 from quotas.policies.diff import differences
-from quotas.status.summary import Pulse, pulse_read
+from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
 from quotas.usage.queries.periods import period_between
 from quotas.usage.queries.throttling import published_at
@@ -45,7 +45,7 @@ class RevisionDay:
 def changes(request: HttpRequest) -> HttpResponse:
     rows = list(_wanted(request)[: PAGE + 1])
     page = rows[:PAGE]
-    opened, pulse = _opened(request), pulse_read()
+    opened, pulse = _opened(request), status_summary_read()
     found = aftermaths_read(page, pulse.drained_at)
     context: dict[str, Any] = {
         "days": _days(page, found),
@@ -101,7 +101,7 @@ def _opened(request: HttpRequest) -> Change | None:
     return row
 
 
-def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse: Pulse) -> dict[str, Any]:
+def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse: StatusSummary) -> dict[str, Any]:
     if row is None:
         return {"revision": None}
     targets = Targets.of(row.touched, row.before, row.after)

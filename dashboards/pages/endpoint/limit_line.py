@@ -17,7 +17,7 @@ from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell
 from quotas.policies.fields import limit_fields
 from quotas.policies.spec import EVERYWHERE, Limit
-from quotas.usage.queries.busiest_tenants import Leader, Leaders, Struck
+from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, DeniedTenant
 
 DIVISIONS = 5
 STEPS = 100  # of the line, over the whole axis
@@ -61,7 +61,7 @@ def _holding(limit: Limit, is_own: bool, cost: int) -> Holding:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    leader: Leader
+    leader: BusyTenant
     y: int  # pixels
     rate: str  # percent of the axis
     peak: str
@@ -94,7 +94,7 @@ class Axis:
     top: float
 
     @classmethod
-    def of(cls, leaders: Leaders, holding: Holding | None) -> Axis:
+    def of(cls, leaders: BusiestTenants, holding: Holding | None) -> Axis:
         """A single hot second does not flatten what minutes and limits are: it may take half of the axis."""
         steady = max([1.3 * holding.rate if holding else 0, *(leader.peak for leader in leaders.leaders)])
         seconds = max(leader.in_1s for leader in leaders.leaders)
@@ -112,7 +112,7 @@ class Axis:
         values = [self.top * i / DIVISIONS for i in range(DIVISIONS + 1)]
         return [Tick(self.percent(value), number(value), i % 2 == 1) for i, value in enumerate(values)]
 
-    def bars(self, leaders: Leaders) -> list[Bar]:
+    def bars(self, leaders: BusiestTenants) -> list[Bar]:
         return [
             Bar(leader, 6 + 29 * i, self.percent(leader.rate), self.percent(leader.in_1s), leader.in_1s > self.top)
             for i, leader in enumerate(leaders.leaders[:MOST_SHOWN])
@@ -121,13 +121,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    leaders: Leaders
+    leaders: BusiestTenants
     rate: float
     burst: int
-    struck: Sequence[Struck] = field(default=())
+    struck: Sequence[DeniedTenant] = field(default=())
 
     @classmethod
-    def of(cls, leaders: Leaders, rate: float, burst: int) -> Trial:
+    def of(cls, leaders: BusiestTenants, rate: float, burst: int) -> Trial:
         return cls(leaders, rate, burst, leaders.struck(rate, burst))
 
     @property
@@ -157,11 +157,11 @@ class Trial:
         return self.rate * self.leaders.tenants
 
     @property
-    def worst(self) -> Sequence[Struck]:
+    def worst(self) -> Sequence[DeniedTenant]:
         return self.struck[:MOST_STRUCK]
 
 
-def burst_for(leaders: Leaders, rate: float) -> int:
+def burst_for(leaders: BusiestTenants, rate: float) -> int:
     """What lets the busiest second of most tenants through: of 95 % of them, and a margin."""
     peaks = sorted(leader.in_1s for leader in leaders.leaders)
     place = min(ceil(BURST_QUANTILE * len(peaks)), len(peaks)) - 1

@@ -10,7 +10,7 @@ from dashboards.svg import nice_top
 from dashboards.templatetags.numbers import number
 from quotas.matrix.queries import EVERYONE, Column, Matrix
 from quotas.models import Endpoint
-from quotas.usage.queries.near_limits import Measured
+from quotas.usage.queries.near_limits import TierUsage
 
 DIVISIONS = 4
 
@@ -63,7 +63,7 @@ class OverCommit:
 
 
 def over_commit_of(
-    tiers: Sequence[Column], matrix: Matrix, measured: Measured, endpoint: Endpoint, tried: tuple[str, float]
+    tiers: Sequence[Column], matrix: Matrix, measured: TierUsage, endpoint: Endpoint, tried: tuple[str, float]
 ) -> OverCommit:
     rates: dict[str, float] = {}
     for column in tiers:
@@ -82,7 +82,7 @@ def over_commit_of(
     return OverCommit(placed, top, protect.rate if protect else None, [t for t in active if t not in rates])
 
 
-def _active(measured: Measured, column: Column, endpoint: Endpoint) -> int:
+def _active(measured: TierUsage, column: Column, endpoint: Endpoint) -> int:
     row = measured.rows.get((column.number, endpoint.number))
     return row.tenants if row else 0
 

@@ -24,8 +24,8 @@ from quotas.errors import Refused
 from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
-from quotas.usage.queries.busiest_tenants import Leaders, leaders_read
-from quotas.usage.queries.near_limits import Measured, measured_read
+from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants_read
+from quotas.usage.queries.near_limits import TierUsage, tier_usage_read
 
 FASTEST = 1e9  # requests a second
 NO_ROOM = 0.15  # of the axis: words do not fit to the left of it
@@ -37,9 +37,9 @@ class EndpointTier:
 
     endpoint: Endpoint
     matrix: Matrix
-    measured: Measured
+    measured: TierUsage
     tier: Column
-    leaders: Leaders | None
+    leaders: BusiestTenants | None
 
     @property
     def cell(self) -> Cell:
@@ -123,16 +123,16 @@ def _endpoint_tier(name: str, tier: str) -> EndpointTier:
     row = Endpoint.objects.filter(name=name, retired=False).first()
     if row is None:
         raise Http404(f"There is no endpoint {name}.")
-    whole, measured = matrix_read(timezone.now()), measured_read()
+    whole, measured = matrix_read(timezone.now()), tier_usage_read()
     matrix = whole if name.startswith(OWN_ENDPOINTS) else without_own(whole)
     tiers = [column for column in matrix.columns if column.number]
     if not tiers:
         raise Http404("There is no tier yet.")
     chosen = next((column for column in tiers if column.tier == tier), None) or _busiest(tiers, measured, name)
-    return EndpointTier(row, matrix, measured, chosen, leaders_read(chosen.number, row.number))
+    return EndpointTier(row, matrix, measured, chosen, busiest_tenants_read(chosen.number, row.number))
 
 
-def _busiest(tiers: list[Column], measured: Measured, name: str) -> Column:
+def _busiest(tiers: list[Column], measured: TierUsage, name: str) -> Column:
     """The tier with the most denied, then the most asked."""
 
     def weight(column: Column) -> tuple[int, int]:
@@ -142,7 +142,7 @@ def _busiest(tiers: list[Column], measured: Measured, name: str) -> Column:
     return max(tiers, key=weight)
 
 
-def _tried(endpoint_tier: EndpointTier, leaders: Leaders, rate: float) -> dict[str, Any]:
+def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) -> dict[str, Any]:
     burst = burst_for(leaders, rate)
     today = (
         Trial.of(leaders, endpoint_tier.holding.rate, round(endpoint_tier.holding.burst))

@@ -10,7 +10,7 @@ from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.matrix.queries import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
 from quotas.policies.spec import EVERYWHERE
 from quotas.policies.words import algorithm_words, limit_short, limit_words
-from quotas.usage.queries.near_limits import Asked, Measured, Nearest
+from quotas.usage.queries.near_limits import NearestTenant, RequestCounts, TierUsage
 
 NEAR = 0.8
 EVERYONE_WORDS = "everyone"
@@ -21,8 +21,8 @@ class MatrixCell:
     cell: Cell
     first: MatrixLimit | None  # the one that is shown; None: no limit holds here
     more: int  # others beside it
-    use: Nearest | None
-    denials: Asked | None  # None: nobody asked
+    use: NearestTenant | None
+    denials: RequestCounts | None  # None: nobody asked
 
     @property
     def key(self) -> str:
@@ -127,7 +127,7 @@ def without_own(matrix: Matrix) -> Matrix:
     )
 
 
-def matrix_table(matrix: Matrix, measured: Measured) -> MatrixTable:
+def matrix_table(matrix: Matrix, measured: TierUsage) -> MatrixTable:
     numbers = {column.tier: column.number for column in matrix.columns}
     apart = _apart(matrix)
     lines = [
@@ -152,7 +152,7 @@ def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
 
 
 def _matrix_cell(
-    cell: Cell, tier: int, measured: Measured, apart: Mapping[tuple[str, str], Sequence[str]]
+    cell: Cell, tier: int, measured: TierUsage, apart: Mapping[tuple[str, str], Sequence[str]]
 ) -> MatrixCell:
     """An inherited limit counts where it stands, so its use is shown there."""
     held = cell.limits or cell.inherited

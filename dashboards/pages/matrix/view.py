@@ -18,16 +18,16 @@ from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import Cell, Matrix, matrix_read
-from quotas.publishing.queries import progress_read
+from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
-from quotas.usage.queries.near_limits import measured_read
+from quotas.usage.queries.near_limits import tier_usage_read
 
 MOST_CELLS = 500  # that one edit may hold
 
 
 @require_safe
 def matrix(request: HttpRequest) -> HttpResponse:
-    measured, whole = measured_read(), matrix_read(timezone.now())
+    measured, whole = tier_usage_read(), matrix_read(timezone.now())
     plain, shows_own = without_own(whole), request.GET.get("own") == "1"
     context = {
         "matrix": matrix_table(whole if shows_own else plain, measured),
@@ -92,7 +92,7 @@ def matrix_published(request: HttpRequest) -> HttpResponse:
     if number is None:
         return HttpResponseBadRequest("revision must be a number.", content_type="text/plain")
     try:
-        progress, unreachable = progress_read(number), ""
+        progress, unreachable = publish_progress_read(number), ""
     except StoreError as error:
         progress, unreachable = None, str(error)
     return render(

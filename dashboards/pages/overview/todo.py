@@ -15,8 +15,8 @@ from quotas.models.change import ChangeState
 from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.status.system import Enforcement
-from quotas.status.todo import Decisions
-from quotas.usage.queries.throttling import Throttled
+from quotas.status.todo import TodoList
+from quotas.usage.queries.throttling import ThrottledTenant
 
 # Below this share of a tenant's requests on an endpoint, limits do what they are for.
 WORTH_A_LOOK: Final = 0.01
@@ -43,7 +43,7 @@ class TodoItem:
 
 
 def todo_of(
-    decisions: Decisions, throttled: Sequence[Throttled], enforcement: Enforcement | None, now: datetime
+    decisions: TodoList, throttled: Sequence[ThrottledTenant], enforcement: Enforcement | None, now: datetime
 ) -> list[TodoItem]:
     return [
         *_switches(enforcement),
@@ -62,7 +62,7 @@ def _switches(enforcement: Enforcement | None) -> Iterator[TodoItem]:
         yield TodoItem("alert", "degraded", f"A bypass is on: {switch}", "", text, href, switch.until)
 
 
-def _throttled(rows: Sequence[Throttled]) -> Iterator[TodoItem]:
+def _throttled(rows: Sequence[ThrottledTenant]) -> Iterator[TodoItem]:
     worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK]
     for row in worth[:MOST_THROTTLED]:
         text = f"{100 * row.share:.1f} % of its requests there were denied by {row.limit}."

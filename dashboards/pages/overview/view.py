@@ -20,12 +20,12 @@ from dashboards.pages.changes.summary import RevisionRow, revision_rows
 from dashboards.pages.overview.todo import todo_of
 from quotas.changes.queries import aftermaths_read
 from quotas.models import Revision
-from quotas.status.summary import Pulse, pulse_read
+from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
-from quotas.status.todo import decisions_read
-from quotas.usage.queries.near_limits import nearness_read
+from quotas.status.todo import todo_read
+from quotas.usage.queries.near_limits import near_limits_read
 from quotas.usage.queries.periods import SPANS, Period
-from quotas.usage.queries.throttling import causes_read, published_at, reigns, revisions_within, throttled_read
+from quotas.usage.queries.throttling import causes_read, published_at, revision_spans, revisions_within, throttled_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
-    pulse = pulse_read()
+    pulse = status_summary_read()
     if pulse.is_empty:
         return redirect("dashboards:first-run")
     traffic = traffic_read(period)
@@ -65,7 +65,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
     revisions = revisions_within(period)
     enforcement = enforcement_read()
     throttled = throttled_read(period)
-    decisions = decisions_read(now)
+    decisions = todo_read(now)
     return render(
         request,
         "dashboards/overview/page.html",
@@ -78,10 +78,10 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "span": period.span,
             "period": period,
             "causes": causes_read(period),
-            "reigns": reigns(traffic, revisions, _held_before(revisions, pulse))[::-1],
+            "reigns": revision_spans(traffic, revisions, _held_before(revisions, pulse))[::-1],
             "throttled": throttled,
             "enforcement": enforcement,
-            "near": nearness_read(),
+            "near": near_limits_read(),
             "all_tenants": pulse.tenants,
             "waiting": pulse.waiting,
             "decisions": decisions,
@@ -106,11 +106,11 @@ def _delta(traffic: Traffic, week: Traffic) -> Delta | None:
     return Delta(now / then - 1, 100 * (traffic.denied_share - week.denied_share))
 
 
-def _held_before(revisions: Sequence[Revision], pulse: Pulse) -> int:
+def _held_before(revisions: Sequence[Revision], pulse: StatusSummary) -> int:
     return revisions[0].number - 1 if revisions else pulse.revision
 
 
-def _latest(pulse: Pulse) -> list[RevisionRow]:
+def _latest(pulse: StatusSummary) -> list[RevisionRow]:
     rows = list(Revision.objects.order_by("-number")[:LATEST])
     return revision_rows(rows, aftermaths_read(rows, pulse.drained_at))
 

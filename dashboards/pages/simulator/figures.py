@@ -10,7 +10,7 @@ from dashboards.svg import Tick, nice_top
 from dashboards.templatetags.numbers import number
 from headroom_edge.algorithms.base import SECOND_US, format_duration
 from quotas.policies.words import algorithm_words, limit_short
-from quotas.simulation.algorithm_comparison import Seen, Timeline
+from quotas.simulation.algorithm_comparison import AlgorithmResult, Timeline
 
 LONG_US = 300 * SECOND_US  # from here on the axis has minutes
 DIVISIONS = 4
@@ -132,7 +132,7 @@ class Painter:
 class AlgorithmPanel:
     """One algorithm: accepted above the axis, denied below it."""
 
-    seen: Seen
+    seen: AlgorithmResult
     axis: TimeAxis
     top: float  # the same for all
 
@@ -188,7 +188,7 @@ class AlgorithmPanel:
         return f"{size:,} B" if size < 1_000 else f"{size / 1_000:,.3g} KB"
 
 
-def multiples_of(found: Sequence[Seen], axis: TimeAxis) -> list[AlgorithmPanel]:
+def multiples_of(found: Sequence[AlgorithmResult], axis: TimeAxis) -> list[AlgorithmPanel]:
     largest = max((max(*one.accepted, *one.denied, *one.out) for one in found), default=0)
     top = nice_top(max(largest, 1), 2)
     return [AlgorithmPanel(one, axis, top) for one in found]

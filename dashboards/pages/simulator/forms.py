@@ -12,9 +12,9 @@ from headroom_edge.algorithms.base import ParameterError, parse_duration_us
 from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.policies.words import algorithm_words
-from quotas.simulation.algorithm_comparison import Timeline, lasting
+from quotas.simulation.algorithm_comparison import Timeline, with_durations
 from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals
-from quotas.simulation.presets import painted, presets
+from quotas.simulation.presets import arrivals_of_bars, presets
 from quotas.simulation.reference_plan import on_calendar
 from quotas.simulation.scenarios.model import BASE_US
 
@@ -114,7 +114,7 @@ class SimulatorForm(PageForm):
         self._clean_traffic(fields)
         self.per_us, takes_us = (self._span_us(name, fields) for name in ("per", "takes"))
         if not self.errors:
-            self.arrivals = lasting(self.arrivals, takes_us)
+            self.arrivals = with_durations(self.arrivals, takes_us)
             self.limits = [limit for name in PARAMETERS if name in fields["algorithms"] for limit in self._limit(name)]
         return fields
 
@@ -153,7 +153,7 @@ class SimulatorForm(PageForm):
             self.add_error("bars", f"That is {sum(bars):,} arrivals; at most {MOST_ARRIVALS:,} fit. Paint lower bars.")
             return
         self.line = Timeline(BASE_US, step_us, len(bars))
-        self.arrivals = painted(bars, self.line)
+        self.arrivals = arrivals_of_bars(bars, self.line)
 
     def _span_us(self, name: str, fields: Mapping[str, Any]) -> int:
         try:

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from dashboards.pages.simulator.figures import Painter, TimeAxis, multiples_of, output_of, span_words
 from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
-from quotas.simulation.algorithm_comparison import side_by_side
-from quotas.simulation.presets import painted_as, presets, scenarios, shapes
+from quotas.simulation.algorithm_comparison import compare_algorithms
+from quotas.simulation.presets import bars_of_arrivals, presets, scenarios, shapes
 
 AT_FIRST = "idle"
 NOT_SHARED = ("csv",)
@@ -74,7 +74,7 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
     }
     if is_good:
         axis = TimeAxis(form.line)
-        multiples = multiples_of(side_by_side(form.limits, form.arrivals, form.line), axis)
+        multiples = multiples_of(compare_algorithms(form.limits, form.arrivals, form.line), axis)
         context |= {
             "axis": axis,
             "painter": _painter(form, axis),
@@ -89,7 +89,7 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
 def _painter(form: SimulatorForm, axis: TimeAxis) -> Painter:
     rate = form.cleaned_data["rate"]
     each = rate * form.line.step_us / form.per_us
-    return Painter(axis, painted_as(form.arrivals, form.line), each, f"{rate:,} in {span_words(form.per_us)}")
+    return Painter(axis, bars_of_arrivals(form.arrivals, form.line), each, f"{rate:,} in {span_words(form.per_us)}")
 
 
 def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:

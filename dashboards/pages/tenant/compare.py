@@ -11,7 +11,7 @@ from quotas.models import Endpoint
 from quotas.policies.explain import standing, standing_of_tier
 from quotas.policies.resolve import Effective
 from quotas.policies.words import limit_short
-from quotas.usage.queries.utilisation import Use, demands_read, use_of
+from quotas.usage.queries.utilisation import LimitUse, demands_read, use_of
 from tenants.models import Tenant, Tier
 
 LimitPlace = tuple[str, str]
@@ -22,7 +22,7 @@ class Comparison:
     name: str = ""  # empty: with nobody
     problem: str = ""
     limits: Mapping[LimitPlace, Effective] = field(default_factory=dict)
-    uses: Mapping[LimitPlace, Use] = field(default_factory=dict)
+    uses: Mapping[LimitPlace, LimitUse] = field(default_factory=dict)
 
     def beside(self, lines: Sequence[TenantLimit]) -> list[TenantLimit]:
         return [self._beside(line) for line in lines] if self.name else list(lines)

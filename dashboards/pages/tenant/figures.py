@@ -14,7 +14,7 @@ from dashboards.pages.tenant.limits import TenantLimit
 from quotas.policies.allowance import Allowance
 from quotas.policies.words import compact
 from quotas.usage.queries.calendar_quotas import BurnDown
-from quotas.usage.queries.traffic import Moment, Traffic
+from quotas.usage.queries.traffic import Traffic, TrafficPoint
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SHADES = 8
@@ -118,7 +118,7 @@ def _where(line: TenantLimit) -> str:
     return "All endpoints" if line.scope == "*" else line.scope
 
 
-def _values(moment: Moment, scale: float) -> list[float | None]:
+def _values(moment: TrafficPoint, scale: float) -> list[float | None]:
     asked, allowed = moment.rate(moment.asked), moment.rate(moment.allowed)
     return [None if rate is None else rate * scale for rate in (asked, allowed)]
 

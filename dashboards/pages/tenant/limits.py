@@ -10,7 +10,7 @@ from quotas.policies.explain import ExplainedLimit
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.policies.words import Short, algorithm_words, limit_short
-from quotas.usage.queries.utilisation import Use
+from quotas.usage.queries.utilisation import LimitUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class TenantLimit:
     """One limit of a tenant."""
 
     explained: ExplainedLimit
-    use: Use
+    use: LimitUse
     denied_share: float | None = None  # of what it counts, in a day: refused by this limit itself; None: not known
     other: Short | None = None  # the same limit of whom it is compared with
-    other_use: Use | None = None
+    other_use: LimitUse | None = None
 
     @property
     def effective(self) -> Effective:

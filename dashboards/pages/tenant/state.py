@@ -11,7 +11,7 @@ from quotas.models import Endpoint, LimitName
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.policies.explain import Standing, standing
 from quotas.policies.spec import EVERYWHERE
-from quotas.usage.queries.utilisation import Demand, counters_read, demands_read, denials_by_limit, use_of
+from quotas.usage.queries.utilisation import PeakDemand, counters_read, demands_read, denials_by_limit, use_of
 from tenants.models import Tenant
 
 DAY = timedelta(days=1)
@@ -45,7 +45,7 @@ def tenant_state(row: Tenant, now: datetime) -> TenantState:
 def _with_denials(
     line: TenantLimit,
     state: TenantState,
-    demands: Mapping[int, Demand],
+    demands: Mapping[int, PeakDemand],
     limits: Mapping[str, int],
     denied: Mapping[tuple[int, int], int],
 ) -> TenantLimit:

@@ -20,7 +20,7 @@ from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.windows import CalendarQuota
-from quotas.models.quota_request import Answer, QuotaRequest
+from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.usage.queries import denials
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
@@ -83,7 +83,7 @@ def _below(state: TenantState) -> dict[str, Any]:
     row, now = state.tenant, state.now
     burn = _burn_down(state)
     keys = ApiKey.objects.filter(tenant=row).order_by("-created")[:MOST_KEYS]
-    found = denials.denials_read(denials.Wanted(tenant=row.name), most=MOST_DENIALS)
+    found = denials.denials_read(denials.DenialFilter(tenant=row.name), most=MOST_DENIALS)
     rows = overrides_of(row.number, now)
     return {
         "heat": heat_of(hours_read(row.number, now - 28 * DAY, now), row.timezone, now),
@@ -113,7 +113,7 @@ def _burn_down(state: TenantState) -> tuple[TenantLimit, BurnDown] | None:
 
 
 def _asked(row: Tenant) -> list[tuple[QuotaRequest, AnswerForm]]:
-    waiting = QuotaRequest.objects.filter(tenant=row, answer=Answer.WAITING).order_by("pk")
+    waiting = QuotaRequest.objects.filter(tenant=row, answer=RequestAnswer.WAITING).order_by("pk")
     return [(each, AnswerForm(auto_id=f"answer-{each.pk}-%s")) for each in waiting[:MOST_ASKED]]
 
 

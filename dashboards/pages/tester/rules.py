@@ -10,7 +10,7 @@ from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
 from quotas.policies.spec import Override
 from quotas.policies.words import limit_short, override_words
-from quotas.usage.queries.denials import seconds
+from quotas.usage.queries.denials import wait_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Rule:
         if self.row is None:
             return ""
         if not self.row.allowed:
-            return "never" if self.row.retry_us == NEVER else seconds(self.row.retry_us)
-        return seconds(self.row.reset_us) if self.row.reset_us else "full"
+            return "never" if self.row.retry_us == NEVER else wait_words(self.row.retry_us)
+        return wait_words(self.row.reset_us) if self.row.reset_us else "full"
 
 
 def rule_of(verdict: Verdict) -> Rule:
@@ -106,7 +106,7 @@ def _passes(decision: Decision) -> Headline:
     if decision.reason == "bypass":
         return Headline("degraded", "It would pass: a bypass is on", "Limits count, and deny nothing, until it ends.")
     if decision.wait_us:
-        return Headline("allowed", "It would pass, after a wait", f"Its turn comes in {seconds(decision.wait_us)}.")
+        return Headline("allowed", "It would pass, after a wait", f"Its turn comes in {wait_words(decision.wait_us)}.")
     if not decision.limit:
         return Headline("allowed", "It would pass", "No limit holds for it.")
     left = f"{decision.remaining:,} of {decision.quota:,} would be left of {decision.limit}, the limit that is nearest."
@@ -117,5 +117,5 @@ def _again(decision: Decision) -> str:
     if decision.retry_us == NEVER:
         return "Waiting does not help."
     if decision.retry_us < SECOND_US:
-        return f"It fits again in {seconds(decision.retry_us)}; Retry-After would say 1 s."
-    return f"It fits again in {seconds(decision.retry_us)}."
+        return f"It fits again in {wait_words(decision.retry_us)}; Retry-After would say 1 s."
+    return f"It fits again in {wait_words(decision.retry_us)}."

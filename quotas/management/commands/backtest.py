@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
 from quotas.backtest.pictures import pictures
-from quotas.backtest.run import Options, Report, backtest
-from quotas.backtest.scoring import Score
+from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
+from quotas.backtest.scoring import RuleScore
 from quotas.backtest.trace import TraceError
-from quotas.management.progress_bar import Bar
+from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
 
 HEAD = ("rule", "rejected", "tenants hit", "p90 tenant", "headroom", "changes")
@@ -41,10 +41,10 @@ class Command(BaseCommand):
             raise CommandError(f"--train-days must be above 0, not {days:g}.", returncode=2)
         if options["bad_rows"] < 0:
             raise CommandError("--bad-rows must not be below 0.", returncode=2)
-        bar = Bar(self.stderr)
+        bar = ProgressBar(self.stderr)
         try:
             report = backtest(
-                options["trace"], Options(days, options["bad_rows"], scratch=options["scratch"]), bar.show
+                options["trace"], BacktestOptions(days, options["bad_rows"], scratch=options["scratch"]), bar.show
             )
         except (TraceError, OSError) as error:
             raise CommandError(f"{options['trace']}: {error}", returncode=2) from None
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(as_json(report)) if options["json"] else "\n".join(as_text(report)))
 
 
-def _draw(report: Report, folder: Path) -> None:
+def _draw(report: BacktestReport, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in pictures(report).items():
@@ -68,7 +68,7 @@ def _draw(report: Report, folder: Path) -> None:
         raise CommandError(f"{folder}: {error.strerror}", returncode=2) from None
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: BacktestReport) -> dict[str, Any]:
     found = asdict(report)
     tables = ("rules", "same_headroom", "held_out_tenants")
     return {
@@ -81,7 +81,7 @@ def _rounded(score: Mapping[str, float]) -> dict[str, float]:
     return {name: round(value, 6) for name, value in score.items()}
 
 
-def as_text(report: Report) -> Iterator[str]:
+def as_text(report: BacktestReport) -> Iterator[str]:
     yield (
         f"{counted(report.rows, 'arrival')} of {counted(report.tenants, 'tenant')}; "
         f"fitted on {report.train_days:.2f} days, replayed {report.test_days:.2f}"
@@ -91,12 +91,12 @@ def as_text(report: Report) -> Iterator[str]:
     yield from _section("Tenants that the fit has not seen, with their tier's limit", report.held_out_tenants)
 
 
-def _section(title: str, scores: Mapping[str, Score]) -> Iterator[str]:
+def _section(title: str, scores: Mapping[str, RuleScore]) -> Iterator[str]:
     if scores:
         yield from ("", title, "")
         yield from table(HEAD, [(name, *_cells(one)) for name, one in scores.items()])
 
 
-def _cells(one: Score) -> tuple[str, ...]:
+def _cells(one: RuleScore) -> tuple[str, ...]:
     shares = (f"{share:.3%}" for share in (one.rejected, one.tenants_hit, one.p90_tenant))
     return (*shares, f"{one.headroom:.2f}", str(one.changes))

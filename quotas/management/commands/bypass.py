@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import Scope, Switch, is_published, switch_off, switch_on, switches_read
+from quotas.publishing.bypass_switches import BypassSwitch, Scope, is_published, switch_off, switch_on, switches_read
 
 
 class Command(BaseCommand):
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         if not (options["reason"] or "").strip():
             raise CommandError("Say why with --reason.")
         until_us = store.now_us(client) + _duration_us(options["duration"])
-        switch = Switch(*about, until_us, options["reason"].strip())
+        switch = BypassSwitch(*about, until_us, options["reason"].strip())
         store.prepare(client)
         if not is_published(client, settings.HEADROOM_SHARDS, switch):
             # It is switched on all the same: the store may have been flushed, which is when it is needed.
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         switch_on(client, settings.HEADROOM_SHARDS, switch)
         self._list([switch], "")
 
-    def _list(self, switches: list[Switch], nothing: str, prefix: str = "") -> None:
+    def _list(self, switches: list[BypassSwitch], nothing: str, prefix: str = "") -> None:
         for switch in switches:
             until = datetime.fromtimestamp(switch.until_us / SECOND_US, UTC)
             self.stdout.write(f"{prefix}{switch}, until {until:%Y-%m-%d %H:%M:%S} UTC: {switch.reason}")

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
-from quotas.management.progress_bar import Bar
+from quotas.management.progress_bar import ProgressBar
 from quotas.models import Recommendation
 from quotas.recommendations.runs import calibration_now
 
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Measures every limit against the recorded usage, and files what is worth a change, with its forecast."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = Bar(self.stderr)
+        bar = ProgressBar(self.stderr)
         try:
             task = calibration_now(author=getpass.getuser(), progress=bar.show)
         finally:

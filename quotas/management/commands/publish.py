@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.library import LibraryError
 from quotas.publishing import store
-from quotas.publishing.publisher_process import Service
+from quotas.publishing.publisher_process import PublisherProcess
 from quotas.publishing.shards import SupersededError
 
 
@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            revision = Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+            revision = PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
         except (store.UnfitServerError, LibraryError, SupersededError, store.StoreError) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"Redis holds revision {revision}.")

@@ -10,7 +10,7 @@ from prometheus_client import start_http_server
 
 from headroom_edge.library import LibraryError
 from quotas.metrics import PUBLISHER
-from quotas.publishing.publisher_process import Service
+from quotas.publishing.publisher_process import PublisherProcess
 from quotas.publishing.store import UnfitServerError
 
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host, registry=PUBLISHER)
         try:
-            Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
+            PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
         except (UnfitServerError, LibraryError) as error:
             raise CommandError(str(error)) from None
         except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from django.utils import timezone
 from quotas.demo.seeding import RECORDED, seed
 from quotas.demo.story import HOUR
 from quotas.demo.tenants import TENANTS
-from quotas.management.progress_bar import Bar
+from quotas.management.progress_bar import ProgressBar
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = Bar(self.stdout)
+        bar = ProgressBar(self.stdout)
         if seed(timezone.now(), bar.show, recorded_for=min(RECORDED, options["hours"] * HOUR)):
             bar.end()
             self.stdout.write(f"seeded {len(TENANTS)} tenants and their history")

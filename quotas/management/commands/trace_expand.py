@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
 from quotas.backtest.trace import TraceError
-from quotas.backtest.trace_expansion import Thinning, Window, expand, read_windows
-from quotas.management.progress_bar import Bar
+from quotas.backtest.trace_expansion import RateWindow, Thinning, expand, read_windows
+from quotas.management.progress_bar import ProgressBar
 
 
 class Command(BaseCommand):
@@ -41,8 +41,8 @@ class Command(BaseCommand):
         rows = self._write(options["output"], windows, thinning, options["seed"])
         self.stdout.write(f"{counted(rows, 'arrival')} in {options['output']}")
 
-    def _write(self, path: Path, windows: list[Window], thinning: Thinning, seed: int) -> int:
-        rows, bar = 0, Bar(self.stderr)
+    def _write(self, path: Path, windows: list[RateWindow], thinning: Thinning, seed: int) -> int:
+        rows, bar = 0, ProgressBar(self.stderr)
         starts = len({window.start_s for window in windows})
         try:
             with _whole(path) as file:
@@ -71,7 +71,7 @@ def _whole(path: Path) -> Iterator[IO[str]]:
         part.unlink(missing_ok=True)
 
 
-def _windows(path: Path) -> list[Window]:
+def _windows(path: Path) -> list[RateWindow]:
     try:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
             return read_windows(file)

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
 from quotas.errors import Refused
-from quotas.management.progress_bar import Bar
+from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
 from quotas.simulation.what_if import DAYS, whatif
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        bar = Bar(self.stderr)
+        bar = ProgressBar(self.stderr)
         try:
             found = whatif(_text(options["file"]), days=options["days"], progress=bar.show)
         except Refused as refused:

@@ -4,14 +4,26 @@ from collections.abc import Iterator
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.spec import Limit
-from quotas.simulation.scenarios.model import BASE_US, Ask, Case, Event, Expect, Scenario, every, everywhere, limit
+from quotas.simulation.scenarios.model import (
+    BASE_US,
+    Ask,
+    Event,
+    Expectation,
+    Scenario,
+    ScenarioCase,
+    every,
+    everywhere,
+    limit,
+)
 
 MS = 1_000
 IDLE_US = 5 * SECOND_US
 
 
-def _one(name: str, rule: Limit, events: Iterator[Event] | tuple[Event, ...], accepted: int, denied: int) -> Case:
-    return Case(name, everywhere(rule), tuple(events), accepted, denied)
+def _one(
+    name: str, rule: Limit, events: Iterator[Event] | tuple[Event, ...], accepted: int, denied: int
+) -> ScenarioCase:
+    return ScenarioCase(name, everywhere(rule), tuple(events), accepted, denied)
 
 
 def _burst() -> Iterator[Ask]:
@@ -71,10 +83,10 @@ FRACTIONS = Scenario(
             "token bucket, 5/s, burst 10",
             SMALL,
             (
-                Ask(BASE_US, count=6, expect=Expect(remaining=4)),
-                Ask(BASE_US + 100 * MS, expect=Expect(remaining=3)),  # 3.5 tokens
-                Ask(BASE_US + 200 * MS, expect=Expect(remaining=3)),  # 3.0 tokens
-                Ask(BASE_US + 2_200 * MS, expect=Expect(remaining=9)),
+                Ask(BASE_US, count=6, expect=Expectation(remaining=4)),
+                Ask(BASE_US + 100 * MS, expect=Expectation(remaining=3)),  # 3.5 tokens
+                Ask(BASE_US + 200 * MS, expect=Expectation(remaining=3)),  # 3.0 tokens
+                Ask(BASE_US + 2_200 * MS, expect=Expectation(remaining=9)),
             ),
             9,
             0,
@@ -91,8 +103,12 @@ CAPPED = Scenario(
             "token bucket, 2/s, burst 10",
             limit("burst", "token_bucket", rate=2, burst=10),
             (
-                Ask(BASE_US, count=10, expect=Expect(accepted=10)),
-                Ask(BASE_US + 100 * SECOND_US, count=11, expect=Expect(accepted=10, limit="burst", retry_us=500 * MS)),
+                Ask(BASE_US, count=10, expect=Expectation(accepted=10)),
+                Ask(
+                    BASE_US + 100 * SECOND_US,
+                    count=11,
+                    expect=Expectation(accepted=10, limit="burst", retry_us=500 * MS),
+                ),
             ),
             20,
             1,
@@ -105,7 +121,9 @@ BATCH = Scenario(
     "The batch script",
     "380 calls after 90 s of silence: a queue of 100 takes 100 and what drains meanwhile, a bucket of 400 all.",
     (
-        _one("leaky bucket, all at once", QUEUE, (Ask(BASE_US, count=380, expect=Expect(limit="smooth")),), 100, 280),
+        _one(
+            "leaky bucket, all at once", QUEUE, (Ask(BASE_US, count=380, expect=Expectation(limit="smooth")),), 100, 280
+        ),
         # By the last arrival, after 49.9 ms, 4.99 have left the queue.
         _one("leaky bucket, over 50 ms", QUEUE, _spread_batch(), 104, 276),
         _one("token bucket, burst 400", limit("burst", "token_bucket", rate=100, burst=400), _spread_batch(), 380, 0),
@@ -131,10 +149,10 @@ COST = Scenario(
             "token bucket, burst 10, in cost",
             limit("burst", "token_bucket", rate=5, burst=10, unit="cost"),
             (
-                Ask(BASE_US, cost=5, expect=Expect(remaining=5)),
-                Ask(BASE_US, cost=6, expect=Expect(accepted=0, reason="limit", retry_us=200 * MS)),
-                Ask(BASE_US, cost=11, expect=Expect(accepted=0, reason="cost_too_big", retry_us=-1, remaining=5)),
-                Ask(BASE_US, cost=5, expect=Expect(remaining=0)),
+                Ask(BASE_US, cost=5, expect=Expectation(remaining=5)),
+                Ask(BASE_US, cost=6, expect=Expectation(accepted=0, reason="limit", retry_us=200 * MS)),
+                Ask(BASE_US, cost=11, expect=Expectation(accepted=0, reason="cost_too_big", retry_us=-1, remaining=5)),
+                Ask(BASE_US, cost=5, expect=Expectation(remaining=0)),
             ),
             2,
             2,
@@ -142,7 +160,7 @@ COST = Scenario(
         _one(
             "token bucket, burst 10, in requests",
             SMALL,
-            (Ask(BASE_US, cost=11, expect=Expect(remaining=9)),),
+            (Ask(BASE_US, cost=11, expect=Expectation(remaining=9)),),
             1,
             0,
         ),
@@ -158,10 +176,10 @@ MAX_WAIT = Scenario(
             "token bucket, 10/s, burst 1, max_wait 150 ms",
             limit("burst", "token_bucket", rate=10, burst=1, max_wait="150ms"),
             (
-                Ask(BASE_US, expect=Expect(accepted=1, wait_us=0, remaining=0)),
-                Ask(BASE_US, expect=Expect(accepted=1, wait_us=100 * MS, remaining=0)),
-                Ask(BASE_US, expect=Expect(accepted=0, retry_us=50 * MS)),
-                Ask(BASE_US + 50 * MS, expect=Expect(accepted=1, wait_us=150 * MS)),
+                Ask(BASE_US, expect=Expectation(accepted=1, wait_us=0, remaining=0)),
+                Ask(BASE_US, expect=Expectation(accepted=1, wait_us=100 * MS, remaining=0)),
+                Ask(BASE_US, expect=Expectation(accepted=0, retry_us=50 * MS)),
+                Ask(BASE_US + 50 * MS, expect=Expectation(accepted=1, wait_us=150 * MS)),
             ),
             3,
             1,
@@ -178,10 +196,10 @@ SHAPING = Scenario(
             "leaky bucket, queue 5,000",
             limit("smooth", "leaky_bucket", rate=3_000, queue=5_000),
             (
-                Ask(BASE_US, count=4_000, expect=Expect(accepted=4_000, wait_us=1_333_000)),
-                Ask(BASE_US + SECOND_US, count=2_500, expect=Expect(accepted=2_500, wait_us=1_166_334)),
-                Ask(BASE_US + 2 * SECOND_US, count=3_200, expect=Expect(accepted=3_200, wait_us=1_233_000)),
-                Ask(BASE_US + 3 * SECOND_US, count=6_000, expect=Expect(accepted=4_300, retry_us=334)),
+                Ask(BASE_US, count=4_000, expect=Expectation(accepted=4_000, wait_us=1_333_000)),
+                Ask(BASE_US + SECOND_US, count=2_500, expect=Expectation(accepted=2_500, wait_us=1_166_334)),
+                Ask(BASE_US + 2 * SECOND_US, count=3_200, expect=Expectation(accepted=3_200, wait_us=1_233_000)),
+                Ask(BASE_US + 3 * SECOND_US, count=6_000, expect=Expectation(accepted=4_300, retry_us=334)),
             ),
             14_000,
             1_700,

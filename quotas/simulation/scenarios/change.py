@@ -9,12 +9,12 @@ from quotas.simulation.scenarios.model import (
     HOUR_US,
     MINUTE_US,
     Ask,
-    Case,
-    Change,
-    Expect,
+    Expectation,
+    PolicyChange,
     Scenario,
+    ScenarioCase,
     algorithm,
-    changed,
+    changed_limit,
     everywhere,
     limit,
 )
@@ -30,27 +30,27 @@ FIVE = {
 }
 
 
-def _step_back(name: str, rule: Limit) -> Case:
+def _step_back(name: str, rule: Limit) -> ScenarioCase:
     """All used at 10 s; an hour earlier nobody gets more, and within two windows everything is there again."""
     back_us = BASE_US + 10 * SECOND_US - HOUR_US
     events = (
-        Ask(BASE_US + 10 * SECOND_US, count=6, expect=Expect(accepted=5)),
-        Ask(back_us, expect=Expect(accepted=0, remaining=0)),
-        Ask(back_us + 2 * MINUTE_US, count=6, expect=Expect(accepted=5)),
+        Ask(BASE_US + 10 * SECOND_US, count=6, expect=Expectation(accepted=5)),
+        Ask(back_us, expect=Expectation(accepted=0, remaining=0)),
+        Ask(back_us + 2 * MINUTE_US, count=6, expect=Expectation(accepted=5)),
     )
-    return Case(f"{name}: an hour back", everywhere(rule), events, 10, 3)
+    return ScenarioCase(f"{name}: an hour back", everywhere(rule), events, 10, 3)
 
 
-def _there_and_back(name: str, rule: Limit) -> Case:
+def _there_and_back(name: str, rule: Limit) -> ScenarioCase:
     """One used an hour ahead; back again, nobody has more than before, and all is there within two windows."""
     events = (
-        Ask(BASE_US + 10 * SECOND_US, count=5, expect=Expect(accepted=5)),
-        Ask(BASE_US + 10 * SECOND_US + HOUR_US, expect=Expect(accepted=1)),
+        Ask(BASE_US + 10 * SECOND_US, count=5, expect=Expectation(accepted=5)),
+        Ask(BASE_US + 10 * SECOND_US + HOUR_US, expect=Expectation(accepted=1)),
         Ask(BASE_US + 11 * SECOND_US),
-        Ask(BASE_US + 3 * MINUTE_US, count=6, expect=Expect(accepted=5)),
+        Ask(BASE_US + 3 * MINUTE_US, count=6, expect=Expectation(accepted=5)),
     )
     first_back = rule.algorithm.kind in "fsoc"  # a bucket cannot tell how much was used: it starts empty
-    return Case(f"{name}: an hour ahead and back", everywhere(rule), events, 11 + first_back, 2 - first_back)
+    return ScenarioCase(f"{name}: an hour ahead and back", everywhere(rule), events, 11 + first_back, 2 - first_back)
 
 
 CLOCK = Scenario(
@@ -61,14 +61,14 @@ CLOCK = Scenario(
 )
 
 
-def _expiry(name: str, rule: Limit) -> Case:
+def _expiry(name: str, rule: Limit) -> ScenarioCase:
     """All used in the first microsecond of a window; when the record has expired, it is full by itself."""
     expired_us = BASE_US + rule.algorithm.ttl_ms() * 1_000
     events = (
-        Ask(BASE_US, count=6, expect=Expect(accepted=5)),
-        Ask(expired_us, count=6, expect=Expect(accepted=5, remaining=0)),
+        Ask(BASE_US, count=6, expect=Expectation(accepted=5)),
+        Ask(expired_us, count=6, expect=Expectation(accepted=5, remaining=0)),
     )
-    return Case(name, everywhere(rule), events, 10, 2)
+    return ScenarioCase(name, everywhere(rule), events, 10, 2)
 
 
 EXPIRY = Scenario(
@@ -85,9 +85,9 @@ def _at(text: str) -> int:
 
 def _used_up_until(*moments: str) -> tuple[Ask, ...]:
     """Before each moment three pass and the fourth is told to wait one second; at the last moment all is there."""
-    told = Expect(accepted=3, retry_us=SECOND_US)
+    told = Expectation(accepted=3, retry_us=SECOND_US)
     before = (Ask(_at(moment) - SECOND_US, count=4, expect=told) for moment in moments)
-    return (*before, Ask(_at(moments[-1]), expect=Expect(accepted=1, remaining=2)))
+    return (*before, Ask(_at(moments[-1]), expect=Expectation(accepted=1, remaining=2)))
 
 
 CALENDAR = Scenario(
@@ -95,7 +95,7 @@ CALENDAR = Scenario(
     "On the tenant's own calendar",
     "Anchor day 31 means the last day of shorter months; where midnight does not exist, the day's first instant.",
     (
-        Case(
+        ScenarioCase(
             "monthly, Asia/Kolkata, anchor 31",
             everywhere(limit("monthly", "calendar_quota", limit=3, period="month", anchor=31)),
             _used_up_until("2026-03-30T18:30", "2026-04-29T18:30", "2026-05-30T18:30"),
@@ -103,7 +103,7 @@ CALENDAR = Scenario(
             3,
             "Asia/Kolkata",
         ),
-        Case(
+        ScenarioCase(
             "daily, Asia/Beirut, over the night the clocks go forward at midnight",
             everywhere(limit("daily", "calendar_quota", limit=3, period="day")),
             _used_up_until("2026-03-27T22:00", "2026-03-28T22:00", "2026-03-29T21:00"),
@@ -111,7 +111,7 @@ CALENDAR = Scenario(
             3,
             "Asia/Beirut",
         ),
-        Case(
+        ScenarioCase(
             "weekly from Sunday, named zone",
             everywhere(limit("weekly", "calendar_quota", limit=3, period="week", anchor="sun", timezone="Etc/GMT-3")),
             _used_up_until("2026-03-07T21:00", "2026-03-14T21:00"),
@@ -119,7 +119,7 @@ CALENDAR = Scenario(
             2,
             "Asia/Kolkata",
         ),
-        Case(
+        ScenarioCase(
             "yearly from 29 February",
             everywhere(limit("yearly", "calendar_quota", limit=3, period="year", anchor="02-29")),
             _used_up_until("2027-02-28T00:00", "2028-02-29T00:00"),
@@ -151,14 +151,14 @@ RAISED = {
 }
 
 
-def _raised(name: str, old: Limit, new: Algorithm, carry: Carry) -> Case:
+def _raised(name: str, old: Limit, new: Algorithm, carry: Carry) -> ScenarioCase:
     left = LEFT[carry]
     events = (
-        Ask(USED_US, count=101, expect=Expect(accepted=100)),
-        Change(everywhere(changed(old, new, USED_US, carry))),
-        Ask(USED_US, count=1_001, expect=Expect(accepted=left, remaining=0)),
+        Ask(USED_US, count=101, expect=Expectation(accepted=100)),
+        PolicyChange(everywhere(changed_limit(old, new, USED_US, carry))),
+        Ask(USED_US, count=1_001, expect=Expectation(accepted=left, remaining=0)),
     )
-    return Case(f"{name}, {carry}", everywhere(old), events, 100 + left, 1_002 - left)
+    return ScenarioCase(f"{name}, {carry}", everywhere(old), events, 100 + left, 1_002 - left)
 
 
 CARRY_OVER = Scenario(
@@ -177,17 +177,17 @@ NEIGHBOURS_STAY = Scenario(
     "Limits come, go and move",
     "Adding, removing or moving a limit leaves the live state of the others alone.",
     (
-        Case(
+        ScenarioCase(
             "three limits of one record",
             everywhere(_A, _B),
             (
-                Ask(BASE_US, count=2, expect=Expect(rows={"a": 3, "b": 48})),
-                Change(everywhere(_C, _A, _B)),
-                Ask(BASE_US, expect=Expect(rows={"a": 2, "b": 47, "c": 19})),
-                Change(everywhere(_B, _C)),
-                Ask(BASE_US, count=2, expect=Expect(rows={"b": 45, "c": 17})),
-                Change(everywhere(_C, _B, _A)),
-                Ask(BASE_US, expect=Expect(rows={"a": 4, "b": 44, "c": 16})),
+                Ask(BASE_US, count=2, expect=Expectation(rows={"a": 3, "b": 48})),
+                PolicyChange(everywhere(_C, _A, _B)),
+                Ask(BASE_US, expect=Expectation(rows={"a": 2, "b": 47, "c": 19})),
+                PolicyChange(everywhere(_B, _C)),
+                Ask(BASE_US, count=2, expect=Expectation(rows={"b": 45, "c": 17})),
+                PolicyChange(everywhere(_C, _B, _A)),
+                Ask(BASE_US, expect=Expectation(rows={"a": 4, "b": 44, "c": 16})),
             ),
             6,
             0,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from quotas.policies.spec import Policy
-from quotas.simulation.reference_decision import Answer
+from quotas.simulation.reference_decision import ReferenceDecision
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
-from quotas.simulation.reference_plan import Plan, applied_at, on_calendar
+from quotas.simulation.reference_plan import ReferencePlan, applied_at, on_calendar
 from quotas.simulation.scenarios.model import TIER, Ask, Reply
 
 
@@ -14,7 +14,7 @@ class ReferenceEngine:
         self._limiter = ReferenceLimiter()
         self._policies: tuple[Policy, ...] = ()
         self._timezone = "UTC"
-        self._plans: dict[tuple[str, str], Plan] = {}
+        self._plans: dict[tuple[str, str], ReferencePlan] = {}
 
     def configure(self, policies: tuple[Policy, ...], timezone: str = "UTC") -> None:
         self._policies, self._timezone = policies, timezone
@@ -24,7 +24,7 @@ class ReferenceEngine:
         plan, request = self._plan(ask.tenant, ask.endpoint), Request(ask.tenant, ask.subject, ask.cost)
         return [self._reply(self._limiter.check(plan, ask.t_us, request)) for _ in range(ask.count)]
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: ReferenceDecision) -> Reply:
         return Reply(
             answer.allowed,
             answer.reason,
@@ -35,10 +35,10 @@ class ReferenceEngine:
             {row.name: row.remaining for row in answer.rows},
         )
 
-    def _plan(self, tenant: str, endpoint: str) -> Plan:
+    def _plan(self, tenant: str, endpoint: str) -> ReferencePlan:
         plan = self._plans.get((tenant, endpoint))
         if plan is None:
             applied = applied_at(self._policies, tenant, TIER, endpoint)
-            plan = Plan.of(replace(one, limit=on_calendar(one.limit, self._timezone)) for one in applied)
+            plan = ReferencePlan.of(replace(one, limit=on_calendar(one.limit, self._timezone)) for one in applied)
             self._plans[tenant, endpoint] = plan
         return plan

@@ -19,7 +19,7 @@ ENDPOINT = "orders:create"
 
 
 @dataclass(frozen=True, slots=True)
-class Expect:
+class Expectation:
     """Of the last request of an ask; None: not looked at."""
 
     accepted: int | None = None  # of all requests of the ask
@@ -41,21 +41,21 @@ class Ask:
     tenant: str = TENANT
     endpoint: str = ENDPOINT
     subject: Mapping[str, str] = field(default_factory=dict)
-    expect: Expect = Expect()
+    expect: Expectation = Expectation()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """From here on, these policies hold."""
 
     policies: tuple[Policy, ...]
 
 
-Event = Ask | Change
+Event = Ask | PolicyChange
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ScenarioCase:
     name: str
     policies: tuple[Policy, ...]
     events: tuple[Event, ...]
@@ -69,7 +69,7 @@ class Scenario:
     number: int
     title: str
     lesson: str
-    cases: tuple[Case, ...]
+    cases: tuple[ScenarioCase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +91,17 @@ class Engine(Protocol):
 
 
 @dataclass(slots=True)
-class Result:
+class CaseResult:
     accepted: int = 0
     denied: int = 0
     mismatches: list[str] = field(default_factory=list)
 
 
-def run(case: Case, engine: Engine) -> Result:
-    result = Result()
+def run_case(case: ScenarioCase, engine: Engine) -> CaseResult:
+    result = CaseResult()
     engine.configure(case.policies, case.timezone)
     for number, event in enumerate(case.events):
-        if isinstance(event, Change):
+        if isinstance(event, PolicyChange):
             engine.configure(event.policies, case.timezone)
         else:
             _run_ask(event, engine, result, f"event {number} at {(event.t_us - BASE_US) / SECOND_US} s")
@@ -110,7 +110,7 @@ def run(case: Case, engine: Engine) -> Result:
     return result
 
 
-def _run_ask(ask: Ask, engine: Engine, result: Result, where: str) -> None:
+def _run_ask(ask: Ask, engine: Engine, result: CaseResult, where: str) -> None:
     replies = engine.ask(ask)
     accepted = sum(reply.allowed for reply in replies)
     result.accepted += accepted
@@ -120,7 +120,7 @@ def _run_ask(ask: Ask, engine: Engine, result: Result, where: str) -> None:
         _compare(name, getattr(ask.expect, name), getattr(replies[-1], name), where, result)
 
 
-def _compare(name: str, expected: object, found: object, where: str, result: Result) -> None:
+def _compare(name: str, expected: object, found: object, where: str, result: CaseResult) -> None:
     if expected is not None and found != expected:
         result.mismatches.append(f"{where}: {name} is {found}, not {expected}")
 
@@ -133,7 +133,7 @@ def algorithm(name: str, **fields: Any) -> Algorithm:
     return ALGORITHMS[name].parse(fields)
 
 
-def changed(old: Limit, new: Algorithm, at_us: int, carry: Carry) -> Limit:
+def changed_limit(old: Limit, new: Algorithm, at_us: int, carry: Carry) -> Limit:
     """The limit after an edit of its parameters."""
     before = Generation(old.algorithm, old.since_us, old.carry)
     return replace(old, algorithm=new, since_us=at_us, carry=carry, past=(before, *old.past))

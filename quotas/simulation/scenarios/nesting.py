@@ -9,9 +9,9 @@ from quotas.simulation.scenarios.model import (
     MINUTE_US,
     TIER,
     Ask,
-    Case,
-    Expect,
+    Expectation,
     Scenario,
+    ScenarioCase,
     every,
     everywhere,
     limit,
@@ -29,16 +29,16 @@ NESTED = Scenario(
     "10/s per address, 100/s per key, 10,000/s per organisation: when one denies, the others are not charged, and "
     "of several that deny the longest wait is told.",
     (
-        Case(
+        ScenarioCase(
             "the address denies",
             everywhere(PER_IP, PER_KEY, PER_ORG),
             (
-                Ask(BASE_US, count=10, subject={"ip": "192.0.2.1", "key": "k1"}, expect=Expect(accepted=10)),
+                Ask(BASE_US, count=10, subject={"ip": "192.0.2.1", "key": "k1"}, expect=Expectation(accepted=10)),
                 Ask(
                     BASE_US,
                     count=50,
                     subject={"ip": "192.0.2.1", "key": "k1"},
-                    expect=Expect(
+                    expect=Expectation(
                         accepted=0,
                         limit="per-ip",
                         retry_us=100_000,
@@ -48,13 +48,13 @@ NESTED = Scenario(
                 Ask(
                     BASE_US,
                     subject={"ip": "192.0.2.2", "key": "k1"},
-                    expect=Expect(accepted=1, rows={"per-ip": 9, "per-key": 89, "per-org": 9_989}),
+                    expect=Expectation(accepted=1, rows={"per-ip": 9, "per-key": 89, "per-org": 9_989}),
                 ),
             ),
             11,
             50,
         ),
-        Case(
+        ScenarioCase(
             "two deny, the longer wait is told",
             everywhere(
                 limit("per-minute", "fixed_window", limit=5, window="1m"),
@@ -62,7 +62,7 @@ NESTED = Scenario(
             ),
             (
                 Ask(BASE_US + 1_000_000, count=5),
-                Ask(BASE_US + 1_000_000, expect=Expect(accepted=0, limit="per-minute", retry_us=59 * SECOND_US)),
+                Ask(BASE_US + 1_000_000, expect=Expectation(accepted=0, limit="per-minute", retry_us=59 * SECOND_US)),
             ),
             5,
             1,
@@ -75,13 +75,13 @@ HAMMERING = Scenario(
     "Denials cost nothing",
     "A client that keeps hammering is let in the moment its token is there.",
     (
-        Case(
+        ScenarioCase(
             "token bucket, 1/s, burst 1, a request each millisecond",
             everywhere(limit("burst", "token_bucket", rate=1, burst=1)),
             (
                 *every(1_000, 1_000),
-                Ask(BASE_US + SECOND_US - 1, expect=Expect(accepted=0, retry_us=1)),
-                Ask(BASE_US + SECOND_US, expect=Expect(accepted=1)),
+                Ask(BASE_US + SECOND_US - 1, expect=Expectation(accepted=0, retry_us=1)),
+                Ask(BASE_US + SECOND_US, expect=Expectation(accepted=1)),
             ),
             2,
             1_000,
@@ -94,7 +94,7 @@ NEIGHBOURS = Scenario(
     "Two tenants on one shard",
     "One in full overload changes no decision of the other.",
     (
-        Case(
+        ScenarioCase(
             "token bucket, 10/s, burst 10",
             everywhere(limit("burst", "token_bucket", rate=10, burst=10)),
             tuple(
@@ -102,7 +102,7 @@ NEIGHBOURS = Scenario(
                 for number in range(20)
                 for event in (
                     Ask(BASE_US + number * 100_000, count=50),
-                    Ask(BASE_US + number * 100_000, tenant=NEIGHBOUR, expect=Expect(accepted=1, remaining=9)),
+                    Ask(BASE_US + number * 100_000, tenant=NEIGHBOUR, expect=Expectation(accepted=1, remaining=9)),
                 )
             ),
             29 + 20,
@@ -119,17 +119,17 @@ SCOPES = Scenario(
     "One counter for all endpoints, or one of its own",
     "A limit on * counts all endpoints together; the same name on an endpoint replaces it there.",
     (
-        Case(
+        ScenarioCase(
             "fixed window, 5/min on *, 2/min on orders:list",
             (
                 Policy("everywhere", "*", (_SHARED,), tier=TIER),
                 Policy("list", "orders:list", (_OWN,), tier=TIER),
             ),
             (
-                Ask(BASE_US, endpoint="orders:create", count=3, expect=Expect(accepted=3, remaining=2)),
-                Ask(BASE_US, endpoint="orders:list", count=3, expect=Expect(accepted=2, remaining=0)),
-                Ask(BASE_US, endpoint="orders:cancel", count=2, expect=Expect(accepted=2, remaining=0)),
-                Ask(BASE_US, endpoint="orders:create", expect=Expect(accepted=0, retry_us=MINUTE_US)),
+                Ask(BASE_US, endpoint="orders:create", count=3, expect=Expectation(accepted=3, remaining=2)),
+                Ask(BASE_US, endpoint="orders:list", count=3, expect=Expectation(accepted=2, remaining=0)),
+                Ask(BASE_US, endpoint="orders:cancel", count=2, expect=Expectation(accepted=2, remaining=0)),
+                Ask(BASE_US, endpoint="orders:create", expect=Expectation(accepted=0, retry_us=MINUTE_US)),
             ),
             7,
             2,
@@ -154,7 +154,7 @@ SERVERS = Scenario(
     "Three servers, one window",
     "200/s, and 100/s to each of three servers: exactly 200 pass in each aligned second, in any interleaving.",
     tuple(
-        Case(
+        ScenarioCase(
             f"fixed window, {order}",
             everywhere(limit("window", "fixed_window", limit=200, window="1s")),
             _servers(order),

@@ -10,9 +10,9 @@ from quotas.simulation.scenarios.model import (
     HOUR_US,
     MINUTE_US,
     Ask,
-    Case,
-    Expect,
+    Expectation,
     Scenario,
+    ScenarioCase,
     every,
     everywhere,
     limit,
@@ -26,8 +26,8 @@ NOON_US = BASE_US + 12 * HOUR_US
 
 def _around_the_minute(accepted_after: int) -> tuple[Ask, ...]:
     return (
-        Ask(BASE_US + 59 * SECOND_US, count=100, expect=Expect(accepted=100)),
-        Ask(BASE_US + 60 * SECOND_US, count=100, expect=Expect(accepted=accepted_after)),
+        Ask(BASE_US + 59 * SECOND_US, count=100, expect=Expectation(accepted=100)),
+        Ask(BASE_US + 60 * SECOND_US, count=100, expect=Expectation(accepted=accepted_after)),
     )
 
 
@@ -43,11 +43,11 @@ BOUNDARY = Scenario(
     "A fixed window passes twice its limit across a boundary; the log never; the counter not here, but against an "
     "adversary nearly so: 199 of limit 100 within 59.4 s.",
     (
-        Case("fixed window", everywhere(FIXED), _around_the_minute(100), 200, 0),
-        Case("sliding log", everywhere(LOG), _around_the_minute(0), 100, 100),
-        Case("sliding counter", everywhere(COUNTER), _around_the_minute(0), 100, 100),
-        Case("sliding counter against an adversary", everywhere(COUNTER), tuple(_adversary()), 199, 0),
-        Case("sliding log against the same", everywhere(LOG), tuple(_adversary()), 100, 99),
+        ScenarioCase("fixed window", everywhere(FIXED), _around_the_minute(100), 200, 0),
+        ScenarioCase("sliding log", everywhere(LOG), _around_the_minute(0), 100, 100),
+        ScenarioCase("sliding counter", everywhere(COUNTER), _around_the_minute(0), 100, 100),
+        ScenarioCase("sliding counter against an adversary", everywhere(COUNTER), tuple(_adversary()), 199, 0),
+        ScenarioCase("sliding log against the same", everywhere(LOG), tuple(_adversary()), 100, 99),
     ),
 )
 
@@ -56,27 +56,27 @@ ESTIMATE = Scenario(
     "What the sliding counter estimates",
     "Previous window × the part of it still in sight + current window + the request itself ≤ limit.",
     (
-        Case(
+        ScenarioCase(
             "limit 50: 42 before, 18 now, a quarter gone",
             everywhere(limit("about", "sliding_counter", limit=50, window="60s")),
             (
                 Ask(BASE_US, count=42),
-                Ask(BASE_US + 75 * SECOND_US, count=18, expect=Expect(accepted=18, remaining=0)),
+                Ask(BASE_US + 75 * SECOND_US, count=18, expect=Expectation(accepted=18, remaining=0)),
                 # 50.5 with it; room when 42 × (60 − e) ÷ 60 ≤ 31, at e = 15.714286 s.
-                Ask(BASE_US + 75 * SECOND_US, expect=Expect(accepted=0, retry_us=714_286)),
-                Ask(BASE_US + 75 * SECOND_US + 714_285, expect=Expect(accepted=0, retry_us=1)),
-                Ask(BASE_US + 75 * SECOND_US + 714_286, expect=Expect(accepted=1)),
+                Ask(BASE_US + 75 * SECOND_US, expect=Expectation(accepted=0, retry_us=714_286)),
+                Ask(BASE_US + 75 * SECOND_US + 714_285, expect=Expectation(accepted=0, retry_us=1)),
+                Ask(BASE_US + 75 * SECOND_US + 714_286, expect=Expectation(accepted=1)),
             ),
             61,
             2,
         ),
-        Case(
+        ScenarioCase(
             "limit 10: 8 before, 3 now, three quarters gone",
             everywhere(limit("about", "sliding_counter", limit=10, window="60s")),
             (
                 Ask(BASE_US, count=8),
-                Ask(BASE_US + 105 * SECOND_US, count=3, expect=Expect(remaining=5)),
-                Ask(BASE_US + 105 * SECOND_US, expect=Expect(accepted=1, remaining=4)),
+                Ask(BASE_US + 105 * SECOND_US, count=3, expect=Expectation(remaining=5)),
+                Ask(BASE_US + 105 * SECOND_US, expect=Expectation(accepted=1, remaining=4)),
             ),
             12,
             0,
@@ -89,21 +89,21 @@ EXACT = Scenario(
     "The log is exact",
     "An entry leaves when it is exactly one window old; two arrivals in the same microsecond count as two.",
     (
-        Case(
+        ScenarioCase(
             "limit 5 in 60 s",
             everywhere(limit("exact", "sliding_log", limit=5, window="60s")),
             (
                 *(Ask(NOON_US + second * SECOND_US) for second in (10, 25, 40, 55, 65)),
-                Ask(NOON_US + 70 * SECOND_US - 1, expect=Expect(accepted=0, retry_us=1)),
-                Ask(NOON_US + 70 * SECOND_US, expect=Expect(accepted=1, remaining=0)),
+                Ask(NOON_US + 70 * SECOND_US - 1, expect=Expectation(accepted=0, retry_us=1)),
+                Ask(NOON_US + 70 * SECOND_US, expect=Expectation(accepted=1, remaining=0)),
             ),
             6,
             1,
         ),
-        Case(
+        ScenarioCase(
             "three in the same microsecond",
             everywhere(limit("exact", "sliding_log", limit=2, window="60s")),
-            (Ask(NOON_US, count=3, expect=Expect(accepted=2, retry_us=MINUTE_US)),),
+            (Ask(NOON_US, count=3, expect=Expectation(accepted=2, retry_us=MINUTE_US)),),
             2,
             1,
         ),
@@ -118,8 +118,8 @@ def _polls(jitter_us: int = 0) -> tuple[Ask, ...]:
     return tuple(Ask(BASE_US + number * 6 * SECOND_US + offset) for number, offset in enumerate(offsets))
 
 
-def _poll_case(name: str, rule: Limit, denied: int, jitter_us: int = 0) -> Case:
-    return Case(name, everywhere(rule), _polls(jitter_us), 600 - denied, denied)
+def _poll_case(name: str, rule: Limit, denied: int, jitter_us: int = 0) -> ScenarioCase:
+    return ScenarioCase(name, everywhere(rule), _polls(jitter_us), 600 - denied, denied)
 
 
 _TEN_FIXED = limit("window", "fixed_window", limit=10, window="1m")

@@ -17,7 +17,7 @@ WINDOW_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class BusyTenant:
     tenant: str
     in_1s: int  # the most requests in a second
     in_60s: int  # and in a minute
@@ -45,8 +45,8 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
-    leader: Leader
+class DeniedTenant:
+    leader: BusyTenant
     denied: float
 
     @property
@@ -55,10 +55,10 @@ class Struck:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaders:
+class BusiestTenants:
     """Of 28 days; `tenants` and `asked` also of those that are not listed."""
 
-    leaders: Sequence[Leader]
+    leaders: Sequence[BusyTenant]
     tenants: int
     asked: int
     at: datetime
@@ -72,15 +72,17 @@ class Leaders:
         """A limit below the least of those listed would strike tenants that nobody has looked at."""
         return 0.0 if self.is_whole else self.leaders[-1].peak
 
-    def struck(self, rate: float, burst: float) -> list[Struck]:
+    def struck(self, rate: float, burst: float) -> list[DeniedTenant]:
         """Whom it would deny something, the most first."""
-        found = (Struck(leader, leader.above(rate, burst)) for leader in self.leaders)
+        found = (DeniedTenant(leader, leader.above(rate, burst)) for leader in self.leaders)
         return sorted((one for one in found if one.denied >= 0.5), key=lambda one: -one.denied)
 
 
-def leaders_read(tier: int, endpoint: int) -> Leaders | None:
+def busiest_tenants_read(tier: int, endpoint: int) -> BusiestTenants | None:
     """None: nothing was measured."""
     row = TierUse.objects.filter(tier_number=tier, endpoint_number=endpoint, leaders_at__isnull=False).first()
     if row is None or row.leaders_at is None or not row.leaders:
         return None
-    return Leaders([Leader(**one) for one in row.leaders], row.leaders_tenants, row.leaders_asked, row.leaders_at)
+    return BusiestTenants(
+        [BusyTenant(**one) for one in row.leaders], row.leaders_tenants, row.leaders_asked, row.leaders_at
+    )

@@ -21,7 +21,7 @@ _FOLDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Coverage:
     """Of [begin, end): from when to when counts are in, and where some may be missing."""
 
     since: datetime
@@ -44,10 +44,10 @@ class Measured:
         return max((end - begin).total_seconds(), 0.0)
 
 
-def measured_read(begin: datetime, end: datetime, until: datetime) -> Measured:
+def coverage_read(begin: datetime, end: datetime, until: datetime) -> Coverage:
     found = list(GapRecord.objects.filter(end__gt=begin, start__lt=end).order_by("start"))
     since = max((gap.end for gap in found if gap.before_all), default=begin)
-    return Measured(max(since, begin), min(until, end), found)
+    return Coverage(max(since, begin), min(until, end), found)
 
 
 def drained_at() -> datetime | None:

@@ -20,7 +20,7 @@ from quotas.models.usage import Denial, DrainState, GapRecord, Outcome, UsageDay
 from quotas.models.usage_rates import PackedSeconds, RatesDay
 from quotas.observations.arrays import Ints
 from quotas.observations.seconds import Seconds
-from quotas.simulation.tenant_replay import Load
+from quotas.simulation.tenant_replay import EndpointLoad
 
 ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
@@ -30,7 +30,7 @@ _TRAILER_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficScope:
     """Which load a limit counts."""
 
     tenants: frozenset[int]
@@ -56,7 +56,7 @@ class TenantLoad:
     fine: Counts  # allowed and denied
 
 
-def tenant_loads(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[TenantLoad]:
+def tenant_loads(traffic: TrafficScope, begin: datetime, end: datetime) -> Iterator[TenantLoad]:
     """In order of the tenants' numbers; a few of them in memory at a time."""
     tenants = sorted(traffic.tenants)
     for first in range(0, len(tenants), TENANTS_AT_ONCE):
@@ -76,7 +76,7 @@ def tenant_loads(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[T
                 yield _tenant_load(tenant, seconds, traffic)
 
 
-def _tenant_load(tenant: int, seconds: Seconds, traffic: Traffic) -> TenantLoad:
+def _tenant_load(tenant: int, seconds: Seconds, traffic: TrafficScope) -> TenantLoad:
     allowed, denied = seconds.allowed, seconds.denied
     if traffic.unit == "cost":
         allowed, denied = seconds.allowed_cost, seconds.denied_cost
@@ -86,7 +86,7 @@ def _tenant_load(tenant: int, seconds: Seconds, traffic: Traffic) -> TenantLoad:
     return TenantLoad(tenant, let, refused, fine)
 
 
-def loads_of(tenant: int, begin: datetime, end: datetime) -> list[Load]:
+def endpoint_loads(tenant: int, begin: datetime, end: datetime) -> list[EndpointLoad]:
     """All that a tenant asked for, endpoint by endpoint: in seconds, or where only the minute is known in minutes."""
     rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gt=begin - RatesDay.step, start__lt=end)
     packed = rows.order_by("endpoint_number", "start").values_list("endpoint_number", "packed")
@@ -103,15 +103,15 @@ def asking_tenants(begin: datetime, end: datetime) -> list[int]:
     return sorted(rows.order_by().values_list("tenant_number", flat=True).distinct())
 
 
-def _loads(endpoint: int, seconds: Seconds, begin: datetime, end: datetime) -> Iterator[Load]:
+def _loads(endpoint: int, seconds: Seconds, begin: datetime, end: datetime) -> Iterator[EndpointLoad]:
     within = seconds.between(begin.timestamp(), end.timestamp())
     for step_s in (1, MINUTE_S):
         known = within.where((within.lengths == step_s) & (within.offered > 0))
         if len(known):
-            yield Load(endpoint, step_s, known.starts_s, known.offered, known.offered_cost)
+            yield EndpointLoad(endpoint, step_s, known.starts_s, known.offered, known.offered_cost)
 
 
-def first_seen(traffic: Traffic) -> dict[int, datetime]:
+def first_seen(traffic: TrafficScope) -> dict[int, datetime]:
     """On which day each tenant first asked for any of it."""
     rows = UsageDay.objects.filter(tenant_number__in=traffic.tenants)
     if traffic.endpoints is not None:
@@ -136,7 +136,7 @@ def gaps_between(begin: datetime, end: datetime) -> list[Span]:
     ]
 
 
-def retry_shares(traffic: Traffic, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:
+def retry_shares(traffic: TrafficScope, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:
     """Of each tenant's denied requests, how many only repeat one that was denied before, by its sampled subjects."""
     wait_us = mean_wait_us(traffic, begin, end)
     if wait_us is None:
@@ -148,7 +148,7 @@ def retry_shares(traffic: Traffic, begin: datetime, end: datetime, grace_s: floa
         return {tenant: min(1.0, again / denied) for tenant, again, denied in cursor.fetchall() if denied}
 
 
-def mean_wait_us(traffic: Traffic, begin: datetime, end: datetime) -> float | None:
+def mean_wait_us(traffic: TrafficScope, begin: datetime, end: datetime) -> float | None:
     """What denied requests were told to wait; None: none was denied."""
     denials = Denial.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=traffic.tenants, retry_us__gte=0)
     mean = denials.aggregate(mean=Avg("retry_us"))["mean"]
@@ -167,7 +167,7 @@ FROM (
 """
 
 
-def endpoint_values(traffic: Traffic) -> dict[str, Any]:
+def endpoint_values(traffic: TrafficScope) -> dict[str, Any]:
     return {
         "every": traffic.endpoints is None,
         "endpoints": list(traffic.endpoints or ()),
@@ -175,7 +175,7 @@ def endpoint_values(traffic: Traffic) -> dict[str, Any]:
     }
 
 
-def spooled(file: IO[bytes], statement: str, columns: Sequence[tuple[str, str]]) -> np.ndarray[Any, Any]:
+def copied_rows(file: IO[bytes], statement: str, columns: Sequence[tuple[str, str]]) -> np.ndarray[Any, Any]:
     """As binary COPY gives them: every row has the same width, so the file is an array already.
 
     Other queries have to wait until a copy is through, so nothing is worked out meanwhile.

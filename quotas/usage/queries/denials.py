@@ -30,7 +30,7 @@ REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DenialFilter:
     """What is asked for; empty: all."""
 
     tenant: str = ""
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class ExplainedDenial:
     at: datetime
     tenant: str  # empty: unknown, or gone
     endpoint: str  # empty: none that is registered
@@ -68,7 +68,7 @@ class Denied:
 
     @property
     def _again(self) -> str:
-        return "waiting does not help" if self.retry_us == NEVER else f"it fits again after {seconds(self.retry_us)}"
+        return "waiting does not help" if self.retry_us == NEVER else f"it fits again after {wait_words(self.retry_us)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +80,28 @@ class TurnedAway:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    denials: Sequence[Denied]
+class DenialPage:
+    denials: Sequence[ExplainedDenial]
     is_whole: bool  # False: there are older ones
     is_searched: bool  # only the newest MOST_SEARCHED were looked at
 
 
-def denials_read(wanted: Wanted, *, before: datetime | None = None, most: int = 50) -> Page:
+def denials_read(wanted: DenialFilter, *, before: datetime | None = None, most: int = 50) -> DenialPage:
     """A page ends between two microseconds, never within one: so nothing falls between it and the next."""
     rows, is_searched = _found(wanted)
     if before is not None:
         rows = rows.filter(at__lt=before)
     found = list(rows[: most + 1])
     if len(found) <= most:
-        return Page(denials_explained(found), True, is_searched)
+        return DenialPage(denials_explained(found), True, is_searched)
     last = found[most - 1].at
     if found[most].at < last:
-        return Page(denials_explained(found[:most]), False, is_searched)
+        return DenialPage(denials_explained(found[:most]), False, is_searched)
     whole = list(rows.filter(at__gte=last))
-    return Page(denials_explained(whole), not rows.filter(at__lt=last).exists(), is_searched)
+    return DenialPage(denials_explained(whole), not rows.filter(at__lt=last).exists(), is_searched)
 
 
-def denials_count(wanted: Wanted, *, after: datetime, most: int = 100) -> int:
+def denials_count(wanted: DenialFilter, *, after: datetime, most: int = 100) -> int:
     """How many came since; at most `most`."""
     rows, _ = _found(wanted)
     return rows.filter(at__gt=after)[:most].count()
@@ -115,12 +115,12 @@ def turned_away_read(now: datetime) -> TurnedAway:
     return TurnedAway(*(int(counts.get(outcome, 0)) for outcome in TURNED_AWAY))
 
 
-def denials_explained(rows: Sequence[Denial]) -> list[Denied]:
+def denials_explained(rows: Sequence[Denial]) -> list[ExplainedDenial]:
     tenants = Tenant.objects.in_bulk({row.tenant_number for row in rows})
     endpoints = Endpoint.objects.in_bulk({row.endpoint_number for row in rows})
     limits = LimitName.objects.in_bulk({row.limit_number for row in rows})
     return [
-        Denied(
+        ExplainedDenial(
             at=row.at,
             tenant=_name(tenants, row.tenant_number),
             endpoint=_name(endpoints, row.endpoint_number),
@@ -135,7 +135,7 @@ def denials_explained(rows: Sequence[Denial]) -> list[Denied]:
     ]
 
 
-def seconds(us: int) -> str:
+def wait_words(us: int) -> str:
     """A wait as people say it: 40 ms, 1.5 s, 20 min, 14 d."""
     for length_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if us >= 2 * length_s * SECOND_US:
@@ -143,7 +143,7 @@ def seconds(us: int) -> str:
     return f"{us / 1_000:,.0f} ms" if us < SECOND_US else f"{us / SECOND_US:,.1f} s"
 
 
-def _found(wanted: Wanted) -> tuple[QuerySet[Denial], bool]:
+def _found(wanted: DenialFilter) -> tuple[QuerySet[Denial], bool]:
     newest = Denial.objects.order_by("-at")
     if wanted.tenant:
         newest = newest.filter(tenant_number__in=_numbers(Tenant.objects.filter(name=wanted.tenant)))
@@ -156,7 +156,7 @@ def _found(wanted: Wanted) -> tuple[QuerySet[Denial], bool]:
     return newest.filter(**narrow), bool(bounds)
 
 
-def _narrow(wanted: Wanted) -> dict[str, Any]:
+def _narrow(wanted: DenialFilter) -> dict[str, Any]:
     narrow: dict[str, Any] = {}
     if wanted.endpoint:
         narrow["endpoint_number__in"] = _numbers(Endpoint.objects.filter(name=wanted.endpoint))

@@ -21,7 +21,7 @@ from quotas.models.usage import (
     BEGINNING,
     LET_THROUGH,
     REFUSED,
-    Fine,
+    FineRollup,
     GapRecord,
     Outcome,
     Rollup,
@@ -32,7 +32,7 @@ from quotas.models.usage import (
     slot_of,
 )
 from quotas.models.usage_totals import WHOLE
-from quotas.usage.queries.coverage import Measured, drained_at, measured_read, rollup_until
+from quotas.usage.queries.coverage import Coverage, coverage_read, drained_at, rollup_until
 from tenants.models import Tenant, Tier
 
 Grouping = Literal["tenant", "tier", "endpoint", "outcome", "limit"]
@@ -47,7 +47,7 @@ _LETTERS: Final = {letter: name for name, letter in OUTCOMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class UsageQuery:
     """Names that are empty stand for all; `step` None: the span as a whole."""
 
     begin: datetime
@@ -63,7 +63,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UsageRow:
     start: datetime | None  # None: the whole span
     group: Mapping[str, str]  # name of each grouping → value; empty: unknown, or gone
     allowed: int
@@ -74,13 +74,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UsageResult:
     begin: datetime  # as far as it was widened to whole steps of the finest rollup
     end: datetime
     step: timedelta | None
-    rows: Sequence[Row]  # by time; of one time the largest first
+    rows: Sequence[UsageRow]  # by time; of one time the largest first
     is_whole: bool  # False: there are more rows than were asked for
-    measured: Measured
+    measured: Coverage
     rollups: Sequence[str] = field(default=())
 
     @property
@@ -95,7 +95,7 @@ class _Part:
     end: datetime
 
 
-def usage_query(query: Query, now: datetime) -> Answer:
+def usage_query(query: UsageQuery, now: datetime) -> UsageResult:
     finest = _finest(query, now)
     begin, end = _widened(query, finest)
     parts = list(_parts(begin, end, _levels(query, finest)))
@@ -109,14 +109,14 @@ def usage_query(query: Query, now: datetime) -> Answer:
                 sums[place] += int(value or 0)
     rows = _named(query, found)
     names = tuple(dict.fromkeys(part.rollup._meta.db_table for part in parts))
-    measured = measured_read(begin, end, until)
+    measured = coverage_read(begin, end, until)
     # A rollup that is no longer kept so far back has no rows there, which does not mean zero.
     kept = [(part, _kept_since(part.rollup, now)) for part in parts]
     measured = replace(measured, since=max([measured.since, *(min(k, p.end) for p, k in kept if p.begin < k)]))
-    return Answer(begin, end, query.step, rows[: query.most], len(rows) <= query.most, measured, names)
+    return UsageResult(begin, end, query.step, rows[: query.most], len(rows) <= query.most, measured, names)
 
 
-def _finest(query: Query, now: datetime) -> type[Rollup]:
+def _finest(query: UsageQuery, now: datetime) -> type[Rollup]:
     """The coarsest rollup whose steps fit into those of the answer."""
     if query.step is not None:
         return next(level for level in _LEVELS if not query.step % level.step)
@@ -131,13 +131,13 @@ def _kept_since(rollup: type[Rollup], now: datetime) -> datetime:
     return now - timedelta(days=settings.HEADROOM_KEEP_DAYS[rollup.keep])
 
 
-def _levels(query: Query, finest: type[Rollup]) -> list[type[Rollup]]:
+def _levels(query: UsageQuery, finest: type[Rollup]) -> list[type[Rollup]]:
     if query.step is not None:
         return [finest]
     return list(_LEVELS[: _LEVELS.index(finest) + 1])
 
 
-def _widened(query: Query, finest: type[Rollup]) -> tuple[datetime, datetime]:
+def _widened(query: UsageQuery, finest: type[Rollup]) -> tuple[datetime, datetime]:
     step = query.step or finest.step
     begin = query.begin - (query.begin - BEGINNING) % step
     return begin, query.end + (BEGINNING - query.end) % step
@@ -178,7 +178,7 @@ _SELECT: Final = SQL("""
 _JOIN: Final = SQL("JOIN tenants_tenant AS t ON t.number = u.tenant_number")
 
 
-def _select(query: Query, part: _Part) -> list[tuple[Any, ...]]:
+def _select(query: UsageQuery, part: _Part) -> list[tuple[Any, ...]]:
     keys = [_time(query.step), *(_COLUMNS[name] for name in query.group)]
     needs_tier = "tier" in query.group or bool(query.tiers)
     values: dict[str, Any] = {"let": list(LET_THROUGH), "refused": list(REFUSED)}
@@ -196,7 +196,7 @@ def _select(query: Query, part: _Part) -> list[tuple[Any, ...]]:
     return found
 
 
-def _table(query: Query, rollup: type[Rollup]) -> type[Rollup]:
+def _table(query: UsageQuery, rollup: type[Rollup]) -> type[Rollup]:
     """Where endpoints make no difference, the rollup over all of them."""
     return rollup if "endpoint" in query.group or query.endpoints else WHOLE.get(rollup, rollup)
 
@@ -208,10 +208,10 @@ def _time(step: timedelta | None) -> Composable:
     return SQL("date_bin(make_interval(secs => {}), u.start, 'epoch')").format(Quoted(step.total_seconds()))
 
 
-def _conditions(query: Query, part: _Part, values: dict[str, Any]) -> Iterator[Composable]:
+def _conditions(query: UsageQuery, part: _Part, values: dict[str, Any]) -> Iterator[Composable]:
     values |= {"begin": part.begin, "end": part.end}
     yield SQL("u.start >= %(begin)s AND u.start < %(end)s")
-    if issubclass(part.rollup, Fine):
+    if issubclass(part.rollup, FineRollup):
         values["slot"] = slot_of(part.begin)
         yield SQL("u.slot >= %(slot)s AND u.slot < %(end)s")
     chosen = {
@@ -231,7 +231,7 @@ def _numbers(model: Any, names: Collection[str]) -> list[int] | None:
     return list(model.objects.filter(name__in=names).values_list("pk", flat=True)) if names else None
 
 
-def _named(query: Query, found: Mapping[tuple[Any, ...], Sequence[int]]) -> list[Row]:
+def _named(query: UsageQuery, found: Mapping[tuple[Any, ...], Sequence[int]]) -> list[UsageRow]:
     models: dict[str, Any] = {"tenant": Tenant, "tier": Tier, "endpoint": Endpoint, "limit": LimitName}
     names: dict[str, Mapping[Any, str]] = {"outcome": _LETTERS}
     for place, name in enumerate(query.group, 1):
@@ -240,6 +240,8 @@ def _named(query: Query, found: Mapping[tuple[Any, ...], Sequence[int]]) -> list
             names[name] = dict(rows.values_list("pk", "name"))
     ordered = sorted(found.items(), key=lambda item: (item[0][0] or BEGINNING, -item[1][-1], item[0][1:]))
     return [
-        Row(key[0], {name: names[name].get(value, "") for name, value in zip(query.group, key[1:], strict=True)}, *sums)
+        UsageRow(
+            key[0], {name: names[name].get(value, "") for name, value in zip(query.group, key[1:], strict=True)}, *sums
+        )
         for key, sums in ordered
     ]

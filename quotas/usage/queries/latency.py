@@ -16,7 +16,7 @@ MICROSECONDS_PER_MS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class AtLoad:
+class LatencyAtLoad:
     """All seconds of a span in which an endpoint gave about so many answers."""
 
     load: int  # answers a second, at most 5 % above the truth
@@ -34,9 +34,9 @@ class AtLoad:
         return self.latency.quantile(q) / MICROSECONDS_PER_MS
 
 
-def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[AtLoad]:
+def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[LatencyAtLoad]:
     """By load; at most as many as there are buckets."""
-    found: dict[int, AtLoad] = {}
+    found: dict[int, LatencyAtLoad] = {}
     for one in _hours(endpoint, begin, end):
         before = found.get(one.load)
         found[one.load] = one if before is None else _together(before, one)
@@ -48,17 +48,17 @@ def latency_samples(endpoint: int, begin: datetime, end: datetime) -> list[Sampl
     return [Sample(one.load, one.quantile_ms(0.99), one.mean_ms) for one in _hours(endpoint, begin, end)]
 
 
-def _hours(endpoint: int, begin: datetime, end: datetime) -> list[AtLoad]:
+def _hours(endpoint: int, begin: datetime, end: datetime) -> list[LatencyAtLoad]:
     hour = begin.replace(minute=0, second=0, microsecond=0)
     rows = LatencyHour.objects.filter(endpoint_number=endpoint, start__gte=hour, start__lt=end)
     return [
-        AtLoad(ENDS[row.load], row.seconds, row.answers, row.errors, row.total_us, unpack_histogram(row.latency))
+        LatencyAtLoad(ENDS[row.load], row.seconds, row.answers, row.errors, row.total_us, unpack_histogram(row.latency))
         for row in rows.order_by("start", "load")
     ]
 
 
-def _together(one: AtLoad, other: AtLoad) -> AtLoad:
-    return AtLoad(
+def _together(one: LatencyAtLoad, other: LatencyAtLoad) -> LatencyAtLoad:
+    return LatencyAtLoad(
         one.load,
         one.seconds + other.seconds,
         one.answers + other.answers,

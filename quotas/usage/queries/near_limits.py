@@ -14,14 +14,14 @@ from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.models.usage_totals import TierUse
 from quotas.policies.allowance import allowance_of
 from quotas.policies.spec import EVERYWHERE, Limit
-from quotas.usage.queries.utilisation import Demand, rated
+from quotas.usage.queries.utilisation import PeakDemand, rate_use
 from tenants.models import Tenant
 
 NEAR: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearLimit:
     tenant: str
     tier: str
     scope: str
@@ -30,21 +30,21 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearness:
+class NearLimits:
     tenants: int  # at 80 % of a limit or above
-    rows: Sequence[Near]  # the nearest first
+    rows: Sequence[NearLimit]  # the nearest first
     at: datetime | None  # None: nothing was measured yet
 
 
-def nearness_read() -> Nearness:
+def near_limits_read() -> NearLimits:
     tiers = list(TierUse.objects.filter(endpoint_number=EVERY_ENDPOINT).defer("leaders"))
-    rows = [Near(**near) for tier in tiers for near in tier.nearest]
+    rows = [NearLimit(**near) for tier in tiers for near in tier.nearest]
     at = max((tier.measured_at for tier in tiers), default=None)
-    return Nearness(sum(tier.near for tier in tiers), sorted(rows, key=lambda row: -row.share), at)
+    return NearLimits(sum(tier.near for tier in tiers), sorted(rows, key=lambda row: -row.share), at)
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class NearestTenant:
     """1 is the whole limit, above it more was asked for; `tenant`: whoever had the highest minute."""
 
     share: float
@@ -52,7 +52,7 @@ class Nearest:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestCounts:
     asked: int
     denied: int
 
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TierUsage:
     rows: Mapping[tuple[int, int], TierUse]  # by tier and endpoint
     endpoints: Mapping[str, int]
     limits: Mapping[str, int]
@@ -81,23 +81,23 @@ class Measured:
         row = self.rows.get((tier, EVERY_ENDPOINT))
         return row.tenants if row else 0
 
-    def asked(self, tier: int, scope: str) -> Asked | None:
+    def asked(self, tier: int, scope: str) -> RequestCounts | None:
         row = self._row(tier, scope)
-        return Asked(row.asked, row.denied) if row else None
+        return RequestCounts(row.asked, row.denied) if row else None
 
-    def refused(self, tier: int, scope: str, limits: Mapping[str, Collection[str]]) -> Asked | None:
+    def refused(self, tier: int, scope: str, limits: Mapping[str, Collection[str]]) -> RequestCounts | None:
         """By these limits alone; `limits`: each with the endpoints that have one of that name to themselves."""
         row = self._row(tier, scope)
         if row is None:
             return None
         rows = [each for (of, _), each in self.rows.items() if of == tier] if scope == EVERYWHERE else [row]
-        return Asked(row.asked, sum(self._refused_by(name, rows, apart) for name, apart in limits.items()))
+        return RequestCounts(row.asked, sum(self._refused_by(name, rows, apart) for name, apart in limits.items()))
 
     def _refused_by(self, limit: str, rows: Iterable[TierUse], apart: Collection[str]) -> int:
         number, others = str(self.limits.get(limit)), {self.endpoints.get(name) for name in apart}
         return sum(row.denied_by.get(number, 0) for row in rows if row.endpoint_number not in others)
 
-    def nearest(self, tier: int, scope: str, limit: Limit) -> Nearest | None:
+    def nearest(self, tier: int, scope: str, limit: Limit) -> NearestTenant | None:
         """None: nobody asked, or what the limit counts is not measured."""
         row = self._row(tier, scope)
         if row is None or limit.subject != Subject() or limit.mode == "off":
@@ -105,18 +105,18 @@ class Measured:
         name = self.tenants.get(row.busiest, "")
         if isinstance(limit.algorithm, CalendarQuota):
             used = row.calendar.get(str(self.limits.get(limit.name)))
-            return None if used is None else Nearest(used / limit.algorithm.limit, name)
+            return None if used is None else NearestTenant(used / limit.algorithm.limit, name)
         allowance = allowance_of(limit.algorithm)
-        share = rated(Demand(**row.peaks), allowance, limit.unit).share if allowance else None
-        return None if share is None else Nearest(share, name)
+        share = rate_use(PeakDemand(**row.peaks), allowance, limit.unit).share if allowance else None
+        return None if share is None else NearestTenant(share, name)
 
     def _row(self, tier: int, scope: str) -> TierUse | None:
         return self.rows.get((tier, EVERY_ENDPOINT if scope == EVERYWHERE else self.endpoints.get(scope, 0)))
 
 
-def measured_read() -> Measured:
+def tier_usage_read() -> TierUsage:
     rows = {(row.tier_number, row.endpoint_number): row for row in TierUse.objects.defer("leaders")}
-    return Measured(
+    return TierUsage(
         rows,
         dict(Endpoint.objects.filter(retired=False).values_list("name", "number")),
         dict(LimitName.objects.values_list("name", "number")),

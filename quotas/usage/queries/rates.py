@@ -15,8 +15,8 @@ from django.db.models import Max, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from quotas.models.usage_rates import FoldName, RatesDay, RatesHour
-from quotas.observations.histogram import WINDOWS, Histogram, RateSet, histograms, merged
-from quotas.usage.queries.coverage import days_until, folded_until, measured_read
+from quotas.observations.histogram import WINDOWS, Histogram, RateSet, merge_packed, unpack_histograms
+from quotas.usage.queries.coverage import coverage_read, days_until, folded_until
 from quotas.usage.queries.seconds import Unit, seconds_read
 
 DAY: Final = timedelta(days=1)
@@ -105,7 +105,7 @@ def rates_read(
 
 
 def _rate_set(packs: Sequence[bytes], peaks: Sequence[Sequence[int]]) -> RateSet:
-    found: dict[int, Histogram] = dict(histograms(merged(packs) if len(packs) > 1 else packs[0]))
+    found: dict[int, Histogram] = dict(unpack_histograms(merge_packed(packs) if len(packs) > 1 else packs[0]))
     tops = {window: max(column) for window, column in zip(WINDOWS, zip(*peaks, strict=True), strict=True)}
     return RateSet(found, tops)
 
@@ -153,7 +153,7 @@ def rate_series(tenant: int, endpoint: int, begin: datetime, end: datetime, step
     """Against time, with the peak of each step; of steps below an hour from seconds, else from rows of hours."""
     if (end - begin) / step > MOST_STEPS:
         raise ValueError(f"that is more than {MOST_STEPS:,} steps: take longer ones")
-    measured = measured_read(begin, end, folded_until(FoldName.RATES))
+    measured = coverage_read(begin, end, folded_until(FoldName.RATES))
     found = (_from_seconds if step < HOUR else _from_hours)(tenant, endpoint, begin, end, step)
     points = []
     start = begin

@@ -14,7 +14,7 @@ from psycopg.sql import SQL, Literal
 
 from quotas.observations.arrays import Attempts, whole_numbers
 from quotas.policies.spec import SAMPLE_PER_1024
-from quotas.usage.queries.demand import Traffic, endpoint_values, mean_wait_us, spooled
+from quotas.usage.queries.demand import TrafficScope, copied_rows, endpoint_values, mean_wait_us
 
 SAMPLED = 1_024 / SAMPLE_PER_1024  # subjects for each one that is sampled
 _ARRIVALS = SQL("""
@@ -29,24 +29,24 @@ COPY (
 _COLUMNS = (("tenant", ">i4"), ("subject", ">i8"), ("at_us", ">i8"), ("cost", ">i8"), ("allowed", ">i4"))
 
 
-def attempts_read(traffic: Traffic, begin: datetime, end: datetime) -> Iterator[tuple[int, Attempts]]:
+def attempts_read(traffic: TrafficScope, begin: datetime, end: datetime) -> Iterator[tuple[int, Attempts]]:
     """By tenant; the attempts in order of subject and time."""
     told_us = round(mean_wait_us(traffic, begin, end) or 0)
     with TemporaryFile() as file:
-        rows = spooled(file, _statement(traffic, begin, end), _COLUMNS)
+        rows = copied_rows(file, _statement(traffic, begin, end), _COLUMNS)
         bounds = np.flatnonzero(np.diff(rows["tenant"])) + 1
         for first, last in pairwise((0, *bounds.tolist(), len(rows))):
             if last > first:
                 yield int(rows["tenant"][first]), _attempts(rows[first:last], traffic, told_us)
 
 
-def _statement(traffic: Traffic, begin: datetime, end: datetime) -> str:
+def _statement(traffic: TrafficScope, begin: datetime, end: datetime) -> str:
     values = {"begin": begin, "end": end, "tenants": list(traffic.tenants)} | endpoint_values(traffic)
     literals = {name: Literal(value) for name, value in values.items()}
     return _ARRIVALS.format(**literals).as_string(connection.connection)
 
 
-def _attempts(rows: np.ndarray[Any, Any], traffic: Traffic, told_us: int) -> Attempts:
+def _attempts(rows: np.ndarray[Any, Any], traffic: TrafficScope, told_us: int) -> Attempts:
     """`told_us`: what a denied one was told to wait, on average; of single ones it is not kept."""
     times, subjects = (whole_numbers(rows[name]) for name in ("at_us", "subject"))
     costs = whole_numbers(rows["cost"]) if traffic.unit == "cost" else np.ones(len(rows), np.int64)

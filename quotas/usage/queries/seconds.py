@@ -13,7 +13,7 @@ from quotas.calibration.counts import Counts
 from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, PackedSeconds, RatesHour
 from quotas.observations.arrays import Flags
 from quotas.observations.seconds import Seconds
-from quotas.usage.queries.coverage import folded_until, measured_read
+from quotas.usage.queries.coverage import coverage_read, folded_until
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)
@@ -82,7 +82,7 @@ def heat_map(
         tenant_number=tenant, endpoint_number=endpoint, start__gte=begin, start__lt=end
     ).values_list("start", "allowed", "denied")
     found = {start: (allowed + denied, denied) for start, allowed, denied in rows}
-    measured = measured_read(begin, end, folded_until(FoldName.RATES))
+    measured = coverage_read(begin, end, folded_until(FoldName.RATES))
     hours: list[list[list[tuple[float, float]]]] = [[[] for _ in range(24)] for _ in range(7)]
     start = begin
     while start < end:

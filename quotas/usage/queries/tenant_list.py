@@ -13,7 +13,7 @@ from quotas.models import Override
 from quotas.models.usage import LET_THROUGH, REFUSED
 from quotas.overrides import ACTIVE, overrides_in
 from quotas.usage.queries.periods import Period
-from quotas.usage.queries.traffic import binned, refused_of, total
+from quotas.usage.queries.traffic import binned, refused_rows, total
 from tenants.models import Tenant
 
 PAGE: Final = 50
@@ -21,7 +21,7 @@ MOST_DENIED: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TenantFilter:
     beginning: str = ""  # of the name
     tier: str = ""
     only: str = ""  # denied, override, suspended
@@ -29,7 +29,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class TenantRow:
     tenant: Tenant
     allowed: int
     denied: int
@@ -46,12 +46,12 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    rows: Sequence[Listed]
+class TenantPage:
+    rows: Sequence[TenantRow]
     is_whole: bool  # False: more come after the last one
 
 
-def tenants_listed(rows: QuerySet[Tenant], wanted: Wanted, period: Period, now: datetime) -> Page:
+def tenants_listed(rows: QuerySet[Tenant], wanted: TenantFilter, period: Period, now: datetime) -> TenantPage:
     """By name; who was denied, by how often."""
     found = _filtered(rows, wanted, now)
     if wanted.only == "denied":
@@ -59,10 +59,10 @@ def tenants_listed(rows: QuerySet[Tenant], wanted: Wanted, period: Period, now: 
     else:
         page = list(found.filter(name__gt=wanted.after).order_by("name")[: PAGE + 1])
         chosen, is_whole = page[:PAGE], len(page) <= PAGE
-    return Page(_with_usage(chosen, period, now), is_whole)
+    return TenantPage(_with_usage(chosen, period, now), is_whole)
 
 
-def _filtered(rows: QuerySet[Tenant], wanted: Wanted, now: datetime) -> QuerySet[Tenant]:
+def _filtered(rows: QuerySet[Tenant], wanted: TenantFilter, now: datetime) -> QuerySet[Tenant]:
     rows = rows.filter(name__startswith=wanted.beginning)
     if wanted.tier:
         rows = rows.filter(tier__name=wanted.tier)
@@ -74,19 +74,19 @@ def _filtered(rows: QuerySet[Tenant], wanted: Wanted, now: datetime) -> QuerySet
 
 
 def _denied(rows: QuerySet[Tenant], period: Period) -> list[Tenant]:
-    counts = refused_of(period).values_list("tenant_number").annotate(n=Sum("count"))
+    counts = refused_rows(period).values_list("tenant_number").annotate(n=Sum("count"))
     numbers = [number for number, _ in counts.order_by("-n")[:MOST_DENIED]]
     known = rows.in_bulk(numbers)
     return [known[number] for number in numbers if number in known][:PAGE]
 
 
-def _with_usage(tenants: Sequence[Tenant], period: Period, now: datetime) -> list[Listed]:
+def _with_usage(tenants: Sequence[Tenant], period: Period, now: datetime) -> list[TenantRow]:
     numbers = [tenant.number for tenant in tenants]
     usage = _usage(numbers, period)
     active = Override.objects.filter(overrides_in(ACTIVE, now), tenant__in=numbers).order_by()
     overrides = dict(active.values_list("tenant").annotate(Count("pk")))
     return [
-        Listed(
+        TenantRow(
             tenant,
             sum(let for let, _ in usage.get(tenant.number, {}).values()),
             sum(refused for _, refused in usage.get(tenant.number, {}).values()),

@@ -15,7 +15,7 @@ from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
 from quotas.policies.configuration_rows import EPOCH, MICROSECOND
 from quotas.usage.queries.periods import Period
-from quotas.usage.queries.traffic import Traffic, binned, refused_of, rows_of
+from quotas.usage.queries.traffic import Traffic, binned, refused_rows, rollup_rows
 from tenants.models import Tenant
 
 MOST: Final = 8
@@ -31,7 +31,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class DenialCause:
     reason: str
     limit: str  # empty: no limit had a part in it
     denied: int
@@ -39,7 +39,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Throttled:
+class ThrottledTenant:
     tenant: str  # empty: unknown
     tier: str
     endpoint: str  # empty: none that is registered
@@ -54,7 +54,7 @@ class Throttled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reign:
+class RevisionSpan:
     """The time in which a revision was the newest, as far as it lies in the period."""
 
     revision: int
@@ -68,14 +68,14 @@ class Reign:
         return self.denied / self.asked if self.asked else 0.0
 
 
-def causes_read(period: Period) -> list[Cause]:
+def causes_read(period: Period) -> list[DenialCause]:
     """Most denied first."""
-    rows = rows_of(period).filter(outcome__in=REFUSED).values("outcome", "limit_number")
+    rows = rollup_rows(period).filter(outcome__in=REFUSED).values("outcome", "limit_number")
     found = list(rows.annotate(denied=Sum("count")).order_by("-denied")[:MOST])
     names = dict(LimitName.objects.filter(number__in={row["limit_number"] for row in found}).values_list())
     every = sum(int(row["denied"]) for row in found)
     return [
-        Cause(
+        DenialCause(
             reason=REASONS.get(row["outcome"], row["outcome"]),
             limit=names.get(row["limit_number"], ""),
             denied=int(row["denied"]),
@@ -85,9 +85,9 @@ def causes_read(period: Period) -> list[Cause]:
     ]
 
 
-def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[Throttled]:
+def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[ThrottledTenant]:
     """Tenant × endpoint × limit, most denied first."""
-    rows = refused_of(period, tenant)
+    rows = refused_rows(period, tenant)
     places = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
     top = list(places.order_by("-denied")[:most])
     if not top:
@@ -98,7 +98,7 @@ def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOS
     asked, series = _details(period, top)
     starts = period.starts_over(timezone.now())
     return [
-        Throttled(
+        ThrottledTenant(
             tenant=known.name if (known := tenants.get(row["tenant_number"])) else "",
             tier=known.tier.name if known else "",
             endpoint=endpoint.name if (endpoint := endpoints.get(row["endpoint_number"])) else "",
@@ -148,12 +148,12 @@ def published_at(revision: Revision) -> datetime:
     return EPOCH + (revision.published_us or 0) * MICROSECOND
 
 
-def reigns(traffic: Traffic, revisions: Sequence[Revision], before: int) -> list[Reign]:
+def revision_spans(traffic: Traffic, revisions: Sequence[Revision], before: int) -> list[RevisionSpan]:
     """What was denied while each was the newest, to the point; `before`: the one that held at the beginning."""
     turns = [(before, "", traffic.period.begin), *((r.number, r.action, published_at(r)) for r in revisions)]
     ends = [since for _, _, since in turns[1:]] + [traffic.period.end]
     found = []
     for (number, action, since), until in zip(turns, ends, strict=True):
         own = [moment for moment in traffic.moments if since <= moment.start + traffic.period.step / 2 < until]
-        found.append(Reign(number, action, since, sum(m.denied for m in own), sum(m.asked for m in own)))
+        found.append(RevisionSpan(number, action, since, sum(m.denied for m in own), sum(m.asked for m in own)))
     return [reign for reign in found if reign.asked]

@@ -18,7 +18,7 @@ from quotas.usage.queries.periods import Period
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TrafficPoint:
     """One point. `seconds` is how much of it was measured; 0: nothing is known of it."""
 
     start: datetime
@@ -50,7 +50,7 @@ class Moment:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     period: Period
-    moments: Sequence[Moment]
+    moments: Sequence[TrafficPoint]
     gaps: Sequence[GapRecord]
     drained_at: datetime | None  # None: nothing was ever drained
 
@@ -91,7 +91,7 @@ def traffic_read(
     """In requests, or in what they cost. `owners`: tenants, or as the totals number everyone and the tiers."""
     drained_at, until = drained_and_folded(period.rollup)
     gaps = gaps_within(period)
-    counts = {row["bin"]: row for row in _by_bin(rows_of(period, owners, endpoints), period, unit)}
+    counts = {row["bin"]: row for row in _by_bin(rollup_rows(period, owners, endpoints), period, unit)}
     since = max((gap.end for gap in gaps if gap.before_all), default=BEGINNING)
     moments = [_moment(start, period.step, counts.get(start, {}), gaps, since, until) for start in period.starts]
     return Traffic(period, moments, gaps, drained_at)
@@ -101,17 +101,19 @@ def gaps_within(period: Period) -> list[GapRecord]:
     return list(GapRecord.objects.filter(end__gt=period.begin, start__lt=period.end).order_by("start")[:200])
 
 
-def rows_of(period: Period, owners: Collection[int] = (EVERYONE,), endpoints: Collection[int] = ()) -> QuerySet[Rollup]:
+def rollup_rows(
+    period: Period, owners: Collection[int] = (EVERYONE,), endpoints: Collection[int] = ()
+) -> QuerySet[Rollup]:
     model = TOTALS[period.rollup] if min(owners) < 0 else period.rollup
     # One look-up in the index for each start, instead of everybody's rows of that time.
     rows = model._default_manager.order_by().filter(start__in=period.keys, tenant_number__in=owners)
     return rows.filter(endpoint_number__in=endpoints) if endpoints else rows
 
 
-def refused_of(period: Period, tenant: int | None = None) -> QuerySet[Rollup]:
+def refused_rows(period: Period, tenant: int | None = None) -> QuerySet[Rollup]:
     """Tenant by tenant; there is an index of these alone."""
     if tenant is not None:
-        return rows_of(period, [tenant]).filter(outcome__in=REFUSED)
+        return rollup_rows(period, [tenant]).filter(outcome__in=REFUSED)
     rows = period.rollup._default_manager.order_by()
     return rows.filter(start__gte=period.begin, start__lt=period.end, outcome__in=REFUSED)
 
@@ -144,11 +146,11 @@ def _moment(
     gaps: Sequence[GapRecord],
     since: datetime,
     until: datetime,
-) -> Moment:
+) -> TrafficPoint:
     begin, end = max(start, since), min(start + step, until)
     seconds = max((end - begin).total_seconds(), 0.0)
     allowed, denied = int(counted.get("let", 0)), int(counted.get("refused", 0))
     # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
     if not allowed + denied and any(gap.start <= begin and end <= gap.end for gap in gaps):
         seconds = 0.0
-    return Moment(start, allowed, denied, int(counted.get("shadowed", 0)), seconds, step.total_seconds())
+    return TrafficPoint(start, allowed, denied, int(counted.get("shadowed", 0)), seconds, step.total_seconds())

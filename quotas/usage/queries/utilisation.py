@@ -28,7 +28,7 @@ DAY_S: Final = DAY_US // SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PeakDemand:
     """Of one tenant on one endpoint: the most that was asked for in a window of each length, and in all."""
 
     in_1s: int  # requests
@@ -60,7 +60,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LimitUse:
     """Demand against a limit. `share` above 1: more was asked for than the limit gives."""
 
     share: float | None  # None: not measured
@@ -68,7 +68,7 @@ class Use:
     why_not: str = ""  # measured
 
 
-def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, Demand]:
+def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, PeakDemand]:
     """By endpoint's number; EVERY_ENDPOINT is all of them together."""
     rows = RatesHour.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end).order_by()
     found = rows.values_list("endpoint_number").annotate(
@@ -80,7 +80,7 @@ def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, Deman
         refused=Sum("denied"),
         **{f"most_{window}": Max(Coalesce(f"cost_{window}", f"peak_{window}")) for window in ("1s", "10s", "60s")},
     )
-    return {number: Demand(*(int(value or 0) for value in values)) for number, *values in found}
+    return {number: PeakDemand(*(int(value or 0) for value in values)) for number, *values in found}
 
 
 def denials_by_limit(tenant: int, begin: datetime, end: datetime) -> dict[tuple[int, int], int]:
@@ -94,33 +94,33 @@ def denials_by_limit(tenant: int, begin: datetime, end: datetime) -> dict[tuple[
 
 def use_of(
     effective: Effective,
-    demands: Mapping[int, Demand],
+    demands: Mapping[int, PeakDemand],
     numbers: Mapping[str, int],
     counters: Mapping[tuple[str, str], int],
-) -> Use:
+) -> LimitUse:
     """`numbers`: of endpoints by name; `counters`: used of calendar quotas, by scope and limit."""
     limit, allowance = effective.limit, allowance_of(effective.limit.algorithm)
     if effective.is_global:
-        return Use(None, why_not="counted over all tenants")
+        return LimitUse(None, why_not="counted over all tenants")
     demand = demands.get(EVERY_ENDPOINT if effective.scope == EVERYWHERE else numbers.get(effective.scope, 0))
     if isinstance(limit.algorithm, CalendarQuota):
         used = counters.get((effective.scope, limit.name))
-        return Use(None if used is None else used / limit.algorithm.limit, used, "nothing was used yet")
+        return LimitUse(None if used is None else used / limit.algorithm.limit, used, "nothing was used yet")
     if allowance is None:
-        return Use(None, why_not="how many run at once is not measured")
+        return LimitUse(None, why_not="how many run at once is not measured")
     if limit.subject != Subject():
-        return Use(None, why_not=f"counted per {limit.subject}")
+        return LimitUse(None, why_not=f"counted per {limit.subject}")
     if demand is None:
-        return Use(None, why_not="no requests in this time")
-    return rated(demand, allowance, limit.unit)
+        return LimitUse(None, why_not="no requests in this time")
+    return rate_use(demand, allowance, limit.unit)
 
 
-def rated(demand: Demand, allowance: Allowance, unit: Unit) -> Use:
+def rate_use(demand: PeakDemand, allowance: Allowance, unit: Unit) -> LimitUse:
     # A burst is there to be used: what counts is a minute, or the limit's window if that is longer.
     window_s = max(allowance.window_s, 60.0) if allowance.burst else allowance.window_s
     peak = demand.peak(window_s, unit)
     share = peak / (allowance.per_second * window_s)
-    return Use(share, peak * allowance.window_s / window_s)
+    return LimitUse(share, peak * allowance.window_s / window_s)
 
 
 def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[tuple[str, str], int]:

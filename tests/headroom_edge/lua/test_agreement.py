@@ -23,7 +23,7 @@ from headroom_edge.plan.subject import Subject
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us
 from quotas.policies.spec import Carry, Generation, Limit, Policy
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
-from quotas.simulation.reference_plan import Plan, applied_at
+from quotas.simulation.reference_plan import ReferencePlan, applied_at
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, Reply, World
 from tests.valkeys import SpareValkey
 
@@ -135,9 +135,9 @@ class Agreement(RuleBasedStateMachine):
         self.world.configure(*self.policies, now_us=NOW_US)
         self.plans = {endpoint: self._plan(endpoint) for endpoint in ENDPOINTS}
 
-    def _plan(self, endpoint: str) -> Plan:
+    def _plan(self, endpoint: str) -> ReferencePlan:
         applied = applied_at(self.policies, TENANT, TIER, endpoint)
-        return Plan.of(replace(one, limit=_resolved(one.limit)) for one in applied)
+        return ReferencePlan.of(replace(one, limit=_resolved(one.limit)) for one in applied)
 
     @rule(data=st.data())
     def change_parameters(self, data: st.DataObject) -> None:

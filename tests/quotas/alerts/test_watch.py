@@ -24,7 +24,7 @@ from quotas.models import (
     LimitName,
     Outbox,
 )
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.usage.rollups import add_cells
@@ -139,7 +139,7 @@ def test_an_override_makes_room() -> None:
 def requests(tenant: str, outcome: str, count: int) -> None:
     second = int(NOW.timestamp()) - 60
     number = Tenant.objects.get(name=tenant).pk
-    add_cells(Cells.of([Cell(second, Series(number, 0, outcome, 0), count, count)]), NOW)
+    add_cells(Cells.of([Cell(second, CellSeries(number, 0, outcome, 0), count, count)]), NOW)
 
 
 def test_denials_are_told_of_the_tenant_and_of_all_together() -> None:

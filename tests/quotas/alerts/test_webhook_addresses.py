@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotas.alerts.webhook import UnreachableError, is_public, place_of
+from quotas.alerts.webhook import UnreachableError, is_public, resolve_url
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 
@@ -41,7 +41,7 @@ LOOPBACK = (ip_network("127.0.0.0/8"),)
 )
 def test_private_addresses_are_refused_in_every_spelling(url: str) -> None:
     with pytest.raises(UnreachableError, match=r"private address|cannot be found"):
-        place_of(url)
+        resolve_url(url)
 
 
 @pytest.mark.parametrize(
@@ -50,27 +50,27 @@ def test_private_addresses_are_refused_in_every_spelling(url: str) -> None:
 )
 def test_what_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(UnreachableError, match="no URL"):
-        place_of(url)
+        resolve_url(url)
 
 
 def test_a_password_in_the_address_is_refused() -> None:
     with pytest.raises(UnreachableError, match="leave them out"):
-        place_of("https://user:password@1.1.1.1/")
+        resolve_url("https://user:password@1.1.1.1/")
 
 
 def test_a_line_break_cannot_be_smuggled_into_the_request() -> None:
     with pytest.raises(UnreachableError):
-        place_of("https://1.1.1.1/hook\r\nX-Evil: 1")
+        resolve_url("https://1.1.1.1/hook\r\nX-Evil: 1")
 
 
 def test_plain_http_is_for_networks_that_were_allowed() -> None:
     with pytest.raises(UnreachableError, match="https"):
-        place_of("http://1.1.1.1/hook")
-    assert place_of("http://127.0.0.1:8080/hook", LOOPBACK).address == "127.0.0.1"
+        resolve_url("http://1.1.1.1/hook")
+    assert resolve_url("http://127.0.0.1:8080/hook", LOOPBACK).address == "127.0.0.1"
 
 
 def test_a_public_address_is_reached_by_number() -> None:
-    place = place_of("https://1.1.1.1:8443/hook?a=b")
+    place = resolve_url("https://1.1.1.1:8443/hook?a=b")
     assert (place.host, place.port, place.path, place.address) == ("1.1.1.1", 8443, "/hook?a=b", "1.1.1.1")
 
 
@@ -78,7 +78,7 @@ def test_a_name_with_one_private_address_among_public_ones_is_refused(monkeypatc
     answers: list[Any] = [(2, 1, 6, "", (address, 443)) for address in ("1.1.1.1", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
     with pytest.raises(UnreachableError, match="private address"):
-        place_of("https://two-faced.example/")
+        resolve_url("https://two-faced.example/")
 
 
 def test_multicast_and_reserved_are_not_public() -> None:

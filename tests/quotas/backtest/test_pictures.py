@@ -5,14 +5,14 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from quotas.backtest.pictures import pictures
-from quotas.backtest.run import Report
-from quotas.backtest.scoring import Score
+from quotas.backtest.run import BacktestReport
+from quotas.backtest.scoring import RuleScore
 
-RULES = {"recommender": Score(0.02, 0.1, 0.005, 2.4, 9), "max<x>": Score(0.0, 0.3, 0.1, 1.1, 5)}
+RULES = {"recommender": RuleScore(0.02, 0.1, 0.005, 2.4, 9), "max<x>": RuleScore(0.0, 0.3, 0.1, 1.1, 5)}
 
 
 def test_they_are_well_formed_and_name_the_rules() -> None:
-    found = pictures(Report(10, 0, (), 2, 2, 7.0, 7.0, RULES, {"max<x>": RULES["max<x>"]}))
+    found = pictures(BacktestReport(10, 0, (), 2, 2, 7.0, 7.0, RULES, {"max<x>": RULES["max<x>"]}))
     assert set(found) == {"frontier.svg", "tenants.svg"}
     for text in found.values():
         root = ElementTree.fromstring(text)  # noqa: S314 - our own

@@ -14,14 +14,14 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest import baselines
 from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
 from quotas.backtest.fitting import RECOMMENDER
-from quotas.backtest.run import Options, Report, backtest
+from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
 from quotas.backtest.trace import TraceError
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.counts import DAY_S, Counts
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 from quotas.observations.arrays import whole_numbers
 from quotas.simulation import synthetic_tenants
-from quotas.simulation.fast_replay import Batch
+from quotas.simulation.fast_replay import ArrivalBatch
 from quotas.simulation.synthetic_tenants import SyntheticTenant
 
 START = 20_000 * DAY_S
@@ -42,17 +42,17 @@ def write(path: Path, tenants: list[SyntheticTenant], days: float = DAYS) -> Pat
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> BacktestReport:
     tenants = [synthetic_tenants.steady(f"steady-{n}", 0.01 + 0.005 * n) for n in range(5)]
     tenants += [synthetic_tenants.diurnal_weekly("wave", 0.005, 0.05), synthetic_tenants.cron_burst("cron", 0.005, 20)]
     tenants += [
         synthetic_tenants.growing("growth", 0.01, 1.25, START),
         synthetic_tenants.new("late", 0.05, START + 4 * DAY_S),
     ]
-    return backtest(write(tmp_path_factory.mktemp("traces") / "trace.csv", tenants), Options(train_days=3))
+    return backtest(write(tmp_path_factory.mktemp("traces") / "trace.csv", tenants), BacktestOptions(train_days=3))
 
 
-def test_every_rule_is_scored(report: Report) -> None:
+def test_every_rule_is_scored(report: BacktestReport) -> None:
     assert list(report.rules) == [RECOMMENDER, *(rule.name for rule in RULES), PER_SUBJECT]
     assert (report.tenants, report.bad_rows) == (9, 0)
     assert report.train_days == pytest.approx(3, abs=0.01)
@@ -63,24 +63,24 @@ def test_every_rule_is_scored(report: Report) -> None:
         assert score.headroom > 0
 
 
-def test_tighter_rules_reject_more(report: Report) -> None:
+def test_tighter_rules_reject_more(report: BacktestReport) -> None:
     rejected = [report.rules[name].rejected for name in ("max_x1.15", "p99_x1.15", "vpa_p90_24h_x1.15")]
     assert rejected == sorted(rejected)
 
 
-def test_baselines_are_also_shown_at_the_recommenders_headroom(report: Report) -> None:
+def test_baselines_are_also_shown_at_the_recommenders_headroom(report: BacktestReport) -> None:
     wanted = report.rules[RECOMMENDER].headroom
     for score in report.same_headroom.values():
         assert score.headroom == pytest.approx(wanted, rel=0.12)  # limits are whole numbers, and here they are small
 
 
-def test_at_the_same_headroom_the_recommender_rejects_no_more(report: Report) -> None:
+def test_at_the_same_headroom_the_recommender_rejects_no_more(report: BacktestReport) -> None:
     assert report.rules[RECOMMENDER].rejected <= min(score.rejected for score in report.same_headroom.values())
 
 
 def test_who_was_not_seen_before_the_cut_is_scored_among_unseen_tenants_only(tmp_path: Path) -> None:
     tenants = [synthetic_tenants.steady("a", 0.02), synthetic_tenants.new("late", 5.0, START + DAY_S)]
-    found = backtest(write(tmp_path / "trace.csv", tenants, 2), Options(train_days=1))
+    found = backtest(write(tmp_path / "trace.csv", tenants, 2), BacktestOptions(train_days=1))
     assert found.rules["max_x1.15"].rejected < 0.1
     assert found.held_out_tenants == {}  # two tenants cannot be split in halves that say anything
 
@@ -94,7 +94,7 @@ def test_without_a_number_of_days_the_first_half_is_fitted(tmp_path: Path) -> No
 def test_a_trace_too_short_for_its_fit_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.csv", [synthetic_tenants.steady("a", 0.02)], 1)
     with pytest.raises(TraceError, match=r"days, so 7 train days leave nothing to replay"):
-        backtest(path, Options(train_days=7))
+        backtest(path, BacktestOptions(train_days=7))
 
 
 def test_an_empty_trace_is_refused(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ arrivals = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 4)), max_size=
 def test_subject_maxima_do_not_depend_on_how_the_trace_is_cut(rows: list[tuple[int, int]], cut: int) -> None:
     rows.sort()
     times, subjects = (whole_numbers([row[place] for row in rows]) for place in (0, 1))
-    batch = Batch(times * SECOND_US, subjects, np.ones(len(rows), np.int64))
+    batch = ArrivalBatch(times * SECOND_US, subjects, np.ones(len(rows), np.int64))
     maxima = SubjectMaxima()
     maxima.add(batch.cut(0, cut))
     maxima.add(batch.cut(cut, len(batch)))
@@ -147,7 +147,7 @@ def test_very_many_subjects_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None
     maxima = SubjectMaxima()
     for minute in range(5):
         subjects = whole_numbers(draw.integers(-(2**62), 2**62, 1_000))
-        maxima.add(Batch(np.full(1_000, minute * 60 * SECOND_US), subjects, np.ones(1_000, np.int64)))
+        maxima.add(ArrivalBatch(np.full(1_000, minute * 60 * SECOND_US), subjects, np.ones(1_000, np.int64)))
     assert 0 < len(maxima.values()) <= 100
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from quotas.changes.guard import revision_impact
 from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import limit_set, policy_create
 from quotas.tenants import NewTenant, tenants_create
@@ -28,7 +28,7 @@ def asked(name: str, requests: int, *, days_ago: int = 3, seconds: int = 1, cost
     """So many in each of so many seconds."""
     now = timezone.now()
     start = int((now - timedelta(days=days_ago)).timestamp()) // 60 * 60
-    series = Series(Tenant.objects.get(name=name).number, Endpoint.objects.get(name=GET).number, outcome, 0)
+    series = CellSeries(Tenant.objects.get(name=name).number, Endpoint.objects.get(name=GET).number, outcome, 0)
     with transaction.atomic():
         add_rates(Cells.of(Cell(start + i, series, requests, requests * cost) for i in range(seconds)), now)
 

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
-from quotas.demo.live_traffic import Traffic
+from quotas.demo.live_traffic import LiveTraffic
 from quotas.demo.seeding import catch_up, history_begins, midnight
 from quotas.demo.story import WORLD
 from quotas.demo.tenants import TENANTS
@@ -30,10 +30,10 @@ from tests.quotas.usage.counters import in_postgres
 BEGAN_S = int(datetime(2030, 1, 7, tzinfo=UTC).timestamp())
 
 
-async def send(url: str, sending: tuple[Flow, ...], most: int) -> Traffic:
+async def send(url: str, sending: tuple[Flow, ...], most: int) -> LiveTraffic:
     """One second; returns once every call is over."""
     async with AsyncLimiter.from_url(url, fail="closed") as limiter:
-        traffic = Traffic(limiter, sending, most, np.random.default_rng(1))
+        traffic = LiveTraffic(limiter, sending, most, np.random.default_rng(1))
         traffic.send(0)
         await traffic.finish()
     return traffic
@@ -77,7 +77,7 @@ def test_live_traffic_has_the_rate_of_the_history() -> None:
     draw = np.random.default_rng(2)
     noon = BEGAN_S + 12 * 3_600
     for flow in flows(BEGAN_S)[:6]:
-        traffic = Traffic(AsyncLimiter.__new__(AsyncLimiter), [flow], 10_000, draw)
+        traffic = LiveTraffic(AsyncLimiter.__new__(AsyncLimiter), [flow], 10_000, draw)
         live = sum(len(traffic.arrivals(second)) for second in range(noon, noon + 1_800))
         then = int(per_second(flow.demand, range(noon, noon + 1_800), draw).sum())
         assert live == pytest.approx(then, abs=4 * (live + then) ** 0.5 + 1)

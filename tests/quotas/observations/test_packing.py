@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.observations.packing import pack, unpack
 from quotas.observations.seconds import Seconds
 
@@ -43,6 +43,6 @@ def test_a_busy_hour_of_seconds_takes_little_room() -> None:
 
 
 def test_cells_come_back() -> None:
-    rows = [Cell(1_790_000_000 + i, Series(i % 3, 2, "ad"[i % 2], i % 5), i + 1, 3 * i) for i in range(50)]
+    rows = [Cell(1_790_000_000 + i, CellSeries(i % 3, 2, "ad"[i % 2], i % 5), i + 1, 3 * i) for i in range(50)]
     assert sorted(Cells.unpack(Cells.of(rows).pack()).rows()) == rows
     assert len(Cells.unpack(Cells.of(()).pack())) == 0

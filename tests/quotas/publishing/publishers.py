@@ -21,25 +21,25 @@ from django.conf import settings  # noqa: E402 - the models need the set-up abov
 
 from quotas import outbox  # noqa: E402
 from quotas.publishing import publisher_process, store  # noqa: E402
-from quotas.publishing.publisher import Publisher, Step  # noqa: E402
+from quotas.publishing.publisher import Publisher, PublishStep  # noqa: E402
 from tests.quotas.publishing.worlds import tenant_edit, tier_edit  # noqa: E402
 
 
 class Doom:
     """Kills its process at a step, once it is armed."""
 
-    def __init__(self, step: Step, times: int) -> None:
+    def __init__(self, step: PublishStep, times: int) -> None:
         self._step = step
         self._times = times
         self.is_armed = False
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: PublishStep) -> None:
         self._times -= self.is_armed and step == self._step
         if self._times == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die(which: str, step: Step, times: int) -> None:
+def die(which: str, step: PublishStep, times: int) -> None:
     doom = Doom(step, times)
     client = store.connect(settings.REDIS_URL)
     store.prepare(client)
@@ -52,7 +52,7 @@ def die(which: str, step: Step, times: int) -> None:
     publisher.publish()
 
 
-def fork(which: str, step: Step, times: int) -> str:
+def fork(which: str, step: PublishStep, times: int) -> str:
     child = os.fork()
     if child == 0:
         die(which, step, times)
@@ -65,10 +65,10 @@ def main(action: str) -> None:
     if action == "serve-deaf":
         outbox.CHANNEL = "nobody_speaks_here"
     if action.startswith("serve"):
-        publisher_process.Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
+        publisher_process.PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
     for line in sys.stdin:
         which, name, times = line.split()
-        print(name, fork(which, Step[name], int(times)), flush=True)  # noqa: T201 - read by the test
+        print(name, fork(which, PublishStep[name], int(times)), flush=True)  # noqa: T201 - read by the test
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from headroom_edge import keys
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import Switch, switch_on, switches_read
+from quotas.publishing.bypass_switches import BypassSwitch, switch_on, switches_read
 from tests.quotas.policies.worlds import limit, tier_policy, world
 from tests.quotas.publishing.images import publish
 from tests.quotas.publishing.worlds import ENDPOINT
@@ -60,7 +60,7 @@ def test_bypass_is_listed_and_ended(client: redis.Redis) -> None:
 
 
 def test_bypass_ends_by_itself(client: redis.Redis) -> None:
-    past = Switch("all", "", store.now_us(client) - 1, "over")
+    past = BypassSwitch("all", "", store.now_us(client) - 1, "over")
     switch_on(client, settings.HEADROOM_SHARDS, past)
     assert allowed(client) == "limit"
     assert switches_read(client, settings.HEADROOM_SHARDS) == []

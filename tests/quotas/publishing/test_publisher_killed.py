@@ -10,12 +10,12 @@ from django.conf import settings
 
 from quotas.models import Outbox, Revision
 from quotas.models.revision import newest_revision_number
-from quotas.publishing.publisher import Step
-from quotas.publishing.publisher_process import Service
+from quotas.publishing.publisher import PublishStep
+from quotas.publishing.publisher_process import PublisherProcess
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import differences, publisher_for, quota, revisions, tenant_edit, tier_edit
 
-STEPS = [step.name for step in Step]
+STEPS = [step.name for step in PublishStep]
 
 
 Kill = Callable[..., None]
@@ -38,50 +38,50 @@ def kill(run: Run) -> Kill:
 
 def test_publisher_killed_at_any_step_of_its_first_pass(client: redis.Redis, world: None, kill: Kill) -> None:
     publisher_for(client)
-    steps = [step for step in STEPS if step != Step.APPLIED.name]  # there is no base for a delta yet
+    steps = [step for step in STEPS if step != PublishStep.APPLIED.name]  # there is no base for a delta yet
     before = revisions(client)
     for step in steps:
-        tier_edit(100 + Step[step])
+        tier_edit(100 + PublishStep[step])
         kill("first", step)
         before = never_lower(client, before)
-        assert Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once() == newest_revision_number()
+        assert PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once() == newest_revision_number()
         before = never_lower(client, before)
         assert differences(client) == []
-        assert quota(client, "acme") == 100 + Step[step]
+        assert quota(client, "acme") == 100 + PublishStep[step]
 
 
 def test_publisher_killed_at_any_step_after_an_edit(client: redis.Redis, world: None, kill: Kill) -> None:
     publisher_for(client)
-    staged = (Step.STAGED.name,)  # a delta fits, so no shard is staged
+    staged = (PublishStep.STAGED.name,)  # a delta fits, so no shard is staged
     before = revisions(client)
     for step in [step for step in STEPS if step not in staged]:
         kill("next", step)
         before = never_lower(client, before)
-        Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+        PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
         before = never_lower(client, before)
         assert differences(client) == []
-        assert (quota(client, "acme"), quota(client, "carol")) == (100 + Step[step], 200 + Step[step])
+        assert (quota(client, "acme"), quota(client, "carol")) == (100 + PublishStep[step], 200 + PublishStep[step])
         assert not Outbox.objects.exists()
 
 
 def test_publisher_killed_between_two_batches_of_shards(client: redis.Redis, world: None, kill: Kill) -> None:
-    Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+    PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
     tier_edit(11)
     kill("first", "STAGED", 3)
     assert set(revisions(client)) == {newest_revision_number() - 1, newest_revision_number()}
-    Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+    PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
     assert differences(client) == []
     assert set(revisions(client)) == {newest_revision_number()}
 
 
 def test_time_of_a_revision_survives_the_kill(client: redis.Redis, world: None, kill: Kill) -> None:
-    Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+    PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
     tier_edit(11)
     tenant_edit(31)
     kill("first", "LOADED")
     stamps = dict(Revision.objects.values_list("number", "published_us"))
     assert all(stamps.values())
-    Service(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
+    PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).once()
     assert dict(Revision.objects.values_list("number", "published_us")) == stamps
 
 

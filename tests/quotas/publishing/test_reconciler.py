@@ -14,7 +14,7 @@ from headroom_edge import keys
 from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import Switch, switch_off, switch_on
+from quotas.publishing.bypass_switches import BypassSwitch, switch_off, switch_on
 from quotas.publishing.reconciler import Reconciler
 from tests.quotas.publishing.conftest import Run
 from tests.quotas.publishing.worlds import (
@@ -162,7 +162,7 @@ def reason(client: redis.Redis) -> str:
 
 
 def test_bypass_is_noted_once_for_each_change(client: redis.Redis, reconciler: Reconciler) -> None:
-    switch = Switch("tenant", "acme", store.now_us(client) + 60_000_000, "outage")
+    switch = BypassSwitch("tenant", "acme", store.now_us(client) + 60_000_000, "outage")
     switch_on(client, settings.HEADROOM_SHARDS, switch)
     reconciler.note_bypass()
     reconciler.note_bypass()

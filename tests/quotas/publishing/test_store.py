@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from pytest_django.fixtures import Settings
 
 from quotas.publishing import store
-from quotas.publishing.publisher_process import Service
+from quotas.publishing.publisher_process import PublisherProcess
 from tests.valkeys import SpareValkey
 
 
@@ -31,7 +31,7 @@ def test_publisher_does_not_start_on_such_a_server(
 ) -> None:
     server = spare_valkey("--maxmemory-policy", "allkeys-lru")
     with pytest.raises(store.UnfitServerError):
-        Service(server.url, shards=1).run()
+        PublisherProcess(server.url, shards=1).run()
 
 
 def test_publish_refuses_such_a_server_in_one_line(

@@ -18,7 +18,7 @@ from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_simulate
 from quotas.simulation.synthetic_tenants import SyntheticTenant
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.batch_format import Arrival
+from quotas.usage.batch_format import ArrivalRecord
 from quotas.usage.rollups import add_arrivals
 from tenants.models import Tenant
 from tests.quotas.recorded import NOW
@@ -53,7 +53,7 @@ policies: [{{name: pro-get, tier: pro, endpoint: "{GET}", limits: [{", ".join(li
     draw = np.random.default_rng(1)
     add_arrivals(
         (
-            Arrival(numbers[name], endpoint, 1_000 * numbers[name] + place, at_us, 1, True)
+            ArrivalRecord(numbers[name], endpoint, 1_000 * numbers[name] + place, at_us, 1, True)
             for name, keys in tenants.items()
             for place, key in enumerate(keys)
             for at_us in key.demand(begin.timestamp(), NOW.timestamp(), draw).tolist()

@@ -13,7 +13,7 @@ from quotas.errors import Refused
 from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.models.usage import UsageMinute
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.policies.edit import limit_set
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.evaluate import recommendations_advance
@@ -49,7 +49,7 @@ def counted(begin: datetime, allowed: int, denied: int) -> None:
     limit = LimitName.objects.get(name="steady").number
     start = int(begin.timestamp()) // 60 * 60 + 60
     cells = [
-        Cell(start, Series(tenant, endpoint, letter, by), count, count)
+        Cell(start, CellSeries(tenant, endpoint, letter, by), count, count)
         for letter, by, count in (("a", 0, allowed), ("d", limit, denied))
         if count
     ]

@@ -15,7 +15,7 @@ from quotas.policies.fields import limit_parse
 from quotas.policies.spec import Limit
 from quotas.simulation import fast_replay
 from quotas.simulation.arrivals_csv import Arrival
-from quotas.simulation.fast_replay import Batch, FastReplay
+from quotas.simulation.fast_replay import ArrivalBatch, FastReplay
 from quotas.simulation.replay import replay
 from tests.headroom_edge.algorithms.strategies import START_US, buckets, counters, fixed_windows, logs
 
@@ -44,19 +44,19 @@ gaps = st.sampled_from((0, 0, 0, 1, 333, 20_000, 333_333, SECOND_US, 30 * SECOND
 arrivals = st.lists(st.tuples(gaps, st.integers(0, 3), st.sampled_from((1, 1, 1, 2, 5, 14))), max_size=60)
 
 
-def batch_of(rows: list[tuple[int, int, int]]) -> Batch:
+def batch_of(rows: list[tuple[int, int, int]]) -> ArrivalBatch:
     times = np.cumsum(whole_numbers([gap for gap, _, _ in rows])) + START_US
-    return Batch(times, whole_numbers([row[1] for row in rows]), whole_numbers([row[2] for row in rows]))
+    return ArrivalBatch(times, whole_numbers([row[1] for row in rows]), whole_numbers([row[2] for row in rows]))
 
 
-def by_reference(policy: list[Limit], batch: Batch) -> list[tuple[int, int]]:
+def by_reference(policy: list[Limit], batch: ArrivalBatch) -> list[tuple[int, int]]:
     places = {limit.name: place for place, limit in enumerate(policy)} | {"": fast_replay.ALLOWED}
     rows = zip(batch.times_us.tolist(), batch.subjects.tolist(), batch.costs.tolist(), strict=True)
     decided = replay(policy, (Arrival(t_us, str(subject), cost) for t_us, subject, cost in rows))
     return [(places[one.limit], one.wait_us) for one in decided]
 
 
-def by_fast(engine: FastReplay, batch: Batch) -> list[tuple[int, int]]:
+def by_fast(engine: FastReplay, batch: ArrivalBatch) -> list[tuple[int, int]]:
     found = engine.decide(batch)
     return list(zip(found.denied_by.tolist(), found.wait_us.tolist(), strict=True))
 
@@ -118,15 +118,15 @@ def test_what_it_cannot_replay_is_refused() -> None:
     engine = FastReplay(FOUR)
     one = whole_numbers([1])
     with pytest.raises(ValueError, match="order of time"):
-        engine.decide(Batch(whole_numbers([5, 4]), whole_numbers([0, 0]), whole_numbers([1, 1])))
-    engine.decide(Batch(whole_numbers([9]), one, one))
+        engine.decide(ArrivalBatch(whole_numbers([5, 4]), whole_numbers([0, 0]), whole_numbers([1, 1])))
+    engine.decide(ArrivalBatch(whole_numbers([9]), one, one))
     with pytest.raises(ValueError, match="order of time"):
-        engine.decide(Batch(whole_numbers([8]), one, one))
+        engine.decide(ArrivalBatch(whole_numbers([8]), one, one))
     with pytest.raises(ValueError, match="at least 1"):
-        engine.decide(Batch(whole_numbers([10]), one, whole_numbers([0])))
+        engine.decide(ArrivalBatch(whole_numbers([10]), one, whole_numbers([0])))
 
 
-def by_hand(policy: list[Limit], scopes: list[frozenset[int] | None], batch: Batch) -> list[bool]:
+def by_hand(policy: list[Limit], scopes: list[frozenset[int] | None], batch: ArrivalBatch) -> list[bool]:
     """Every limit that applies is asked first; all are charged, or none."""
     assert batch.endpoints is not None
     states: dict[int, State | None] = {}
@@ -151,7 +151,7 @@ def test_a_limit_counts_its_own_endpoints_alone() -> None:
     def agrees(rules: list[tuple[Algorithm, frozenset[int] | None]], rows: list[tuple[int, int, int]]) -> None:
         policy = [Limit(f"l{n}", algorithm, TENANT, unit="cost") for n, (algorithm, _) in enumerate(rules)]
         plain, held = batch_of(rows), [scope for _, scope in rules]
-        batch = Batch(plain.times_us, plain.subjects, plain.costs, None, plain.subjects)
+        batch = ArrivalBatch(plain.times_us, plain.subjects, plain.costs, None, plain.subjects)
         found = FastReplay(policy, held).decide(batch).denied_by == fast_replay.ALLOWED
         assert found.tolist() == by_hand(policy, held, batch)
 
@@ -161,5 +161,5 @@ def test_a_limit_counts_its_own_endpoints_alone() -> None:
 def test_an_arrival_may_stand_for_several_requests() -> None:
     policy = [limit_parse("few", {"algorithm": "fixed_window", "limit": 10, "window": "1m"})]
     three, times = whole_numbers([3, 3, 3, 3, 1]), np.arange(5) * SECOND_US + START_US
-    batch = Batch(times, whole_numbers([0] * 5), whole_numbers([1] * 5), three)
+    batch = ArrivalBatch(times, whole_numbers([0] * 5), whole_numbers([1] * 5), three)
     assert FastReplay(policy).decide(batch).denied_by.tolist() == [-1, -1, -1, 0, -1]

@@ -11,7 +11,7 @@ from quotas.simulation.sandbox import Sandbox, StoreEngine
 from quotas.simulation.scenarios import SCENARIOS
 from quotas.simulation.scenarios.bursts import SHAPING
 from quotas.simulation.scenarios.engine import ReferenceEngine
-from quotas.simulation.scenarios.model import Ask, Case, run
+from quotas.simulation.scenarios.model import Ask, ScenarioCase, run_case
 from quotas.simulation.scenarios.windows import PACED
 
 CASES = [
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.xdist_group("scenarios")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_reference_comes_out_right(case: Case) -> None:
-    assert run(case, ReferenceEngine()).mismatches == []
+def test_the_reference_comes_out_right(case: ScenarioCase) -> None:
+    assert run_case(case, ReferenceEngine()).mismatches == []
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_store_comes_out_right(sandbox: Sandbox, case: Case) -> None:
+def test_the_store_comes_out_right(sandbox: Sandbox, case: ScenarioCase) -> None:
     sandbox.forget()
-    assert run(case, StoreEngine(sandbox)).mismatches == []
+    assert run_case(case, StoreEngine(sandbox)).mismatches == []
 
 
-def times(case: Case) -> list[int]:
+def times(case: ScenarioCase) -> list[int]:
     return [event.t_us for event in case.events if isinstance(event, Ask)]
 
 

@@ -1,12 +1,12 @@
 """Scenario 14 in small: the sliding counter against the exact log."""
 
-from quotas.simulation.sliding_accuracy import measure
+from quotas.simulation.sliding_accuracy import measure_accuracy
 
 REQUESTS = 30_000
 
 
 def test_wrong_decisions_are_counted_and_rare_below_the_limit() -> None:
-    found = measure(REQUESTS)
+    found = measure_accuracy(REQUESTS)
     assert found.total.requests == REQUESTS
     assert sum(tally.requests for tally in found.by_pattern.values()) == REQUESTS
     assert sum(tally.requests for tally in found.by_load.values()) == REQUESTS
@@ -15,5 +15,5 @@ def test_wrong_decisions_are_counted_and_rare_below_the_limit() -> None:
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
-    assert measure(2_000, seed=1) == measure(2_000, seed=1)
-    assert measure(2_000, seed=1) != measure(2_000, seed=2)
+    assert measure_accuracy(2_000, seed=1) == measure_accuracy(2_000, seed=1)
+    assert measure_accuracy(2_000, seed=1) != measure_accuracy(2_000, seed=2)

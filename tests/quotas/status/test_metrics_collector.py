@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from quotas import metrics
 from quotas.models import AlertState, Delivery, DrainState, FoldState, Heartbeat, Outbox, Revision
 from quotas.models.usage_totals import TierUse
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.status.metrics_collector import Figures
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.status.metrics_collector import StatusCollector
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.rollups import add_tally
 from tenants.models import Tier
@@ -46,7 +46,7 @@ def ago(seconds: int) -> datetime:
 
 
 def counted(number: int, endpoint: int = 0, outcome: str = "a") -> None:
-    add_tally(Cells.of([Cell(1_900_000_000, Series(1, endpoint, outcome, 0), number, number)]))
+    add_tally(Cells.of([Cell(1_900_000_000, CellSeries(1, endpoint, outcome, 0), number, number)]))
 
 
 def test_every_check_that_was_drained_is_in_the_counters(valkey: redis.Redis) -> None:
@@ -101,10 +101,10 @@ def test_trouble_is_counted(valkey: redis.Redis) -> None:
 def test_it_costs_the_same_with_more_tenants(valkey: redis.Redis) -> None:
     make_world()
     with CaptureQueriesContext(connection) as few:
-        list(Figures().collect())
+        list(StatusCollector().collect())
     tenants_create(tenants=[NewTenant(f"more-{number}", "free") for number in range(50)], **SAID)
     with CaptureQueriesContext(connection) as many:
-        list(Figures().collect())
+        list(StatusCollector().collect())
     assert len(many) == len(few) <= 25
 
 
@@ -117,5 +117,5 @@ def test_redis_away_is_said_and_leaves_the_rest(valkey: redis.Redis, settings: o
 
 
 def test_every_figure_has_a_name_of_its_own() -> None:
-    names = [family.name for family in Figures().describe()]
-    assert len(set(names)) == len(names) == len(metrics.FIGURES)
+    names = [family.name for family in StatusCollector().describe()]
+    assert len(set(names)) == len(names) == len(metrics.COLLECTED_METRICS)

@@ -12,10 +12,10 @@ from django.db.models import Sum
 from headroom_edge import keys
 from headroom_edge.keys import base36
 from quotas.models.usage import ROLLUPS, DrainBatch, Rollup
-from quotas.observations.cells import Series
+from quotas.observations.cells import CellSeries
 from quotas.usage.batch_format import parse_counters
 from quotas.usage.drain_batches import read_counters
-from quotas.usage.fold import FOLDS, fold_in
+from quotas.usage.fold import FOLDS, run_fold
 
 SHARDS = 64
 
@@ -48,7 +48,7 @@ def count(server: redis.Redis, hits: Iterable[Hit]) -> None:
     pipe.execute()
 
 
-Totals = Counter[Series]  # how many requests
+Totals = Counter[CellSeries]  # how many requests
 
 
 def in_redis(server: redis.Redis) -> Totals:
@@ -66,11 +66,11 @@ def in_redis(server: redis.Redis) -> Totals:
 def in_postgres(model: type[Rollup] = ROLLUPS[0]) -> Totals:
     """With what waits in the log."""
     for fold in FOLDS.values():
-        fold_in(fold)
+        run_fold(fold)
     names = ("tenant_number", "endpoint_number", "outcome", "limit_number")
     rows = model._default_manager.values_list(*names).annotate(total=Sum("count")).order_by()
-    return Counter({Series(*row[:4]): row[4] for row in rows})
+    return Counter({CellSeries(*row[:4]): row[4] for row in rows})
 
 
 def expected(hits: Iterable[Hit]) -> Totals:
-    return Counter(Series(hit.tenant, hit.endpoint, hit.outcome, hit.limit) for hit in hits)
+    return Counter(CellSeries(hit.tenant, hit.endpoint, hit.outcome, hit.limit) for hit in hits)

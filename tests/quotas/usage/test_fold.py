@@ -12,7 +12,7 @@ from quotas.models.usage import ROLLUPS, DrainState
 from quotas.models.usage_rates import FoldState, RatesHour, UsageLog
 from quotas.usage import fold
 from quotas.usage.drain import drain
-from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_in
+from quotas.usage.fold import FOLDS, fold_all, fold_due, run_fold
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +57,7 @@ def test_a_fold_that_dies_adds_nothing_twice(valkey: redis.Redis, name: str, ste
             raise KilledError
 
     with pytest.raises(KilledError):
-        fold_in(FOLDS[name], on_step=die)
+        run_fold(FOLDS[name], on_step=die)
     fold_all()
     for model in ROLLUPS:
         assert in_postgres(model) == expected(every)
@@ -69,15 +69,15 @@ def test_a_long_log_is_folded_in_pieces(valkey: redis.Redis, monkeypatch: pytest
     every = fill(valkey)
     monkeypatch.setattr(fold, "BYTES_AT_ONCE", 1)
     steps: list[str] = []
-    assert fold_in(FOLDS["minutes"], on_step=steps.append) == 4
+    assert run_fold(FOLDS["minutes"], on_step=steps.append) == 4
     assert steps.count("folded") == 4
     assert in_postgres(ROLLUPS[1]) == expected(every)
 
 
 def test_the_log_waits_for_the_slowest_fold(valkey: redis.Redis) -> None:
     fill(valkey, 1)
-    fold_in(FOLDS["minutes"])
-    assert fold.forget_read() == 0
+    run_fold(FOLDS["minutes"])
+    assert fold.delete_folded_log() == 0
     assert UsageLog.objects.count() == 1
 
 

@@ -12,10 +12,10 @@ from headroom_edge.library import ensure_loaded
 from headroom_edge.observations import ENDS, bucket_of
 from quotas.models import Endpoint
 from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
-from quotas.observations.latency import Answers
+from quotas.observations.latency import LatencyCounts
 from quotas.usage.drain import drain
-from quotas.usage.fold import fold_all, forget_read
-from quotas.usage.latency import add_answers, fold_latency
+from quotas.usage.fold import delete_folded_log, fold_all
+from quotas.usage.latency import add_latency, fold_latency
 from quotas.usage.queries.latency import latency_read, latency_samples
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,7 +28,7 @@ NOW = HOUR + timedelta(hours=3)
 def add(*rows: tuple[int, int, int, int]) -> None:
     """Second, 1 for an error, microseconds, count; of endpoint 1."""
     with transaction.atomic():
-        add_answers(Answers.of((START + s, 1, error, bucket_of(us), count) for s, error, us, count in rows), NOW)
+        add_latency(LatencyCounts.of((START + s, 1, error, bucket_of(us), count) for s, error, us, count in rows), NOW)
 
 
 def test_seconds_of_one_load_are_kept_together() -> None:
@@ -71,7 +71,7 @@ def test_observations_are_drained_once_and_wait_until_their_second_is_over(valke
     assert sum(row.answers for row in LatencyHour.objects.all()) == 12
     assert not FoldState.objects.get(name=FoldName.LATENCY).rest
     fold_all()
-    assert forget_read() == 0
+    assert delete_folded_log() == 0
     assert not UsageLog.objects.exists()
 
 

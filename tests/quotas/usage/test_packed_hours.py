@@ -10,8 +10,8 @@ from django.db import transaction
 from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import Rollup, UsageMinute, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.packed_hours import LATE, fresh_since, pack_due
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.usage.packed_hours import LATE, fresh_since, pack_finished_hours
 from quotas.usage.rollups import add_cells
 
 pytestmark = pytest.mark.django_db
@@ -20,16 +20,16 @@ NOW = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 COLUMNS = ("start", "tenant_number", "endpoint_number", "outcome", "limit_number", "count", "cost")
 ROWS = [
-    (0, Series(1, 1, "a", 0), 3, 3),
-    (10, Series(1, 1, "a", 0), 1, 5),  # another cost than its count
-    (11, Series(1, 2, "d", 7), 2, 2),
-    (125, Series(2, 1, "a", 0), 1 << 30, 1 << 40),  # more than an entry has bits for
-    (126, Series(2, 1, "a", 0), (1 << 22) - 1, (1 << 22) - 1),
-    (3_599, Series(2, 1, "a", 0), 4, 4),
+    (0, CellSeries(1, 1, "a", 0), 3, 3),
+    (10, CellSeries(1, 1, "a", 0), 1, 5),  # another cost than its count
+    (11, CellSeries(1, 2, "d", 7), 2, 2),
+    (125, CellSeries(2, 1, "a", 0), 1 << 30, 1 << 40),  # more than an entry has bits for
+    (126, CellSeries(2, 1, "a", 0), (1 << 22) - 1, (1 << 22) - 1),
+    (3_599, CellSeries(2, 1, "a", 0), 4, 4),
 ]
 
 
-def cells(begin: datetime, rows: list[tuple[int, Series, int, int]] = ROWS) -> Cells:
+def cells(begin: datetime, rows: list[tuple[int, CellSeries, int, int]] = ROWS) -> Cells:
     first = int(begin.timestamp())
     return Cells.of([Cell(first + second, series, count, cost) for second, series, count, cost in rows])
 
@@ -55,8 +55,8 @@ def test_what_is_packed_reads_as_it_did_when_it_was_fresh(model: type[Rollup]) -
     before = read(model)
     assert (FRESH[model]._default_manager.count(), PACKED[model]._default_manager.count()) == (len(before), 0)
     assert sum(count for count, _ in before.values()) == sum(row[2] for row in ROWS)
-    assert pack_due(hour + timedelta(hours=1) + LATE - timedelta(seconds=1)) == 0
-    assert pack_due(hour + timedelta(hours=1) + LATE) == 2
+    assert pack_finished_hours(hour + timedelta(hours=1) + LATE - timedelta(seconds=1)) == 0
+    assert pack_finished_hours(hour + timedelta(hours=1) + LATE) == 2
     assert (FRESH[model]._default_manager.count(), PACKED[model]._default_manager.count()) == (0, 3)
     assert read(model) == before
 
@@ -74,7 +74,7 @@ def test_a_piece_that_comes_late_is_added_to_what_is_packed(model: type[Rollup])
 def test_an_hour_that_no_fold_has_read_to_its_end_is_not_packed() -> None:
     add(NOW.replace(minute=0))
     FoldState.objects.create(name=FoldName.STEPS, until=NOW)
-    assert pack_due(NOW + timedelta(days=1)) == 1  # the minutes alone
+    assert pack_finished_hours(NOW + timedelta(days=1)) == 1  # the minutes alone
     assert FRESH[UsageStep]._default_manager.exists()
 
 

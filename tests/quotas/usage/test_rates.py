@@ -11,8 +11,8 @@ import pytest
 from django.db import transaction
 
 from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.observations.histogram import WINDOWS, Histogram, histograms
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.observations.histogram import WINDOWS, Histogram, unpack_histograms
 from quotas.observations.seconds import Seconds
 from quotas.usage.maintenance import close_day, close_days
 from quotas.usage.queries.seconds import seconds_read
@@ -30,7 +30,7 @@ def some_cells(seed: int, number: int = 300, span_s: int = 7_200) -> list[Cell]:
     return [
         Cell(
             START + chance.randrange(span_s),
-            Series(chance.randint(1, 3), chance.randint(1, 2), chance.choice("aaadpw"), 0),
+            CellSeries(chance.randint(1, 3), chance.randint(1, 2), chance.choice("aaadpw"), 0),
             requests := chance.randint(1, 30),
             requests * chance.choice((1, 1, 4)),
         )
@@ -60,7 +60,7 @@ def check_rows(cells: list[Cell]) -> None:
         key = (row.tenant_number, row.endpoint_number, int(row.start.timestamp()))
         costs = row.requests if row.cost is None else row.cost
         for place, packed in ((2, row.requests), (3, costs)):
-            found = dict(histograms(packed))
+            found = dict(unpack_histograms(packed))
             for window in WINDOWS:
                 assert dict(found[window].counts) == dict(expected(cells, *key, window, place).counts)
         assert row.peak_1s <= row.peak_10s <= row.peak_60s
@@ -89,7 +89,7 @@ def test_a_piece_that_comes_after_its_day_was_closed_changes_it_as_if_it_had_com
 
 def check_days(cells: list[Cell]) -> None:
     for row in RatesDay.objects.all():
-        found = dict(histograms(row.requests))
+        found = dict(unpack_histograms(row.requests))
         for window in WINDOWS:
             sums = [
                 expected(cells, row.tenant_number, row.endpoint_number, START + hour * 3_600, window, 2)
@@ -113,7 +113,7 @@ def test_seconds_are_kept_exactly_and_in_their_order() -> None:
 
 
 def test_a_minute_that_was_counted_whole_says_nothing_of_its_seconds() -> None:
-    whole = Cells.of([Cell(START, Series(1, 1, "a", 0), 600, 600)])
+    whole = Cells.of([Cell(START, CellSeries(1, 1, "a", 0), 600, 600)])
     with transaction.atomic():
         add_rates(Cells(whole.start, whole.length * 60, *whole.columns[2:]), NOW)
     row = RatesHour.objects.get(endpoint_number=1)
@@ -122,7 +122,7 @@ def test_a_minute_that_was_counted_whole_says_nothing_of_its_seconds() -> None:
 
 
 def test_no_row_of_cost_where_each_request_costs_one() -> None:
-    add([Cell(START, Series(1, 1, "a", 0), 3, 3), Cell(START, Series(1, 2, "a", 0), 3, 6)])
+    add([Cell(START, CellSeries(1, 1, "a", 0), 3, 3), Cell(START, CellSeries(1, 2, "a", 0), 3, 6)])
     found = {row.endpoint_number: (row.cost_1s, row.cost is None) for row in RatesHour.objects.all()}
     assert found == {1: (None, True), 2: (6, False), EVERY_ENDPOINT: (9, False)}
 

@@ -10,14 +10,14 @@ from django.utils import timezone
 from quotas.models import Endpoint
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.models.usage_totals import TierUse
-from quotas.observations.cells import Cell, Cells, Series
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.fields import limit_parse
 from quotas.tenants import NewTenant, tenants_create
-from quotas.usage.backfill import add_history
-from quotas.usage.queries.busiest_tenants import LEADERS, leaders_read
-from quotas.usage.queries.near_limits import measured_read, nearness_read
-from quotas.usage.tier_usage import tier_use_measure
+from quotas.usage.backfill import backfill_usage
+from quotas.usage.queries.busiest_tenants import LEADERS, busiest_tenants_read
+from quotas.usage.queries.near_limits import near_limits_read, tier_usage_read
+from quotas.usage.tier_usage import measure_tier_usage
 from tenants.models import Tenant, Tier
 from tests.quotas.world import GET, PAY, SAID, make_world
 
@@ -38,13 +38,13 @@ def asked(tenant: str, counts: list[int], denied: int = 0, endpoint: str = GET, 
     """So many requests in each second from then on."""
     start = int((NOW - timedelta(minutes=minutes_ago)).timestamp())
     number, where = Tenant.objects.get(name=tenant).number, number_of(endpoint)
-    cells = [Cell(start + i, Series(number, where, "a", 0), n, 2 * n) for i, n in enumerate(counts)]
-    return [*cells, Cell(start, Series(number, where, "d", 1), denied, denied)] if denied else cells
+    cells = [Cell(start + i, CellSeries(number, where, "a", 0), n, 2 * n) for i, n in enumerate(counts)]
+    return [*cells, Cell(start, CellSeries(number, where, "d", 1), denied, denied)] if denied else cells
 
 
 def measured(*cells: list[Cell]) -> None:
-    add_history(Cells.of(cell for part in cells for cell in part), NOW)
-    tier_use_measure(NOW)
+    backfill_usage(Cells.of(cell for part in cells for cell in part), NOW)
+    measure_tier_usage(NOW)
 
 
 def pro() -> int:
@@ -64,20 +64,20 @@ def test_the_busiest_of_a_tier_stand_for_it() -> None:
 def test_a_limit_is_compared_with_the_highest_minute() -> None:
     measured(asked("acme", [30] * 60))
     limit = limit_parse("burst", {"algorithm": "token_bucket", "rate": 40, "burst": 60})
-    nearest = measured_read().nearest(pro(), GET, limit)
+    nearest = tier_usage_read().nearest(pro(), GET, limit)
     assert nearest is not None
     assert nearest.share == pytest.approx(30 / 40)
     assert nearest.tenant == "acme"
-    assert measured_read().nearest(pro(), PAY, limit) is None
+    assert tier_usage_read().nearest(pro(), PAY, limit) is None
     per_key = limit_parse("burst", {"algorithm": "token_bucket", "rate": 40, "subject": "key"})
-    assert measured_read().nearest(pro(), GET, per_key) is None
+    assert tier_usage_read().nearest(pro(), GET, per_key) is None
 
 
 def test_all_tenants_near_to_a_limit_are_counted_each_against_its_own() -> None:
     override_create(tenant="acme", limits={"burst": {"rate": 900, "burst": 1800}, "minute": {"rate": 90_000}}, **SAID)
     tenants_create(tenants=[NewTenant("dial", "pro")], **SAID)
     measured(asked("acme", [14] * 60), asked("cabs", [14] * 60), asked("dial", [15] * 60), asked("bolt", [1]))
-    found = nearness_read()
+    found = near_limits_read()
     assert found.tenants == 2  # cabs and dial have used 84 and 90 % of 1,000 a minute
     assert [(row.tenant, row.limit, round(row.share, 2)) for row in found.rows[:2]] == [
         ("dial", "minute", 0.9),
@@ -87,14 +87,14 @@ def test_all_tenants_near_to_a_limit_are_counted_each_against_its_own() -> None:
 
 def test_what_is_a_day_old_is_measured_no_more() -> None:
     measured(asked("acme", [5], minutes_ago=26 * 60))
-    assert not measured_read().is_measured
-    tier_use_measure(NOW)
-    assert leaders_read(pro(), number_of(GET)) is None
+    assert not tier_usage_read().is_measured
+    measure_tier_usage(NOW)
+    assert busiest_tenants_read(pro(), number_of(GET)) is None
 
 
 def test_leaders_come_highest_first_with_their_minutes() -> None:
     measured(asked("acme", [30] * 60), asked("cabs", [10] * 120))
-    leaders = leaders_read(pro(), number_of(GET))
+    leaders = busiest_tenants_read(pro(), number_of(GET))
     assert leaders is not None
     assert [leader.tenant for leader in leaders.leaders] == ["acme", "cabs"]
     assert (leaders.tenants, leaders.asked, leaders.is_whole) == (2, 3_000, True)
@@ -103,7 +103,7 @@ def test_leaders_come_highest_first_with_their_minutes() -> None:
 
 def test_a_limit_strikes_those_above_it_by_what_is_above() -> None:
     measured(asked("acme", [30] * 60), asked("cabs", [10] * 60))
-    leaders = leaders_read(pro(), number_of(GET))
+    leaders = busiest_tenants_read(pro(), number_of(GET))
     assert leaders is not None
     assert leaders.struck(31, 1) == []
     [struck] = leaders.struck(20, 0)
@@ -116,7 +116,7 @@ def test_a_limit_strikes_those_above_it_by_what_is_above() -> None:
 def test_no_more_leaders_are_kept_than_a_page_shows() -> None:
     tenants_create(tenants=[NewTenant(f"fleet-{n}", "pro") for n in range(LEADERS + 5)], **SAID)
     measured(*(asked(f"fleet-{n}", [n + 1]) for n in range(LEADERS + 5)))
-    leaders = leaders_read(pro(), number_of(GET))
+    leaders = busiest_tenants_read(pro(), number_of(GET))
     assert leaders is not None
     assert (len(leaders.leaders), leaders.tenants) == (LEADERS, LEADERS + 5)
     assert leaders.lowest == pytest.approx(6 / 60)
@@ -124,11 +124,11 @@ def test_no_more_leaders_are_kept_than_a_page_shows() -> None:
 
 def test_leaders_are_gathered_less_often() -> None:
     measured(asked("acme", [30] * 60))
-    add_history(Cells.of(asked("cabs", [90] * 60)), NOW)
-    tier_use_measure(NOW + timedelta(minutes=1))
-    first = leaders_read(pro(), number_of(GET))
-    tier_use_measure(NOW + timedelta(minutes=11))
-    second = leaders_read(pro(), number_of(GET))
+    backfill_usage(Cells.of(asked("cabs", [90] * 60)), NOW)
+    measure_tier_usage(NOW + timedelta(minutes=1))
+    first = busiest_tenants_read(pro(), number_of(GET))
+    measure_tier_usage(NOW + timedelta(minutes=11))
+    second = busiest_tenants_read(pro(), number_of(GET))
     assert first is not None
     assert second is not None
     assert [len(first.leaders), len(second.leaders)] == [1, 2]

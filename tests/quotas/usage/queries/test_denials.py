@@ -10,9 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
 from quotas.policies.configuration_rows import to_us
-from quotas.usage.batch_format import Denied
+from quotas.usage.batch_format import DenialRecord
 from quotas.usage.queries import denials
-from quotas.usage.queries.denials import Wanted, denials_count, denials_read
+from quotas.usage.queries.denials import DenialFilter, denials_count, denials_read
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.quotas.world import GET, PAY
@@ -31,7 +31,7 @@ def denied(
     reason: str = "limit",
     retry_us: int = 1_500_000,
 ) -> None:
-    row = Denied(
+    row = DenialRecord(
         tenant=Tenant.objects.get(name=tenant).number if tenant else 0,
         endpoint=Endpoint.objects.get(name=endpoint).number if endpoint else 0,
         at_us=to_us(NOW - seconds_ago * SECOND),
@@ -47,7 +47,7 @@ def denied(
 
 
 def read(**wanted: str) -> list[tuple[str, str, str]]:
-    return [(row.tenant, row.endpoint, row.limit) for row in denials_read(Wanted(**wanted)).denials]
+    return [(row.tenant, row.endpoint, row.limit) for row in denials_read(DenialFilter(**wanted)).denials]
 
 
 def test_the_newest_come_first_and_each_filter_narrows() -> None:
@@ -65,9 +65,9 @@ def test_the_newest_come_first_and_each_filter_narrows() -> None:
 def test_older_ones_follow_on_the_next_page() -> None:
     for seconds_ago in range(5):
         denied(seconds_ago)
-    page = denials_read(Wanted(), most=3)
+    page = denials_read(DenialFilter(), most=3)
     assert (len(page.denials), page.is_whole) == (3, False)
-    rest = denials_read(Wanted(), before=page.denials[-1].at, most=3)
+    rest = denials_read(DenialFilter(), before=page.denials[-1].at, most=3)
     assert (len(rest.denials), rest.is_whole) == (2, True)
 
 
@@ -76,17 +76,17 @@ def test_no_page_ends_within_a_microsecond() -> None:
         denied(3, "acme", endpoint)
         denied(3, "bolt", endpoint)
     denied(4)
-    page = denials_read(Wanted(), most=1)
+    page = denials_read(DenialFilter(), most=1)
     assert (len(page.denials), page.is_whole) == (4, False)
-    rest = denials_read(Wanted(), before=page.denials[-1].at, most=1)
+    rest = denials_read(DenialFilter(), before=page.denials[-1].at, most=1)
     assert (len(rest.denials), rest.is_whole) == (1, True)
 
 
 def test_new_ones_are_counted_up_to_a_bound() -> None:
     for seconds_ago in range(4):
         denied(seconds_ago)
-    assert denials_count(Wanted(), after=NOW - 2 * SECOND) == 2
-    assert denials_count(Wanted(endpoint=PAY), after=NOW - 9 * SECOND, most=3) == 3
+    assert denials_count(DenialFilter(), after=NOW - 2 * SECOND) == 2
+    assert denials_count(DenialFilter(endpoint=PAY), after=NOW - 9 * SECOND, most=3) == 3
 
 
 def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.
     denied(9, endpoint=GET)
     denied(8)
     denied(7)
-    page = denials_read(Wanted(endpoint=GET))
+    page = denials_read(DenialFilter(endpoint=GET))
     assert (page.denials, page.is_searched) == ([], True)
     assert read() == [("acme", PAY, "burst"), ("acme", PAY, "burst"), ("acme", GET, "burst")]
 
@@ -113,13 +113,13 @@ def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.
 )
 def test_each_is_explained(reason: str, retry_us: int, said: str) -> None:
     denied(1, reason=reason, retry_us=retry_us)
-    [row] = denials_read(Wanted()).denials
+    [row] = denials_read(DenialFilter()).denials
     assert said in row.words
 
 
 def test_what_is_gone_has_no_name_and_a_subject_is_no_address() -> None:
     denied(1, tenant="", endpoint="", limit="")
-    [row] = denials_read(Wanted()).denials
+    [row] = denials_read(DenialFilter()).denials
     assert (row.tenant, row.endpoint, row.limit) == ("", "", "")
     assert len(row.subject) == 8
 
@@ -128,4 +128,4 @@ def test_a_page_costs_as_many_queries_whatever_it_holds(django_assert_num_querie
     for seconds_ago in range(30):
         denied(seconds_ago, "acme" if seconds_ago % 2 else "bolt")
     with django_assert_num_queries(4):
-        denials_read(Wanted())
+        denials_read(DenialFilter())

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.queries.grouped_usage import Answer, Query, usage_query
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.usage.queries.grouped_usage import UsageQuery, UsageResult, usage_query
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant, Tier
 
@@ -38,13 +38,13 @@ def cells() -> list[Cell]:
     found, at, place = [], BEGIN, 0
     while at < NOW:
         outcome = ("d", 9) if place % 3 == 0 else ("a", 0)
-        found.append(Cell(int(at.timestamp()), Series(1 + place % 2, 1, *outcome), 2, 6))
+        found.append(Cell(int(at.timestamp()), CellSeries(1 + place % 2, 1, *outcome), 2, 6))
         at, place = at + 7 * MINUTE, place + 1
     return found
 
 
-def ask(begin: datetime = BEGIN, end: datetime = NOW, **rest: object) -> Answer:
-    return usage_query(Query(begin, end, **rest), NOW)  # type: ignore[arg-type]
+def ask(begin: datetime = BEGIN, end: datetime = NOW, **rest: object) -> UsageResult:
+    return usage_query(UsageQuery(begin, end, **rest), NOW)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.models.usage_rates import EVERY_ENDPOINT, FoldName, FoldState
-from quotas.observations.cells import Cell, Cells, Series
-from quotas.usage.backfill import add_history, note_history
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.usage.backfill import backfill_usage, note_history
 from quotas.usage.maintenance import close_days
 from quotas.usage.queries.rates import peaks_read, rate_series, rates_read
 from quotas.usage.queries.seconds import counts_of, heat_map, seconds_iter, seconds_read
@@ -23,7 +23,7 @@ NOW = MONDAY + 3 * DAY + 5 * HOUR
 
 
 def asked(at: datetime, requests: int, *, tenant: int = 1, endpoint: int = 1, outcome: str = "a") -> Cell:
-    return Cell(int(at.timestamp()), Series(tenant, endpoint, outcome, 0), requests, requests)
+    return Cell(int(at.timestamp()), CellSeries(tenant, endpoint, outcome, 0), requests, requests)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def _history() -> None:
         cells.append(asked(start, 10 * ((start - MONDAY) // DAY + 1)))
         cells += [asked(start + timedelta(seconds=60 + i), 2) for i in range(60)]
         start += HOUR
-    add_history(Cells.of(cells), NOW)
+    backfill_usage(Cells.of(cells), NOW)
     note_history(MONDAY)
     FoldState.objects.create(name=FoldName.RATES, until=NOW)
     close_days(NOW)
