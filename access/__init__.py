@@ -1,0 +1,1 @@
+"""Who may come in, for the API and the pages: authentication, roles, the gate before every route, the throttle."""

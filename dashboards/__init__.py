@@ -1,0 +1,1 @@
+"""The web pages. Views call functions of `quotas`; templates and htmx do the rest."""

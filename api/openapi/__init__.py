@@ -1,0 +1,1 @@
+"""The OpenAPI document of the REST API, and the page that shows it."""

@@ -1,0 +1,1 @@
+"""Recommendations: measured and filed by calibration, forecast by replay, then tried in shadow, enforced, evaluated."""
