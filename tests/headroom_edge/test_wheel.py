@@ -22,6 +22,20 @@ from tests.headroom_edge.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 RUNNER = Path(__file__).with_name("readme_runner.py")
+PLATFORM = ("access", "api", "config", "dashboards", "quotas", "tenants")
+# A service with packages of its own under those names, which uses every part of the wheel.
+APPLICATION = f"""
+import importlib, json
+from django.conf import settings
+settings.configure()
+from headroom_edge import AsyncLimiter, Limiter
+from headroom_edge.asgi import QuotaMiddleware
+from headroom_edge.decorator import limited
+from headroom_edge.django import QuotaMiddleware
+from headroom_edge.drf import HeadroomThrottle
+from headroom_edge.wsgi import QuotaMiddleware
+print(json.dumps({{name: importlib.import_module(name).OWNER for name in {PLATFORM!r}}}))
+"""
 # What they share is made once.
 pytestmark = pytest.mark.xdist_group("wheel")
 
@@ -86,6 +100,21 @@ def test_the_readme_runs_with_nothing_but_redis_and_fastapi(
     command = [str(python), "-I", str(RUNNER), str(example), ACME]
     done = subprocess.run(command, env=environment, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True)
     assert json.loads(done.stdout) == {"statuses": [200] * 5 + [429] * 2, "loaded": []}
+
+
+def test_it_works_beside_packages_named_like_the_platforms(python: Path, tmp_path: Path) -> None:
+    frameworks, application = tmp_path / "frameworks", tmp_path / "application"
+    frameworks.mkdir()
+    for name in pulled_in({"django", "djangorestframework"}):
+        link(distribution(name), frameworks)
+    for name in PLATFORM:
+        (application / name).mkdir(parents=True)
+        (application / name / "__init__.py").write_text("OWNER = 'the application'\n")
+    (application / "main.py").write_text(APPLICATION)
+    environment = {"PYTHONPATH": str(frameworks), "PATH": os.environ["PATH"]}
+    command = [str(python), str(application / "main.py")]
+    done = subprocess.run(command, env=environment, cwd=application, check=True, stdout=subprocess.PIPE, text=True)
+    assert json.loads(done.stdout) == dict.fromkeys(PLATFORM, "the application")
 
 
 def example_of(readme: str) -> str:
