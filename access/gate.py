@@ -1,4 +1,4 @@
-"""The one gate before every route: who is it, may they (access.roles), and what do they see (tenants.isolation)."""
+"""The middleware in front of every route: authenticates, authorises (access.roles), throttles, isolates the tenant."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class Gate:
             throttle.forgiven(verdict)
         return response
 
-    def _guarded(self, request: HttpRequest, rules: roles.Rules | None, rule: roles.Rule | None) -> HttpResponseBase:
+    def _guarded(
+        self, request: HttpRequest, rules: roles.RouteRules | None, rule: roles.RoleRule | None
+    ) -> HttpResponseBase:
         try:
             principal = authenticate(request)
         except BadToken:
@@ -67,7 +69,7 @@ class Gate:
                 lambda: refused(unauthorised("The token is unknown or revoked; send a valid one.")),
             )
         except (OperationalError, InterfaceError) as error:
-            logger.warning("nobody can be let in: %s", error)
+            logger.warning("The database is down, so no request can be authenticated: %s", error)
             return _without_database(request)
         if principal is None:
             return _without_login(request)
@@ -77,7 +79,7 @@ class Gate:
         return _limited(verdict, lambda: self._admitted(request, principal, rules, rule))
 
     def _admitted(
-        self, request: HttpRequest, principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None
+        self, request: HttpRequest, principal: Principal, rules: roles.RouteRules | None, rule: roles.RoleRule | None
     ) -> HttpResponseBase:
         problem = _objection(principal, rules, rule)
         if problem is not None:
@@ -107,35 +109,35 @@ def _narrowed_body(response: HttpResponseBase, number: int) -> HttpResponseBase:
     return response
 
 
-def _objection(principal: Principal, rules: roles.Rules | None, rule: roles.Rule | None) -> Problem | None:
+def _objection(principal: Principal, rules: roles.RouteRules | None, rule: roles.RoleRule | None) -> Problem | None:
     if rules is None:
-        return forbidden("forbidden", "Nobody may use this route: it has no row in the table of roles.")
+        return forbidden("forbidden", "This route is not open to any role: it is missing in access/roles.py.")
     if rule is None:
         return _not_allowed(rules)
     if principal.role not in rule.roles:
         needed = ", ".join(sorted(rule.roles))
-        return forbidden("forbidden", f"The role {principal.role} may not do this; it takes one of: {needed}.")
+        return forbidden("forbidden", f"The role {principal.role} may not do this; required: {needed}.")
     if rule.scope not in principal.scopes:
-        return forbidden("scope-missing", f"This token lacks the scope {rule.scope}; use one that has it.")
+        return forbidden("scope-missing", f"The token lacks the scope {rule.scope}; use one that has it.")
     return None
 
 
-def _not_allowed(rules: roles.Rules) -> Problem:
+def _not_allowed(rules: roles.RouteRules) -> Problem:
     allowed = ", ".join(sorted(rules)) or "none"
-    detail = f"This route does not take the method; it takes {allowed}."
+    detail = f"This route does not allow the method; allowed: {allowed}."
     return Problem(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, headers={"Allow": ", ".join(rules)})
 
 
 def _without_login(request: HttpRequest) -> HttpResponse:
     if is_api(request) and not _is_page(request):
-        return refused(unauthorised("Nobody is signed in; send Authorization: Bearer hr_…, or sign in."))
+        return refused(unauthorised("You are not signed in; send Authorization: Bearer hr_…, or sign in."))
     if request.user.is_authenticated:
-        return refused(forbidden("no-role", "This account has no role yet; ask an owner to give it one."))
+        return refused(forbidden("no-role", "This account has no role; ask an owner to assign one."))
     return redirect_to_login(request.get_full_path(), resolve_url(settings.LOGIN_URL))
 
 
 def _is_page(request: HttpRequest) -> bool:
-    """Of the API's, a person in front of a browser opens the documentation."""
+    """The API's documentation is opened by people in a browser, so they get the login page instead of a 401."""
     return request.path == reverse("v1:docs") and "text/html" in request.headers.get("Accept", "")
 
 

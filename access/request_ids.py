@@ -1,4 +1,4 @@
-"""Every request has an id: the caller's, if it sent a fit one, or one of ours; the answer and the audit name it."""
+"""Request ids: the caller's X-Request-ID if it is valid, otherwise a new one. The response and the audit carry it."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def request_id_of(request: HttpRequest) -> str:
 
 
 def is_api(request: HttpRequest) -> bool:
-    """Whether the API answers it, rather than a page."""
+    """Whether the request is for the REST API, not for a page."""
     return request.path.startswith(API)

@@ -1,4 +1,4 @@
-"""Who may do what: every route by its url name and method. What does not stand here is denied to everybody."""
+"""Who may do what: every route by its URL name and method. A route that is not listed here is denied to everybody."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ EVERYBODY: Final = STAFF | TENANTS
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RoleRule:
     roles: frozenset[str]
-    scope: str  # what a machine's token needs besides its role
-    is_open: bool = False  # no login: whoever can reach the server
+    scope: str  # required of a machine's token, in addition to the role
+    is_open: bool = False  # no login required
 
     def admits(self, principal: Principal) -> bool:
         return principal.role in self.roles and self.scope in principal.scopes
 
 
-Rules = Mapping[str, Rule]  # by method
+RouteRules = Mapping[str, RoleRule]  # by method
 
-OPEN: Final = Rule(EVERYBODY, READ, is_open=True)
-
-
-def reads(roles: frozenset[str]) -> Rule:
-    return Rule(roles, READ)
+OPEN: Final = RoleRule(EVERYBODY, READ, is_open=True)
 
 
-def writes(roles: frozenset[str]) -> Rule:
-    return Rule(roles, WRITE)
+def reads(roles: frozenset[str]) -> RoleRule:
+    return RoleRule(roles, READ)
 
 
-def approves(roles: frozenset[str]) -> Rule:
-    return Rule(roles, APPROVE)
+def writes(roles: frozenset[str]) -> RoleRule:
+    return RoleRule(roles, WRITE)
 
 
-TABLE: Final[Mapping[str, Rules]] = {
-    # The machine itself. /metrics looks at the caller's address too (config.metrics).
+def approves(roles: frozenset[str]) -> RoleRule:
+    return RoleRule(roles, APPROVE)
+
+
+TABLE: Final[Mapping[str, RouteRules]] = {
+    # Operations. /metrics also checks the caller's address (config.metrics).
     "healthz": {"GET": OPEN},
     "favicon": {"GET": OPEN},
-    "metrics": {"GET": Rule(STAFF, METRICS, is_open=True)},
+    "metrics": {"GET": RoleRule(STAFF, METRICS, is_open=True)},
     # Pages.
     "dashboards:login": {"GET": OPEN, "POST": OPEN},
     "dashboards:logout": {"POST": reads(EVERYBODY)},
@@ -105,7 +105,7 @@ TABLE: Final[Mapping[str, Rules]] = {
     "dashboards:portal-ask": {"POST": writes(TENANTS)},
     "dashboards:palette": {"GET": reads(STAFF)},
     "dashboards:live": {"GET": reads(STAFF)},
-    # Django's admin asks for `is_staff` besides. Its own login would be a second door.
+    # Django's admin also requires `is_staff`. Its own login page is closed, because it is not throttled.
     "admin:login": {},
     "admin:*": {"GET": reads(OWNERS), "POST": writes(OWNERS)},
     # The REST API.
@@ -176,18 +176,18 @@ TABLE: Final[Mapping[str, Rules]] = {
 }
 
 
-def rules_of(view_name: str) -> Rules | None:
-    """None: the route is not declared."""
+def rules_of(view_name: str) -> RouteRules | None:
+    """None if the route is not listed."""
     if view_name in TABLE:
         return TABLE[view_name]
     namespace, colon, _ = view_name.rpartition(":")
     return TABLE.get(f"{namespace}:*") if colon else None
 
 
-def rule_of(rules: Rules, method: str) -> Rule | None:
-    """HEAD is a GET; OPTIONS is for whoever may use the route in some way."""
+def rule_of(rules: RouteRules, method: str) -> RoleRule | None:
+    """HEAD follows GET's rule. OPTIONS is allowed to every role that may use any of the route's methods."""
     if method == "OPTIONS" and rules:
-        return Rule(_union(rule.roles for rule in rules.values()), READ, any(r.is_open for r in rules.values()))
+        return RoleRule(_union(rule.roles for rule in rules.values()), READ, any(r.is_open for r in rules.values()))
     return rules.get("GET" if method == "HEAD" else method)
 
 

@@ -1,8 +1,8 @@
-"""Headroom's own API and login, limited by Headroom: one check as the tenant `headroom` (quotas.own_limits).
+"""Headroom limits its own API and login, by one check as the tenant `headroom` (quotas.own_limits).
 
-Only a limit refuses here. Without that tenant, with it suspended, or before the first publish, the API is open:
-whoever administers limits must not lock themselves out of the place where they are changed. A try to sign in is
-counted all the same, by the process itself, wherever the store did not: no bypass, suspension or outage ends that.
+Only a limit refuses a request here. The API stays open if that tenant is missing or suspended, or before the first
+publish: administrators must not lock themselves out of the place where limits are changed. Login attempts are always
+counted: if the store did not count one (bypass, suspension, outage), this process does.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tenants.scope import Principal
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
 PATIENCE_MS: Final = 1_000
-BUDGET_MS = 200  # people and pipelines rather wait than pass uncounted
-TRIES_LEFT: Final = "tries_left"  # attribute of the request, for the page that says so
-_TOKENS: Final = "tokens"  # whoever tries tokens tries this account
+BUDGET_MS = 200  # longer than a service's default: here, waiting is better than an uncounted request
+TRIES_LEFT: Final = "tries_left"  # attribute of the request, shown on the login page
+_TOKENS: Final = "tokens"  # all attempts with bad tokens count as attempts on this account
 _NAME: Final = "username"
 
 
-class Floor:
-    """Counts tries to sign in inside this process."""
+class LoginFloor:
+    """Counts login attempts inside this process, for when the store does not."""
 
     def __init__(self, clock_us: Callable[[], int] = now_us) -> None:
         self._limiter = LocalLimiter(clock_us)
@@ -56,8 +56,8 @@ class Floor:
 
 
 @cache
-def floor() -> Floor:
-    return Floor()
+def floor() -> LoginFloor:
+    return LoginFloor()
 
 
 def of_caller(request: HttpRequest, principal: Principal) -> RequestVerdict:
@@ -70,8 +70,8 @@ def of_bad_token(request: HttpRequest) -> RequestVerdict:
 
 
 def of_login(request: HttpRequest) -> RequestVerdict:
-    """By the name that is tried, which may be a password typed into the wrong field: nobody reads it afterwards."""
-    # Normalised as the login form does it, so that no other spelling of one name is another try.
+    """Count a login attempt by user name. The name is hashed, because it may be a password in the wrong field."""
+    # Normalised as by the login form, so that another spelling of a name is not another subject.
     name = normalize("NFKC", request.POST.get(_NAME, "")).strip().casefold()
     hashed = salted_hmac(__name__, name, algorithm="sha256").hexdigest()[:32]
     verdict = _counted(_check(request, LOGIN, {"user": hashed}))
@@ -98,14 +98,14 @@ def _counted(check: Check) -> RequestVerdict:
 
 
 def _is_counted(decision: Decision | None) -> bool:
-    """By some limit, in the store or as the store had told this process."""
+    """Whether some limit counted the attempt, in the store or by this process's copy of the plan."""
     if decision is None or decision.reason == "bypass":
         return False
     return bool(decision.rows) if decision.failure is None else bool(decision.limit)
 
 
 def passed(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:
-    """The answer in its turn, with the headers that say what is left."""
+    """Respond after the limit's delay, if any, and add the rate limit headers."""
     if verdict.wait_s:
         time.sleep(verdict.wait_s)
     return finished(respond(), verdict, release_of(verdict), None)
@@ -113,8 +113,8 @@ def passed(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> 
 
 def login_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse:
     seconds = max(1, seconds_up(verdict.decision.retry_us)) if verdict.decision else 1
-    words = f"Too many tries. Wait {seconds} s, then try again."
-    context = {"refusal": words, "next": request.POST.get("next", "")}
+    sentence = f"Too many attempts. Wait {seconds} s, then try again."
+    context = {"refusal": sentence, "next": request.POST.get("next", "")}
     page = render(request, "dashboards/login.html", context, status=verdict.status)
     for name in verdict.headers.keys() - {"Content-Type"}:
         page[name] = verdict.headers[name]
@@ -122,7 +122,7 @@ def login_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse
 
 
 def forgiven(verdict: RequestVerdict) -> None:
-    """A right password costs nothing, so nobody runs out of tries by working."""
+    """Refund a successful login, so that only failed attempts use up the limit."""
     decision = verdict.decision
     if decision is not None and decision.receipt:
         limiter().refund(decision)

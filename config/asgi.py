@@ -11,11 +11,11 @@ from config.env import one_line_errors
 from headroom_edge.gateway.server import Gateway, mounted
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-# Only the web process serves many requests at once, and it never forks.
+# A connection pool for this process only: it serves many requests at once, and it never forks.
 os.environ.setdefault("HEADROOM_DB_POOL", "10")
 
 with one_line_errors():
     gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
     application = mounted(bounded(get_asgi_application()), gateway)
-# What is loaded by now stays: the collector need not go through it again and again.
+# What is loaded now is never freed, so the garbage collector need not scan it.
 gc.freeze()

@@ -1,4 +1,4 @@
-"""Bounds what a request may bring: Django keeps a whole body, on disk if need be, before it asks who sends it."""
+"""Limits the size of request bodies. Django reads a whole body, to disk if necessary, before it authenticates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headroom_edge.asgi import App, Message, Receive, Scope, Send, header_of
 from headroom_edge.gateway.server import refuse
 from headroom_edge.problems import Problem
 
-MOST_BYTES: Final = 16 * 1_048_576  # several times what any form, file or document may have
+MOST_BYTES: Final = 16 * 1_048_576  # several times the size of any valid form, file or document
 
 
 def bounded(inner: Callable[..., Awaitable[None]], most: int = MOST_BYTES) -> App:
@@ -18,11 +18,11 @@ def bounded(inner: Callable[..., Awaitable[None]], most: int = MOST_BYTES) -> Ap
         if scope["type"] != "http":
             await inner(scope, receive, send)
             return
-        said = header_of(scope, "content-length")
-        if said.isascii() and said.isdigit() and int(said[:20]) > most:
+        length = header_of(scope, "content-length")
+        if length.isascii() and length.isdigit() and int(length[:20]) > most:
             await refuse(send, _too_large(most))
             return
-        body = _Body(receive, most)
+        body = _CountedBody(receive, most)
         await inner(scope, body.receive, send)
         if body.is_over:
             await refuse(send, _too_large(most))
@@ -30,8 +30,8 @@ def bounded(inner: Callable[..., Awaitable[None]], most: int = MOST_BYTES) -> Ap
     return application
 
 
-class _Body:
-    """Without a length that was said before: as much as may be, then the caller is as good as gone."""
+class _CountedBody:
+    """Counts a body without Content-Length. Over the limit, the application is told that the client disconnected."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive, self._left = receive, most
@@ -47,5 +47,5 @@ class _Body:
 
 
 def _too_large(most: int) -> Problem:
-    detail = f"The body is over {most:,} bytes; send less at once."
+    detail = f"The body has more than {most:,} bytes; send less at once."
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail, headers={"Connection": "close"})

@@ -1,4 +1,4 @@
-"""The Celery application: what runs when, and how a task survives its worker."""
+"""The Celery application: the schedule, and the settings that let a task survive its worker."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from config.env import one_line_errors
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 logger = logging.getLogger(__name__)
-# It warns root of pickled messages, which are not accepted here.
+# Celery warns root about pickled messages, which are not accepted here.
 warnings.filterwarnings("ignore", category=SecurityWarning)
 with one_line_errors():
-    settings.SECRET_KEY  # noqa: B018 - reads the settings now, so that a wrong one is one line
+    settings.SECRET_KEY  # noqa: B018 - reads the settings now, so that an invalid one ends with one line
 
 
 def every(step: timedelta | crontab, task: str, *, expires: float | None = None) -> dict[str, Any]:
-    """A task that nobody has taken when the next is due has expired, unless told otherwise."""
+    """A task expires when the next one is due, unless `expires` says otherwise."""
     seconds = step.total_seconds() if isinstance(step, timedelta) else None
     return {"task": task, "schedule": step, "options": {"expires": expires or seconds}}
 
@@ -66,7 +66,7 @@ app.autodiscover_tasks()
 
 @app.task(name="config.heartbeat")
 def heartbeat() -> None:
-    """Sent by beat, carried by the broker, run by a worker: its row is fresh only if all three work."""
+    """Its row is fresh only if beat sends, the broker delivers and a worker runs."""
     report("beat")
 
 
@@ -83,5 +83,5 @@ def report(name: str) -> None:
     try:
         record_heartbeat(name)
     except Error as error:
-        # The database being away is the database's line in /healthz, not the end of the worker.
+        # /healthz reports that the database is down; the worker must not end because of it.
         logger.warning("The heartbeat of %s was not stored: %s", name, str(error).splitlines()[0])

@@ -1,4 +1,4 @@
-"""PostgreSQL and Valkey out of wheels, as child processes with their data under one folder."""
+"""PostgreSQL and Valkey from Python wheels, as child processes with their data in one folder."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _LIBC: Final = ctypes.CDLL(None)
 
 
 class ServerError(Exception):
-    """A server that cannot be started or reached; the message is one sentence for the operator."""
+    """A server cannot be started or reached. The message is one sentence for the operator."""
 
 
 def packaged(package: str, pattern: str) -> Path:
-    """A file inside a wheel, found without importing it: its Python part has effects we do without."""
+    """A file inside an installed package, found without importing the package, which would have side effects."""
     spec = importlib.util.find_spec(package)
     if spec is not None and spec.origin is not None:
         for path in Path(spec.origin).parent.glob(pattern):
             return path
-    raise ServerError(f"The package {package} is missing or has no server for this machine: run `make install`.")
+    raise ServerError(f"The package {package} is missing or has no server for this machine; run `make install`.")
 
 
 def postgres_program(name: str) -> Path:
@@ -58,7 +58,7 @@ def valkey_program() -> Path:
 
 
 def end_with_parent(stop_signal: int, parent: int | None = None) -> Callable[[], None]:
-    """For `preexec_fn`: the child gets `stop_signal` when the thread that made it ends, however it ends (Linux)."""
+    """For `preexec_fn`: the child gets `stop_signal` when the thread that started it ends, however it ends (Linux)."""
     expected = parent or os.getpid()
 
     def arrange() -> None:
@@ -72,7 +72,7 @@ def end_with_parent(stop_signal: int, parent: int | None = None) -> Callable[[],
 
 
 @dataclass
-class Server:
+class ServerProcess:
     name: str
     process: subprocess.Popen[bytes]
     stop_signal: int
@@ -83,7 +83,7 @@ class Server:
 
     def last_words(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1].strip() if lines else "it said nothing"
+        return lines[-1].strip() if lines else "its log is empty"
 
 
 def stop_process(process: subprocess.Popen[bytes], stop_signal: int, seconds: float = STOP_SECONDS) -> None:
@@ -98,9 +98,9 @@ def stop_process(process: subprocess.Popen[bytes], stop_signal: int, seconds: fl
 
 @contextmanager
 def sole_owner(places: Places) -> Iterator[bool]:
-    """Holds the home folder, and tells whether its last owner was cut short.
+    """Lock the home folder. Yields whether its last owner was killed.
 
-    The kernel lets go of the lock however this process ends; the pid in the file stays after a kill -9.
+    The kernel releases the lock however this process ends. The pid stays in the file only after a kill -9.
     """
     make_folder(places.home)
     with (places.home / "lock").open("a+") as lock:
@@ -110,7 +110,7 @@ def sole_owner(places: Places) -> Iterator[bool]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServerError(
-                f"Headroom already runs on {places.home} (process {last_owner}): "
+                f"Headroom already runs in {places.home} (process {last_owner}); "
                 "stop it first, or set HEADROOM_HOME to another folder."
             ) from None
         _write_over(lock, f"{os.getpid()}\n")
@@ -131,9 +131,9 @@ def make_folder(path: Path, mode: int = 0o755) -> None:
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
-        raise ServerError(f"The folder {path} cannot be made: {error.strerror}.") from None
+        raise ServerError(f"The folder {path} cannot be created: {error.strerror}.") from None
     if path.stat().st_uid not in (os.getuid(), _database_uid()):
-        raise ServerError(f"The folder {path} belongs to another user: remove it, or set HEADROOM_HOME.")
+        raise ServerError(f"The folder {path} belongs to another user; remove it, or set HEADROOM_HOME.")
 
 
 def _database_account() -> pwd.struct_passwd | None:
@@ -146,14 +146,14 @@ def _database_uid() -> int:
 
 
 def _let_through(path: Path) -> None:
-    """Root's folders may be closed to the database's account: it needs to pass them, not to list them."""
+    """Let the database's account traverse root's folders. It need not list them."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:
             folder.chmod(mode | stat.S_IXOTH)
 
 
-def start_postgres(places: Places, *, durable: bool = True) -> Server:
+def start_postgres(places: Places, *, durable: bool = True) -> ServerProcess:
     _own_postgres_folders(places)
     data = places.postgres / "data"
     _end_leftover(data / "postmaster.pid", data, signal.SIGINT, owner=places.postgres / "owner")
@@ -194,7 +194,7 @@ def _postgres_command(places: Places, *, durable: bool) -> list[str]:
 
 
 def _create_cluster(data: Path, log: Path) -> None:
-    # Made beside and renamed, so that a start cut short leaves no half cluster.
+    # Created under another name and renamed, so that an interrupted start leaves no incomplete cluster.
     draft = data.with_name("data.new")
     shutil.rmtree(draft, ignore_errors=True)
     locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
@@ -210,7 +210,7 @@ def _create_cluster(data: Path, log: Path) -> None:
     ]
     server = _spawn("initdb", command, log, signal.SIGTERM, as_database=True)
     if server.process.wait() != 0:
-        raise ServerError(f"PostgreSQL cannot make its data folder {data}: {server.last_words()}")
+        raise ServerError(f"PostgreSQL cannot create its data folder {data}: {server.last_words()}")
     draft.rename(data)
 
 
@@ -225,7 +225,7 @@ def _ensure_database(places: Places) -> None:
 
 @dataclass(frozen=True)
 class ValkeyOptions:
-    """`port` 0 means only the socket; `extra` is passed on as it is."""
+    """With port 0, the server listens on the socket only. `extra` is appended to the command line."""
 
     socket: Path | None = None
     port: int = 0
@@ -233,7 +233,7 @@ class ValkeyOptions:
     extra: Sequence[str] = field(default_factory=tuple)
 
 
-def start_valkey(folder: Path, options: ValkeyOptions) -> Server:
+def start_valkey(folder: Path, options: ValkeyOptions) -> ServerProcess:
     make_folder(folder, 0o700)
     if options.socket is not None:
         make_folder(options.socket.parent.parent)
@@ -244,7 +244,7 @@ def start_valkey(folder: Path, options: ValkeyOptions) -> Server:
     return server
 
 
-def start_embedded_valkey(places: Places, *, durable: bool = True) -> Server:
+def start_embedded_valkey(places: Places, *, durable: bool = True) -> ServerProcess:
     return start_valkey(places.valkey, ValkeyOptions(socket=places.valkey_socket, durable=durable))
 
 
@@ -265,11 +265,11 @@ def _ping(options: ValkeyOptions) -> None:
         client.ping()
 
 
-def _spawn(name: str, command: list[str], log: Path, stop_signal: int, *, as_database: bool = False) -> Server:
+def _spawn(name: str, command: list[str], log: Path, stop_signal: int, *, as_database: bool = False) -> ServerProcess:
     account = _database_account() if as_database else None
     with log.open("wb") as output:
         process = _popen(command, output, stop_signal, account)
-    return Server(name, process, stop_signal, log)
+    return ServerProcess(name, process, stop_signal, log)
 
 
 def _popen(
@@ -293,11 +293,11 @@ def _popen(
         raise ServerError(f"{command[0]} cannot be run: {error.strerror}.") from None
 
 
-def _wait_ready(server: Server, ask: Callable[[], None]) -> None:
+def _wait_ready(server: ServerProcess, ask: Callable[[], None]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
-            raise ServerError(f"{server.name} stopped as it started: {server.last_words()} (see {server.log})")
+            raise ServerError(f"{server.name} stopped during its start: {server.last_words()} (see {server.log})")
         with suppress(psycopg.OperationalError, redis.RedisError):
             ask()
             return
@@ -307,21 +307,21 @@ def _wait_ready(server: Server, ask: Callable[[], None]) -> None:
 
 
 def _end_leftover(pid_file: Path, folder: Path, stop_signal: int, owner: Path) -> None:
-    """After a kill -9 the old server may still be stopping, or its pid may now be a stranger's.
+    """Stop the server that a killed owner left behind, if it still runs and its pid was not reused.
 
-    A server whose owner lives is not left over: it is somebody's, and stays.
+    Raises ServerError if the server's owner is alive: then it is in use.
     """
     leftover = _process_in(pid_file, folder)
     if leftover is not None:
         if _another_lives(owner):
-            raise ServerError(f"The folder {folder} is in use by process {_pid_in(owner)}: stop it, or choose another.")
+            raise ServerError(f"The folder {folder} is in use by process {_pid_in(owner)}; stop it, or use another.")
         _end(leftover, stop_signal)
     pid_file.unlink(missing_ok=True)
     owner.write_text(_identity(psutil.Process()))
 
 
 def _identity(process: psutil.Process) -> str:
-    # The time tells a process from a later one with the same pid.
+    # The time distinguishes a process from a later one with the same pid.
     return f"{process.pid} {process.create_time()}"
 
 
@@ -342,13 +342,13 @@ def _end(process: psutil.Process, stop_signal: int) -> None:
             process.send_signal(number)
         if _gone(process):
             return
-    raise ServerError(f"The process {process.pid} cannot be ended: end it first.")
+    raise ServerError(f"The process {process.pid} does not end; end it first.")
 
 
 def _gone(process: psutil.Process) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
     while time.monotonic() < deadline:
-        # A zombie has let go of everything; whoever adopted it may never collect it.
+        # A zombie has released its resources, and its parent may never collect it.
         try:
             if process.status() == psutil.STATUS_ZOMBIE:
                 return True
@@ -359,7 +359,7 @@ def _gone(process: psutil.Process) -> bool:
 
 
 def _process_in(pid_file: Path, folder: Path) -> psutil.Process | None:
-    # Both servers work from inside their data folder, which tells them from whoever got the pid since.
+    # Both servers have their data folder as working directory. A process that reused the pid does not.
     with suppress(OSError, ValueError, IndexError, psutil.Error):
         process = psutil.Process(int(pid_file.read_text().splitlines()[0]))
         if Path(process.cwd()) == folder:

@@ -1,4 +1,4 @@
-"""Reads the environment: every variable, its type and the sentence a wrong value gets."""
+"""Reads environment variables by type. An invalid value gets one sentence that says what to change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_SECRET_WORDS: Final = ("insecure", "changeme", "change-me", "secret_key"
 
 
 class SettingError(ImproperlyConfigured):
-    """A variable that is missing or wrong; the message is one sentence for the operator."""
+    """A variable is missing or invalid. The message is one sentence for the operator."""
 
 
 @contextmanager
@@ -39,12 +39,12 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(2) from None
     except OperationalError as error:
         first = str(error).strip().partition("\n")[0]
-        sys.stderr.write(f"headroom: PostgreSQL does not answer; start it with `make up` ({first}).\n")
+        sys.stderr.write(f"headroom: PostgreSQL cannot be reached; start it with `make up` ({first}).\n")
         raise SystemExit(2) from None
 
 
 def text(name: str, default: str) -> str:
-    # An empty variable is what `export NAME=` and compose files leave behind: it means unset.
+    # `export NAME=` and compose files set variables to an empty text. That counts as unset.
     return os.environ.get(name, "").strip() or default
 
 
@@ -58,31 +58,31 @@ def flag(name: str, default: bool) -> bool:
         return True
     if value in FALSE:
         return False
-    raise SettingError(f"{name} is {shown(value)}: set it to 1 or 0.")
+    raise SettingError(f"{name} is {shown(value)}; set it to 1 or 0.")
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
     value = text(name, str(default))
     if value.isascii() and value.isdigit() and low <= int(value[:20]) <= high:
         return int(value)
-    raise SettingError(f"{name} is {shown(value)}: set it to a whole number from {low} to {high}.")
+    raise SettingError(f"{name} is {shown(value)}; set it to a whole number from {low} to {high}.")
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = text(name, default)
     if value in allowed:
         return value
-    raise SettingError(f"{name} is {shown(value)}: set it to one of {', '.join(allowed)}.")
+    raise SettingError(f"{name} is {shown(value)}; set it to one of {', '.join(allowed)}.")
 
 
 def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
-    """`local` gives the key that a machine with embedded servers keeps for itself."""
+    """`local` returns the key that a machine with embedded servers keeps in a file."""
     value = text(name, "")
     if not value and local is not None:
         return local()
     weak = len(value) < SECRET_CHARACTERS or any(word in value.lower() for word in DEFAULT_SECRET_WORDS)
     if weak and not debug:
-        raise SettingError(f"{name} is missing, short or a well-known default: set it to 50 or more random characters.")
+        raise SettingError(f"{name} is missing, short or a well-known default; set it to 50 or more random characters.")
     return value or "debug"
 
 
@@ -90,7 +90,7 @@ def matching(name: str, default: str, pattern: str, what: str) -> str:
     value = text(name, default)
     if re.fullmatch(pattern, value, re.ASCII):
         return value
-    raise SettingError(f"{name} is {shown(value)}: set it to {what}.")
+    raise SettingError(f"{name} is {shown(value)}; set it to {what}.")
 
 
 def words(name: str, default: str) -> list[str]:
@@ -101,12 +101,12 @@ def networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
     try:
         return tuple(ip_network(word) for word in words(name, ""))
     except ValueError:
-        raise SettingError(f"{name} is not a list of networks: write it like 10.0.0.0/8,192.168.7.0/24.") from None
+        raise SettingError(f"{name} is not a list of networks; write it like 10.0.0.0/8,192.168.7.0/24.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    host: str = ""  # empty: there is none
+    host: str = ""  # empty: no e-mail
     port: int = 587
     user: str = ""
     password: str = ""
@@ -115,7 +115,7 @@ class Mail:
 
 
 def mail(name: str) -> Mail:
-    """smtp://user:password@host:587 (STARTTLS where it signs in) or smtps://… (TLS from the start)."""
+    """smtp://user:password@host:587 (with STARTTLS if there is a user) or smtps://… (TLS from the start)."""
     if not text(name, ""):
         return Mail()
     parts = urlsplit(url(name, "", MAIL_SCHEMES, "smtp://user:password@mail.example.com:587"))
@@ -134,7 +134,7 @@ def url(name: str, default: str, schemes: frozenset[str], example: str) -> str:
         parts = urlsplit("")
     if parts.scheme in schemes and (parts.netloc or parts.path):
         return value
-    raise SettingError(f"{name} is not a URL this can use: set it to something like {example}.")
+    raise SettingError(f"{name} is not a supported URL; set it to something like {example}.")
 
 
 def broker_beside(redis_url: str) -> str:
@@ -151,18 +151,18 @@ def broker_beside(redis_url: str) -> str:
 def _database_number(value: str) -> int:
     if value.isascii() and value.isdigit():
         return int(value)
-    raise SettingError(f"REDIS_URL names the database {shown(value)}: end it with a number, as in redis://host:6379/0.")
+    raise SettingError(f"REDIS_URL has the database {shown(value)}; end it with a number, as in redis://host:6379/0.")
 
 
 def database(value: str, *, pool: int) -> dict[str, object]:
-    """A PostgreSQL URL as Django's connection settings; `?host=/path` names a socket folder."""
+    """A PostgreSQL URL as Django's connection settings. `?host=/path` is the folder of a socket."""
     parts = urlsplit(value)
     options: dict[str, object] = {"connect_timeout": 3, **dict(parse_qsl(parts.query))}
-    # Row-level security shows no row to a connection that does not say which (tenants.isolation).
+    # Without this setting, row-level security hides all rows (tenants.isolation).
     options["options"] = f"{options.get('options', '')} -c headroom.tenant=*".strip()
     name = unquote(parts.path.lstrip("/"))
     if not name:
-        raise SettingError("DATABASE_URL names no database: end it with /NAME.")
+        raise SettingError("DATABASE_URL has no database name; end it with /NAME.")
     host = options.pop("host", None) or unquote(parts.hostname or "")
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 2, "max_idle": 60}
@@ -180,7 +180,7 @@ def database(value: str, *, pool: int) -> dict[str, object]:
 
 
 def owner_of(application: dict[str, object], owner: dict[str, object]) -> dict[str, object]:
-    """The other way into the same database."""
+    """The owner's connection settings, checked to be for the same database."""
     if application["NAME"] != owner["NAME"]:
-        raise SettingError("MIGRATION_DATABASE_URL names another database than DATABASE_URL: end both with the same.")
+        raise SettingError("MIGRATION_DATABASE_URL and DATABASE_URL name different databases; use the same in both.")
     return owner

@@ -1,4 +1,4 @@
-"""What Django itself refuses, before any view: problem+json for the API, a page for people."""
+"""Django's own error responses: problem+json for the API, a page for people."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from headroom_edge.problems import Problem
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if is_api(request):
-        return _problem(HTTPStatus.BAD_REQUEST, "bad-request", "The request cannot be read; check the Host header.")
+        return _problem(HTTPStatus.BAD_REQUEST, "bad-request", "The request is malformed; check the Host header.")
     return defaults.bad_request(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if is_api(request):
-        detail = "There is nothing at this address; correct the path or the name."
+        detail = "Nothing was found at this address; correct the path or the name."
         return _problem(HTTPStatus.NOT_FOUND, "not-found", detail)
     return defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     if is_api(request):
-        detail = "This is a fault of the server, which its log tells about; nothing was changed."
+        detail = "The server failed, and nothing was changed; its log has the cause."
         return _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "fault", detail)
     return defaults.server_error(request)
 

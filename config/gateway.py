@@ -1,4 +1,4 @@
-"""The gateway inside the web process, on the same store and variables as everything else."""
+"""Settings of the gateway inside the web process, which uses the same store and variables as the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What /healthz says: one function per part, each bounded in time, each with a reason when it fails."""
+"""/healthz: one check per part, each with a time limit and a reason if it fails."""
 
 from __future__ import annotations
 
@@ -31,38 +31,38 @@ STALE_AFTER: Final[Mapping[str, timedelta]] = {
 
 
 @dataclass(frozen=True)
-class Part:
+class PartHealth:
     ok: bool
-    says: str
+    text: str
 
 
 @dataclass(frozen=True)
-class Pulses:
-    """All signs of life, and the database's own time to judge them by."""
+class HealthFacts:
+    """All heartbeats, and the database's time, by which their age is measured."""
 
     now: datetime
     beats: Mapping[str, Heartbeat]
-    overdue: Change | None = None  # the change that has waited longest for the scheduler
-    set_aside: tuple[Delivery, ...] = ()  # tasks that kept killing their worker, newest first
+    overdue: Change | None = None  # the change that is overdue longest
+    set_aside: tuple[Delivery, ...] = ()  # tasks that repeatedly killed their worker, newest first
 
 
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:
-    database, pulses = check_database()
+    database, facts = check_database()
     parts = {"database": database, "redis": check_redis()}
-    parts |= {name: check_pulse(name, pulses) for name in STALE_AFTER}
-    parts |= {"schedule": check_schedule(pulses), "tasks": check_tasks(pulses)}
+    parts |= {name: check_heartbeat(name, facts) for name in STALE_AFTER}
+    parts |= {"schedule": check_schedule(facts), "tasks": check_tasks(facts)}
     healthy = all(part.ok for part in parts.values())
     body: dict[str, object] = {"status": "ok" if healthy else "unhealthy"}
-    body |= {name: part.says for name, part in parts.items()}
-    body["published_revision"] = published_revision(pulses)
+    body |= {name: part.text for name, part in parts.items()}
+    body["published_revision"] = published_revision(facts)
     if not healthy:
-        body["reason"] = "; ".join(f"{name}: {part.says}" for name, part in parts.items() if not part.ok)
+        body["reason"] = "; ".join(f"{name}: {part.text}" for name, part in parts.items() if not part.ok)
     return JsonResponse(body, status=HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-def check_database() -> tuple[Part, Pulses | None]:
+def check_database() -> tuple[PartHealth, HealthFacts | None]:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL statement_timeout = {TIMEOUT_SECONDS * 1000:.0f}")
@@ -72,11 +72,11 @@ def check_database() -> tuple[Part, Pulses | None]:
             overdue = changes_overdue(now).first()
             set_aside = tuple(Delivery.objects.filter(is_set_aside=True).order_by("-at")[:MOST_SET_ASIDE])
     except Error as error:
-        return Part(False, first_line(error)), None
-    return Part(True, "ok"), Pulses(now, beats, overdue, set_aside)
+        return PartHealth(False, first_line(error)), None
+    return PartHealth(True, "ok"), HealthFacts(now, beats, overdue, set_aside)
 
 
-def check_redis() -> Part:
+def check_redis() -> PartHealth:
     try:
         with redis.Redis.from_url(
             settings.REDIS_URL,
@@ -86,43 +86,43 @@ def check_redis() -> Part:
         ) as client:
             client.ping()
     except (redis.RedisError, OSError) as error:
-        return Part(False, first_line(error))
-    return Part(True, "ok")
+        return PartHealth(False, first_line(error))
+    return PartHealth(True, "ok")
 
 
-def check_pulse(name: str, pulses: Pulses | None) -> Part:
-    if pulses is None:
-        return Part(False, "unknown while the database is away")
-    beat = pulses.beats.get(name)
+def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:
+    if facts is None:
+        return PartHealth(False, "unknown while the database is down")
+    beat = facts.beats.get(name)
     if beat is None:
-        return Part(False, "has not reported yet")
-    age = pulses.now - beat.at
+        return PartHealth(False, "has not reported yet")
+    age = facts.now - beat.at
     if age > STALE_AFTER[name]:
-        return Part(False, f"silent for {age.total_seconds():.0f} s")
-    return Part(True, "ok")
+        return PartHealth(False, f"silent for {age.total_seconds():.0f} s")
+    return PartHealth(True, "ok")
 
 
-def check_schedule(pulses: Pulses | None) -> Part:
-    if pulses is None:
-        return Part(False, "unknown while the database is away")
-    if pulses.overdue is not None:
-        return Part(False, f"{pulses.overdue} was due at {pulses.overdue.at:%Y-%m-%d %H:%M:%S} UTC")
-    return Part(True, "ok")
+def check_schedule(facts: HealthFacts | None) -> PartHealth:
+    if facts is None:
+        return PartHealth(False, "unknown while the database is down")
+    if facts.overdue is not None:
+        return PartHealth(False, f"{facts.overdue} was due at {facts.overdue.at:%Y-%m-%d %H:%M:%S} UTC")
+    return PartHealth(True, "ok")
 
 
-def check_tasks(pulses: Pulses | None) -> Part:
-    """One that is set aside hurts nobody else, so all stays well; but somebody has to look at it."""
-    if pulses is None:
-        return Part(False, "unknown while the database is away")
-    if not pulses.set_aside:
-        return Part(True, "ok")
-    last, count = pulses.set_aside[0], len(pulses.set_aside)
+def check_tasks(facts: HealthFacts | None) -> PartHealth:
+    """Tasks that were set aside do not make the installation unhealthy, but somebody has to look at them."""
+    if facts is None:
+        return PartHealth(False, "unknown while the database is down")
+    if not facts.set_aside:
+        return PartHealth(True, "ok")
+    last, count = facts.set_aside[0], len(facts.set_aside)
     number = f"{count} or more" if count == MOST_SET_ASIDE else str(count)
-    return Part(True, f"{number} set aside, the last one {last} until {last.at:%Y-%m-%d %H:%M:%S} UTC")
+    return PartHealth(True, f"{number} set aside, the latest one {last} until {last.at:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def published_revision(pulses: Pulses | None) -> int | None:
-    beat = pulses.beats.get("publisher") if pulses else None
+def published_revision(facts: HealthFacts | None) -> int | None:
+    beat = facts.beats.get("publisher") if facts else None
     return int(beat.detail) if beat and beat.detail.isdigit() else None
 
 

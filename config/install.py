@@ -1,6 +1,6 @@
-"""Makes the virtual environment and brings it up to date: `python3 config/install.py REQUIREMENTS`.
+"""Creates the virtual environment and keeps it up to date: `python3 config/install.py REQUIREMENTS`.
 
-Runs on the machine's own Python, before anything is installed, and has to load on old ones too, to tell them so.
+Runs on the system's Python, before anything is installed. It must load on old versions too, so that it can refuse them.
 """
 
 import fcntl
@@ -17,15 +17,15 @@ PYTHON = os.path.join(VENV, "bin", "python")
 def main(requirements: str) -> None:
     if sys.version_info[:2] < NEEDED:
         fail(
-            "Python %d.%d or newer is needed, and this is %d.%d: set PYTHON=/path/to/a/newer/one"
+            "Python %d.%d or newer is required, and this is %d.%d: set PYTHON=/path/to/a/newer/one"
             % (NEEDED + sys.version_info[:2])
         )
-    # Two of `make up`, `make test` and `make lint` may start in the same fresh clone.
+    # `make up`, `make test` and `make lint` may start at the same time in a fresh clone.
     os.makedirs(VENV, exist_ok=True)
     with open(os.path.join(VENV, ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = fingerprint()
-        # The developer's requirements include the others.
+        # requirements-dev.txt includes requirements.txt.
         if works() and wanted in (read(stamp(requirements)), read(stamp("requirements-dev.txt"))):
             return
         install(requirements)
@@ -40,10 +40,10 @@ def stamp(requirements: str) -> str:
 def install(requirements: str) -> None:
     sys.stderr.write("headroom: installing %s into %s\n" % (requirements, VENV))
     if not works() and run([sys.executable, "-m", "venv", VENV]) != 0:
-        fail("this Python cannot make a virtual environment: install its venv module (Debian: python3-venv)")
+        fail("this Python cannot create a virtual environment: install its venv module (Debian: python3-venv)")
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
     if run(pip) != 0:
-        fail("the packages could not be installed; the lines above say why")
+        fail("the packages could not be installed; see the messages above")
 
 
 def run(command: list) -> int:  # type: ignore[type-arg]
@@ -51,7 +51,7 @@ def run(command: list) -> int:  # type: ignore[type-arg]
 
 
 def works() -> bool:
-    """False too for a virtual environment whose Python has been removed since."""
+    """Also False for a virtual environment whose base Python was removed."""
     try:
         code = subprocess.call([PYTHON, "-c", "import pip"], stderr=subprocess.DEVNULL)
     except OSError:

@@ -1,4 +1,4 @@
-"""How jobs run: once a slot, however many schedulers ask; and no more once they have killed three workers."""
+"""How jobs run: once per slot, however many schedulers there are, and never again after killing three workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
 
 
 class Job(AnyTask):
-    """The base of every task."""
+    """Base class of every task."""
 
     abstract = True
 
@@ -38,8 +38,8 @@ class Job(AnyTask):
             if not self._may_run(jobs, slot):
                 return None
         except DatabaseError as error:
-            # Nothing a job does works without it; the next slot tries again.
-            logger.warning("%s did not run, for Postgres is away: %s", self.name, str(error).splitlines()[0])
+            # No job can work without the database; the next slot tries again.
+            logger.warning("%s did not run because Postgres is down: %s", self.name, str(error).splitlines()[0])
             return None
         result = super().__call__(*args, **kwargs)
         if slot is not None:
@@ -47,20 +47,20 @@ class Job(AnyTask):
         return result
 
     def _slot(self) -> int | None:
-        """None: it was not sent by a scheduler."""
+        """None if the task was not sent by a scheduler."""
         slot = (self.request.headers or {}).get(SLOT)
         return None if slot is None else int(slot)
 
     def _may_run(self, jobs: Any, slot: int | None) -> bool:
         task_id, is_again = self.request.id, (self.request.delivery_info or {}).get("redelivered")
         if is_again and not jobs.delivery_note(job=self.name, task_id=task_id):
-            logger.error("%s (%s) is set aside: it ended its worker too often", self.name, task_id)
+            logger.error("%s (%s) is set aside: it killed its worker too often", self.name, task_id)
             return False
         return slot is None or bool(jobs.slot_take(job=self.name, slot=slot, task_id=task_id))
 
 
 class SlottedScheduler(PersistentScheduler):
-    """Numbers what it sends by the time, so that two schedulers ask for the same."""
+    """Numbers its tasks by time slot, so that two schedulers send the same slot, which runs once."""
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
         every = getattr(entry.schedule, "run_every", None)

@@ -1,4 +1,4 @@
-"""What the logs leave out."""
+"""Log filters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OUTAGES = (InterfaceError, OperationalError, BrokerError, redis.ConnectionError,
 
 
 def but_health(record: LogRecord) -> bool:
-    """The supervisor and every load balancer ask each second, and the answer already says what is wrong."""
+    """Drops /healthz: it is requested every second, and its response already says what is wrong."""
     return "/healthz" not in record.getMessage()
 
 
 def outages_in_one_line(record: LogRecord) -> bool:
-    """A server that is away is no fault of the code: where it was noticed is of no use to anybody."""
+    """Cuts the traceback of an outage: a server being down is not a fault of the code."""
     if record.exc_info and any(isinstance(error, OUTAGES) for error in _chain(record.exc_info[1])):
         record.exc_info = None
         record.exc_text = None

@@ -1,4 +1,4 @@
-"""/metrics, for this machine, and for tokens with the scope `metrics`."""
+"""/metrics, for requests from this machine and for tokens with the scope `metrics`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
 def metrics(request: HttpRequest) -> HttpResponse:
     if not from_this_machine(request) and not has_token(request):
         return HttpResponseForbidden(
-            "The metrics are served to this machine, and to tokens with the scope metrics.\n", content_type="text/plain"
+            "Metrics are served to this machine and to tokens with the scope metrics.\n", content_type="text/plain"
         )
     response: HttpResponse = ExportToDjangoView(request)
     return response
@@ -36,7 +36,7 @@ def has_token(request: HttpRequest) -> bool:
 
 
 def from_this_machine(request: HttpRequest) -> bool:
-    # A proxy on this machine passes strangers on from a loopback address.
+    # A proxy on this machine forwards other machines' requests from a loopback address.
     if any(name in request.META for name in FORWARDED):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Where the embedded servers keep their data and their sockets."""
+"""Paths and URLs of the embedded servers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import quote
 from config import env
 
 ROOT = Path(__file__).resolve().parent.parent
-# sockaddr_un holds 108 bytes on Linux and 104 elsewhere, the final NUL included.
+# sockaddr_un holds 108 bytes on Linux and 104 elsewhere, including the final NUL.
 SOCKET_PATH_BYTES = 103
-# Roles of the embedded PostgreSQL: one makes the tables, the other reads and writes their rows.
+# Roles of the embedded PostgreSQL: one owns the tables, the other reads and writes their rows.
 OWNER = "headroom"
 APPLICATION = "headroom_app"
 LONGEST_SOCKET = "postgres/.s.PGSQL.5432.lock"
@@ -24,7 +24,7 @@ LONGEST_SOCKET = "postgres/.s.PGSQL.5432.lock"
 
 @dataclass(frozen=True)
 class Places:
-    """Paths and URLs that follow from the home folder alone, so that every process finds the same servers."""
+    """Everything follows from the home folder, so that every process finds the same servers."""
 
     home: Path
 
@@ -68,11 +68,11 @@ class Places:
 
     @property
     def owner_password(self) -> Path:
-        """Of the account that `make up` makes; gone once somebody has changed it."""
+        """The password of the account that `make up` creates. The file is removed once the password is changed."""
         return self.home / "owner_password"
 
     def secret(self) -> str:
-        """The signing key of this machine, made on first use."""
+        """This machine's SECRET_KEY, created on first use."""
         path = self.home / "secret_key"
         try:
             if not path.exists():
@@ -80,7 +80,7 @@ class Places:
             return path.read_text()
         except OSError as error:
             raise env.SettingError(
-                f"{path} cannot be used ({error.strerror}): set HEADROOM_HOME to a folder that can be written."
+                f"{path} cannot be used ({error.strerror}); set HEADROOM_HOME to a writable folder."
             ) from None
 
     def _make_secret(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class Places:
         draft = self.home / f"secret_key.{os.getpid()}"
         draft.touch(mode=0o600)
         draft.write_text(secrets.token_urlsafe(48))
-        # link() refuses to replace, so that of two first starts both read the same key.
+        # link() does not replace a file, so two simultaneous first starts end up with the same key.
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()

@@ -1,4 +1,4 @@
-"""All settings, from the environment only; a wrong value stops the start with one sentence."""
+"""All settings, from the environment only. An invalid value stops the start with one sentence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _EMBEDDED = not env.text("DATABASE_URL", "")
 
 DEBUG = env.flag("HEADROOM_DEBUG", default=False)
 SECRET_KEY = env.secret("SECRET_KEY", _PLACES.secret if _EMBEDDED else None, debug=DEBUG)
-# Off where the servers are embedded: that is a laptop, on plain http.
+# Off with embedded servers: those are for laptops, which use plain http.
 HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
-# The machine itself may always ask, for its health.
+# This machine may always ask, for health checks.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOWED_HOSTS", "")]
 PORT = env.integer("PORT", 8000, 1, 65535)
 
@@ -39,7 +39,7 @@ HEADROOM_SHARDS = env.integer("HEADROOM_SHARDS", 64, 1, 16384)
 HEADROOM_UNKNOWN_TENANT = env.matching(
     "HEADROOM_UNKNOWN_TENANT",
     "deny",
-    "(?!headroom$)[a-z0-9][a-z0-9-]{0,62}",  # whose own limits are not for strangers
+    "(?!headroom$)[a-z0-9][a-z0-9-]{0,62}",  # unknown tenants must not use up this installation's own limits
     "deny, or to the name of a tenant other than headroom",
 )
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
@@ -49,7 +49,7 @@ HEADROOM_RULES = HEADROOM_GATEWAY.rules
 HEADROOM_FOUR_EYES = env.flag("HEADROOM_FOUR_EYES", default=False)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
 HEADROOM_USAGE_MEMORY_MB = env.integer("HEADROOM_USAGE_MEMORY_MB", 512, 1, 1_000_000)
-# Private networks that webhooks of alerts may reach all the same.
+# Private networks that alert webhooks may reach in spite of the ban on private addresses.
 HEADROOM_ALERT_NETWORKS = env.networks("HEADROOM_ALERT_NETWORKS")
 _MAIL = env.mail("HEADROOM_SMTP_URL")
 HEADROOM_HAS_MAIL = bool(_MAIL.host)
@@ -96,7 +96,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
     "access.request_ids.RequestIds",
-    "access.malformed.Readable",
+    "access.malformed.MalformedInput",
     "django.middleware.security.SecurityMiddleware",
     "config.static.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -124,9 +124,9 @@ TEMPLATES = [
     }
 ]
 DATABASES = {"default": env.database(DATABASE_URL, pool=env.integer("HEADROOM_DB_POOL", 0, 0, 200))}
-# As whom `migrate` connects: the owner of the tables. The application owns none, so row-level security holds for it.
+# `migrate` connects as the owner of the tables. The application owns none, so row-level security applies to it.
 MIGRATION_DATABASE = env.owner_of(DATABASES["default"], env.database(MIGRATION_DATABASE_URL, pool=0))
-# The history copies foreign keys; nobody looks rows up by them.
+# The history copies foreign keys, but rows are never looked up by them.
 PGHISTORY_FOREIGN_KEY_FIELD = pghistory.ForeignKey(db_index=False)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_PASSWORD_VALIDATORS = [
@@ -149,7 +149,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Headroom",
-    "DESCRIPTION": "Who may call what, how fast and how much: tiers, tenants, policies, overrides and their history.",
+    "DESCRIPTION": "Rate limits and quotas: tiers, tenants, policies, overrides, usage and the history of changes.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": "/v1",
@@ -179,7 +179,7 @@ LOGGING = {
         "django.request": {"filters": ["but_health"]},
         "celery.app.trace": {"filters": ["outages_in_one_line"]},
         "celery.beat": {"filters": ["outages_in_one_line"]},
-        # A broker lost at the wrong moment ends the worker inside Celery; the supervisor starts it again.
+        # Losing the broker at the wrong moment ends the worker inside Celery; the supervisor restarts it.
         "celery.worker": {"filters": ["outages_in_one_line"]},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},

@@ -1,4 +1,4 @@
-"""Our own static files, whole: they are small, and Django warns of every file that a server of async streams."""
+"""Static files, sent whole: they are small, and Django warns about every streamed file under an async server."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from whitenoise.middleware import WhiteNoiseMiddleware  # type: ignore[import-un
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # it has no types
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
-        found = static_file.get_response(request.method, request.META)
+        stored = static_file.get_response(request.method, request.META)
         content = b""
-        if found.file is not None:
-            with found.file as file:
+        if stored.file is not None:
+            with stored.file as file:
                 content = file.read()
-        response = HttpResponse(content, status=int(found.status))
+        response = HttpResponse(content, status=int(stored.status))
         del response.headers["Content-Type"]
-        for name, value in found.headers:
+        for name, value in stored.headers:
             response.headers[name] = value
         return response
 
 
 @require_safe
 def favicon(request: HttpRequest) -> HttpResponse:
-    """Browsers ask for it on pages that name no icon, such as JSON."""
+    """Browsers request it for pages without an icon, such as JSON."""
     return redirect(static("dashboards/icon.svg"), permanent=True)

@@ -1,4 +1,4 @@
-"""Runs a few processes side by side: prefixed logs, restarts with back-off, a stop that leaves nothing behind."""
+"""Runs several processes: prefixes their logs, restarts them with back-off, and leaves none behind when it stops."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from config.embedded import Server, ServerError, end_with_parent
+from config.embedded import ServerError, ServerProcess, end_with_parent
 
 TICK_SECONDS: Final = 0.2
 FIRST_DELAY_SECONDS: Final = 0.5
 LONGEST_DELAY_SECONDS: Final = 30.0
-# A process that lived this long has proved itself: its next fall starts the back-off anew.
+# After a process ran this long, its next failure starts the back-off from the beginning.
 PROVEN_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 8.0
 COLOURS: Final = (36, 32, 33, 35, 34, 31)
 
 
 class Printer:
-    """One writer for all lines, so that they never mix; silent once nobody reads."""
+    """The only writer to stdout, so that lines never mix. Silent once the reader has gone."""
 
     def __init__(self) -> None:
         self._colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self._names: list[str] = []
         self.broken = False
-        self.last = "headroom: starting"  # what was said last, and by whom
+        self.last = "headroom: starting"  # the last line, with the name of its process
 
     def line(self, name: str, text: str) -> None:
         self.last = f"{name}: {text}"
@@ -43,7 +43,7 @@ class Printer:
             sys.stdout.flush()
         except (BrokenPipeError, ValueError):
             self.broken = True
-            # The interpreter flushes once more as it ends, and must not fail on it.
+            # The interpreter flushes stdout when it exits, which must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _label(self, name: str) -> str:
@@ -66,12 +66,12 @@ class Child(Protocol):
 
 @dataclass
 class Program:
-    """A process of ours: its output is shown line by line, and its whole process group ends with it."""
+    """One of Headroom's processes. Its output is shown line by line; its whole process group ends with it."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
-    inherits: Sequence[int] = ()  # open files, besides the usual three
+    inherits: Sequence[int] = ()  # file descriptors, in addition to the standard three
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -102,12 +102,12 @@ class Program:
 
 
 @dataclass
-class Embedded:
-    """A server out of a wheel; its log is a file."""
+class EmbeddedServer:
+    """An embedded server. Its log is a file."""
 
     name: str
-    launch: Callable[[], Server]
-    server: Server | None = None
+    launch: Callable[[], ServerProcess]
+    server: ServerProcess | None = None
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
@@ -122,7 +122,7 @@ class Embedded:
 
 
 @dataclass
-class Watched:
+class ManagedChild:
     child: Child
     started: float = 0.0
     delay: float = FIRST_DELAY_SECONDS
@@ -133,7 +133,7 @@ class Watched:
 @dataclass
 class Supervisor:
     printer: Printer
-    watched: list[Watched] = field(default_factory=list)
+    children: list[ManagedChild] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._signals = 0
@@ -148,13 +148,13 @@ class Supervisor:
         self.printer.line("headroom", text)
 
     def start(self, child: Child) -> None:
-        watched = Watched(child)
-        self.watched.append(watched)
-        self._launch(watched)
+        managed = ManagedChild(child)
+        self.children.append(managed)
+        self._launch(managed)
 
     @contextmanager
     def attending(self, listener: socket.socket, answer: Callable[[], None]) -> Iterator[None]:
-        """In the block, calls `answer` whenever somebody has come."""
+        """Within the block, call `answer` for every new connection."""
         self._selector.register(listener, selectors.EVENT_READ, answer)
         try:
             yield
@@ -162,33 +162,33 @@ class Supervisor:
             self._selector.unregister(listener)
 
     def run_once(self, program: Program) -> bool:
-        """Runs a preparation to its end, and says whether it succeeded; a stop meanwhile ends it."""
-        watched = Watched(program)
-        self._launch(watched)
+        """Run a program to its end and return whether it succeeded. A stop signal ends it."""
+        managed = ManagedChild(program)
+        self._launch(managed)
         while program.alive and not self.should_stop:
             self._show_output()
         self._show_output()
-        self._forget_output(watched)
+        self._forget_output(managed)
         program.end()
         return program.process is not None and program.process.returncode == 0
 
     def run(self, each_tick: Callable[[], None]) -> None:
         while not self.should_stop:
             self._show_output()
-            for watched in self.watched:
-                self._keep_alive(watched)
+            for managed in self.children:
+                self._keep_alive(managed)
             each_tick()
 
     def stop_all(self) -> None:
-        """Our programs first and together, then the servers they talk to, in reverse order of their start."""
-        programs = [watched.child for watched in self.watched if isinstance(watched.child, Program)]
+        """Stop the programs first, all at once; then the servers, in reverse order of their start."""
+        programs = [managed.child for managed in self.children if isinstance(managed.child, Program)]
         for program in programs:
             program.ask_to_stop()
         deadline = time.monotonic() + STOP_SECONDS
         while any(program.alive for program in programs) and not self._in_a_hurry and time.monotonic() < deadline:
             self._show_output()
-        for watched in reversed(self.watched):
-            watched.child.end()
+        for managed in reversed(self.children):
+            managed.child.end()
         self._show_output()
 
     @property
@@ -199,62 +199,62 @@ class Supervisor:
     def _in_a_hurry(self) -> bool:
         return self._signals > 1
 
-    def _launch(self, watched: Watched) -> None:
-        watched.due = None
-        watched.started = time.monotonic()
-        watched.child.start()
-        process = watched.child.process
+    def _launch(self, managed: ManagedChild) -> None:
+        managed.due = None
+        managed.started = time.monotonic()
+        managed.child.start()
+        process = managed.child.process
         if process is not None and process.stdout is not None:
-            self._selector.register(process.stdout, selectors.EVENT_READ, watched)
+            self._selector.register(process.stdout, selectors.EVENT_READ, managed)
 
-    def _keep_alive(self, watched: Watched) -> None:
+    def _keep_alive(self, managed: ManagedChild) -> None:
         now = time.monotonic()
-        if watched.due is not None:
-            if now >= watched.due:
-                self._relaunch(watched)
-        elif watched.child.process is None or watched.child.process.poll() is not None:
-            self._plan_restart(watched, f"{watched.child.name} ended ({_how_it_ended(watched.child.process)})")
+        if managed.due is not None:
+            if now >= managed.due:
+                self._relaunch(managed)
+        elif managed.child.process is None or managed.child.process.poll() is not None:
+            self._plan_restart(managed, f"{managed.child.name} ended ({_how_it_ended(managed.child.process)})")
 
-    def _relaunch(self, watched: Watched) -> None:
+    def _relaunch(self, managed: ManagedChild) -> None:
         try:
-            self._launch(watched)
+            self._launch(managed)
         except (ServerError, OSError) as error:
-            self._plan_restart(watched, f"{watched.child.name} cannot start: {error}")
+            self._plan_restart(managed, f"{managed.child.name} cannot start: {error}")
 
-    def _plan_restart(self, watched: Watched, what: str) -> None:
-        self._forget_output(watched)
-        watched.child.end()
-        if time.monotonic() - watched.started > PROVEN_SECONDS:
-            watched.delay = FIRST_DELAY_SECONDS
-        self.say(f"{what}; starting it again in {watched.delay:g} s")
-        watched.due = time.monotonic() + watched.delay
-        watched.delay = min(watched.delay * 2, LONGEST_DELAY_SECONDS)
+    def _plan_restart(self, managed: ManagedChild, what: str) -> None:
+        self._forget_output(managed)
+        managed.child.end()
+        if time.monotonic() - managed.started > PROVEN_SECONDS:
+            managed.delay = FIRST_DELAY_SECONDS
+        self.say(f"{what}; restarting it in {managed.delay:g} s")
+        managed.due = time.monotonic() + managed.delay
+        managed.delay = min(managed.delay * 2, LONGEST_DELAY_SECONDS)
 
     def _show_output(self) -> None:
         for key, _events in self._selector.select(TICK_SECONDS):
-            if isinstance(key.data, Watched):
+            if isinstance(key.data, ManagedChild):
                 self._show_lines(key.data, os.read(key.fd, 65536))
             else:
                 key.data()
 
-    def _show_lines(self, watched: Watched, data: bytes) -> None:
+    def _show_lines(self, managed: ManagedChild, data: bytes) -> None:
         if not data:
-            self._forget_output(watched)
+            self._forget_output(managed)
             return
-        *lines, watched.rest = (watched.rest + data).split(b"\n")
+        *lines, managed.rest = (managed.rest + data).split(b"\n")
         for line in lines:
-            self.printer.line(watched.child.name, line.decode(errors="replace").rstrip())
+            self.printer.line(managed.child.name, line.decode(errors="replace").rstrip())
 
-    def _forget_output(self, watched: Watched) -> None:
-        process = watched.child.process
+    def _forget_output(self, managed: ManagedChild) -> None:
+        process = managed.child.process
         if process is None or process.stdout is None or process.stdout.closed:
             return
         with suppress(KeyError):
             self._selector.unregister(process.stdout)
         process.stdout.close()
-        if watched.rest:
-            self.printer.line(watched.child.name, watched.rest.decode(errors="replace"))
-        watched.rest = b""
+        if managed.rest:
+            self.printer.line(managed.child.name, managed.rest.decode(errors="replace"))
+        managed.rest = b""
 
 
 def _how_it_ended(process: subprocess.Popen[bytes] | None) -> str:

@@ -24,16 +24,16 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import env
-from config.doorman import Doorman
 from config.embedded import ServerError, end_with_parent, sole_owner, start_embedded_valkey, start_postgres
 from config.places import ROOT, Places, places
-from config.supervisor import Embedded, Printer, Program, Supervisor
+from config.startup_page import StartupPage
+from config.supervisor import EmbeddedServer, Printer, Program, Supervisor
 
 HOST: Final = "127.0.0.1"
-# After a kill -9 of the supervisor the old web process needs a moment to let go of its port.
+# After a kill -9 of the supervisor, the old web process needs a moment to release its port.
 PORT_PATIENCE_SECONDS: Final = 5.0
 HEALTH_EVERY_SECONDS: Final = 1.0
-# The supervisor does nothing else meanwhile.
+# Short, because the supervisor does nothing else while it waits.
 HEALTH_PATIENCE_SECONDS: Final = 2.0
 BACKLOG: Final = 2048
 COMPLAIN_AFTER_SECONDS: Final = 60.0
@@ -47,7 +47,7 @@ def main() -> int:
         os.environ["HEADROOM_HOME"] = str(home.home)
         os.environ["SECRET_KEY"] = env.text("SECRET_KEY", "") or home.secret()
         os.environ.setdefault("HEADROOM_HTTPS", "0")
-        # Somebody else's database gets nothing that was not asked for.
+        # An external database gets no demo data unless somebody asks for it.
         os.environ.setdefault("HEADROOM_DEMO", "0" if env.text("DATABASE_URL", "") else "1")
         settings.SECRET_KEY  # noqa: B018 - reads every variable before anything starts
     if "--end-with-parent" in sys.argv:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _end_with_parent() -> None:
-    # make hands on the signals it catches, but not its own kill -9.
+    # make forwards the signals that it catches, but cannot forward a kill -9.
     parent = os.getppid()
     end_with_parent(signal.SIGTERM, parent)()
 
@@ -71,20 +71,20 @@ def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
         with _listen(settings.PORT, port_patience) as listener:
-            doorman = Doorman(listener, lambda: supervisor.printer.last)
-            with supervisor.attending(listener, doorman.answer):
+            startup_page = StartupPage(listener, lambda: supervisor.printer.last)
+            with supervisor.attending(listener, startup_page.answer):
                 _start_servers(supervisor, home)
                 _prepare(supervisor)
             if not supervisor.should_stop:
                 _serve(supervisor, listener)
     finally:
         supervisor.stop_all()
-        if supervisor.watched:
-            supervisor.say("stopped; the data is kept for the next start")
+        if supervisor.children:
+            supervisor.say("stopped; your data is kept for the next start")
 
 
 def _listen(port: int, patience: float) -> socket.socket:
-    """Held from now on, and handed to the web process: whoever comes before it is ready waits, and is not refused."""
+    """Open the port now; the web process inherits it. Early connections are answered, never refused."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -93,7 +93,7 @@ def _listen(port: int, patience: float) -> socket.socket:
             if time.monotonic() >= deadline:
                 trouble = os.strerror(error.errno or 0).lower()
                 raise ServerError(
-                    f"Port {port} cannot be used ({trouble}): free it, or choose another: make up PORT=8001."
+                    f"Port {port} cannot be used ({trouble}); free it, or choose another with make up PORT=8001."
                 ) from None
             time.sleep(0.1)
         else:
@@ -111,17 +111,17 @@ def _start_servers(supervisor: Supervisor, home: Places) -> None:
         _reach_broker(settings.BROKER_URL)
     if "DATABASE_URL" not in given:
         supervisor.say(f"PostgreSQL in {home.postgres}")
-        supervisor.start(Embedded("postgres", lambda: start_postgres(home)))
+        supervisor.start(EmbeddedServer("postgres", lambda: start_postgres(home)))
     if "REDIS_URL" not in given:
         supervisor.say(f"Valkey in {home.valkey}")
-        supervisor.start(Embedded("valkey", lambda: start_embedded_valkey(home)))
+        supervisor.start(EmbeddedServer("valkey", lambda: start_embedded_valkey(home)))
 
 
 def _reach_database(url: str) -> None:
     try:
         psycopg.connect(url, connect_timeout=3).close()
     except (psycopg.Error, UnicodeError) as error:
-        raise ServerError(f"The database of DATABASE_URL cannot be reached: {_first_line(error)}") from None
+        raise ServerError(f"The database in DATABASE_URL cannot be reached: {_first_line(error)}") from None
 
 
 def _reach_redis(url: str) -> None:
@@ -129,15 +129,15 @@ def _reach_redis(url: str) -> None:
         with redis.Redis.from_url(url, socket_timeout=3, retry=Retry(NoBackoff(), 0)) as client:
             client.ping()
     except (redis.RedisError, OSError, ValueError, TypeError) as error:
-        raise ServerError(f"The server of REDIS_URL cannot be reached: {_first_line(error)}") from None
+        raise ServerError(f"The server in REDIS_URL cannot be reached: {_first_line(error)}") from None
 
 
 def _reach_broker(url: str) -> None:
     try:
         with Connection(url, connect_timeout=3) as broker:
             broker.ensure_connection(max_retries=1, timeout=3)
-    except Exception as error:  # noqa: BLE001 - every transport has errors of its own
-        raise ServerError(f"The broker of BROKER_URL cannot be reached: {_first_line(error)}") from None
+    except Exception as error:  # noqa: BLE001 - every transport has its own errors
+        raise ServerError(f"The broker in BROKER_URL cannot be reached: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -145,19 +145,19 @@ def _first_line(error: Exception) -> str:
 
 
 def preparations() -> Mapping[str, list[str]]:
-    """What has to be done before the programs start, in this order."""
+    """The steps to run before the programs start, in this order."""
     steps = {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
     if settings.HEADROOM_DEMO:
         steps["seed"] = ["manage.py", "seed"]
-    # A database of somebody's own gets its accounts from them.
+    # The owner of an external database creates the accounts.
     if settings.HEADROOM_DEMO or not env.text("DATABASE_URL", ""):
         steps["owner"] = ["manage.py", "first_owner"]
-    # After the demo, which only fills what is empty.
+    # After the seed, which only fills an empty database.
     return steps | {"limits": ["manage.py", "own_limits"]}
 
 
 def programs(listener: int) -> Mapping[str, list[str]]:
-    """`listener`: the descriptor of the port that the web process inherits."""
+    """`listener` is the file descriptor of the port, which the web process inherits."""
     celery = ["-m", "celery", "--app", "config", "--quiet"]
     quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
     programs = {
@@ -180,7 +180,7 @@ def _prepare(supervisor: Supervisor) -> None:
     for place, (name, arguments) in enumerate(steps.items(), 1):
         supervisor.say(f"step {place} of {len(steps)}: {name}")
         if not supervisor.run_once(_program(name, arguments)) and not supervisor.should_stop:
-            raise ServerError(f"The step {name} failed; its lines above say why.")
+            raise ServerError(f"The step {name} failed; see its messages above.")
 
 
 def _serve(supervisor: Supervisor, listener: socket.socket) -> None:
@@ -191,7 +191,7 @@ def _serve(supervisor: Supervisor, listener: socket.socket) -> None:
 
 @dataclass
 class Announcer:
-    """Says once that all is well, or after a while why it is not."""
+    """Announces once that everything is ready, or every minute why it is not."""
 
     supervisor: Supervisor
     port: int
@@ -209,11 +209,11 @@ class Announcer:
         if trouble is None:
             self.ready = True
             self.supervisor.say(
-                f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); Ctrl-C stops it"
+                f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
             )
             self.supervisor.say(_how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD))
             if not env.text("REDIS_URL", ""):
-                self.supervisor.say(f"for services that enforce: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")
+                self.supervisor.say(f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")
         elif time.monotonic() > self._complain:
             self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
             self.supervisor.say(f"not ready yet: {trouble}")
@@ -230,15 +230,15 @@ class Announcer:
 
 def _how_to_sign_in(password: Path) -> str:
     if password.exists():
-        return f"sign in as owner with the password {password.read_text()} (kept in {password})"
-    return "sign in with an account of yours; `manage.py createsuperuser` makes the first one, an owner"
+        return f"sign in as owner with the password {password.read_text()} (stored in {password})"
+    return "sign in with your account; `manage.py createsuperuser` creates the first one, an owner"
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.load(error)["reason"])
     except (ValueError, KeyError, TypeError):
-        return f"/healthz answers {error.code}"
+        return f"/healthz responds with {error.code}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The web process, on a port that the supervisor holds open: `python -m config.web DESCRIPTOR`."""
+"""The web process, on a port that the supervisor opened: `python -m config.web FILE_DESCRIPTOR`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(descriptor: int) -> None:
         "config.asgi:application",
         lifespan="on",
         access_log=False,
-        # Whose address counts is decided by HEADROOM_TRUSTED_PROXIES alone.
+        # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

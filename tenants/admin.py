@@ -1,4 +1,4 @@
-"""Django's admin for what is enforced: to look at, not to change. Changes go through quotas.services."""
+"""Read-only admin pages. Changes go through the functions in `quotas`, which write revisions."""
 
 from __future__ import annotations
 

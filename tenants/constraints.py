@@ -1,4 +1,4 @@
-"""Constraints that many tables have."""
+"""Constraints that several tables share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models.lookups import Exact
 
 
 def named(pattern: str, name: str, field: str = "name") -> models.CheckConstraint:
-    """The whole text matches."""
+    """The whole text must match."""
     return models.CheckConstraint(condition=Q(**{f"{field}__regex": f"^({pattern})$"}), name=name)
 
 
@@ -19,6 +19,6 @@ def one_of(field: str, values: Collection[str], name: str) -> models.CheckConstr
 
 
 def json_is(field: str, kind: str, name: str) -> models.CheckConstraint:
-    """`object` or `array`; a column that may be null may be null."""
+    """`kind` is `object` or `array`. NULL passes the check, so the column's own `null` decides about it."""
     typeof = Func(F(field), function="jsonb_typeof", output_field=models.CharField())
     return models.CheckConstraint(condition=Exact(typeof, Value(kind)), name=name)

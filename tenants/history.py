@@ -1,7 +1,7 @@
-"""The audit of everything enforced: triggers of the database write each change of a row to an append-only table.
+"""The audit of everything that is enforced: database triggers write each change of a row to an append-only table.
 
-Raw SQL and bulk writes are recorded like any other. Who acted stands in `pgh_context`: the actor and the request, where
-there was one (access.gate), and the author and the action that a service function was told.
+Raw SQL and bulk writes are recorded too. `pgh_context` has the actor and the request id, if there was a request
+(access.gate), and the author and action that the writing function was given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ M = TypeVar("M", bound=type[Model])
 
 
 def tracked(*, exclude: Collection[str] = (), app: str | None = None) -> Callable[[M], M]:
-    """For a model: its changes, newest last, are `row.events` and the table of `<Model>Event`."""
+    """Class decorator for a model. Its changes, newest last, are `row.events`, in the table of `<Model>Event`."""
     decorate: Callable[[M], M] = pghistory.track(
         pghistory.InsertEvent(),
         pghistory.UpdateEvent(),
@@ -25,7 +25,7 @@ def tracked(*, exclude: Collection[str] = (), app: str | None = None) -> Callabl
         exclude=list(exclude),
         app_label=app,
         obj_field=pghistory.ObjForeignKey(related_name="events", db_index=True),
-        # Written with each event, not beside it: what is recorded is never touched again.
+        # In the event's own row, not in a table of contexts, so that nothing recorded is ever updated.
         context_field=pghistory.ContextJSONField(),
         context_id_field=None,  # type: ignore[arg-type] # its documentation says None
         append_only=True,
@@ -35,6 +35,6 @@ def tracked(*, exclude: Collection[str] = (), app: str | None = None) -> Callabl
 
 
 def acting(**facts: str) -> AbstractContextManager[object]:
-    """Within the block, what is recorded says this too."""
+    """Add these facts to the context of everything recorded within the block."""
     context: AbstractContextManager[object] = pghistory.context(**facts)
     return context

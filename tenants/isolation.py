@@ -1,9 +1,9 @@
-"""Row-level security: what a request of one tenant does in Postgres sees and writes that tenant's rows only.
+"""Row-level security: a tenant's request can only see and write that tenant's rows in Postgres.
 
-The application connects as a role that owns nothing, and the policies of the tables (tenants.row_security) go by the
-setting `headroom.tenant`: `*` for all rows, a tenant's number for its own, anything else for none. Connections start
-with `*` (config.env); a tenant's request is narrowed by its transaction. A backstop: look-ups are scoped in
-tenants.scope already.
+The application connects as a role that owns no tables. The tables' policies (tenants.row_security) depend on the
+setting `headroom.tenant`: `*` allows all rows, a tenant's number that tenant's rows, anything else none. Connections
+start with `*` (config.env); the transaction of a tenant's request narrows it. This is a second line of defence:
+look-ups are scoped in tenants.scope already.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ SETTING: Final = "headroom.tenant"
 EVERYTHING: Final = "*"
 
 _wanted: ContextVar[str] = ContextVar("headroom.tenant", default=EVERYTHING)
-_HELD: Final = "headroom_tenant"  # on a connection: what its transaction was narrowed to
+_HELD: Final = "headroom_tenant"  # attribute of a connection: the current value of the setting
 
 
 @contextmanager
 def narrowed(number: int) -> Iterator[None]:
-    """One transaction, in which only this tenant's rows are there."""
+    """A transaction in which only this tenant's rows are visible."""
     with _seeing(str(number)):
         yield
 
 
 @contextmanager
 def unrestricted() -> Iterator[None]:
-    """Within a narrowed request, for what has to read more than it shows, such as the times of revisions."""
+    """Lift the restriction inside a tenant's request, for code that must read more than it shows."""
     if _wanted.get() == EVERYTHING:
         yield
         return
@@ -45,7 +45,7 @@ def unrestricted() -> Iterator[None]:
 @contextmanager
 def _seeing(scope: str) -> Iterator[None]:
     former = _held(connection)
-    # Rolled back, the transaction or its savepoint takes the setting with it.
+    # If the transaction or savepoint is rolled back, the setting is rolled back with it.
     with transaction.atomic():
         token = _wanted.set(scope)
         setattr(connection, _HELD, scope)
@@ -75,13 +75,13 @@ def _watch(connection: BaseDatabaseWrapper, **_: Any) -> None:
 
 
 def _as_wanted(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:
-    """Also a statement that is sent outside of the request's transaction, by a stream or in another thread."""
+    """Narrows statements outside of the request's transaction too: those of a stream, or of another thread."""
     on: BaseDatabaseWrapper = context["connection"]
     former, wanted = _held(on), _wanted.get()
     if former == wanted:
         return execute(sql, params, many, context)
     if on.alias not in connections or connections[on.alias] is not on:
-        raise RuntimeError("A request of one tenant may not use a connection of its own.")
+        raise RuntimeError("A tenant's request must use Django's connection, because no other one is narrowed.")
     setattr(on, _HELD, wanted)
     try:
         with transaction.atomic(using=on.alias):
@@ -94,7 +94,7 @@ def _as_wanted(execute: Callable[..., Any], sql: Any, params: Any, many: bool, c
 
 
 def stream(number: int, content: Iterable[Any]) -> Iterator[Any]:
-    """A body that is sent bit by bit, after the request's transaction has ended."""
+    """A streamed body, narrowed chunk by chunk because the request's transaction has ended."""
     bits = iter(content)
     while True:
         with narrowed(number):

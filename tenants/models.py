@@ -1,4 +1,4 @@
-"""Who has quota. Written by the service functions of `quotas.services` only."""
+"""Tiers, tenants, API keys, memberships and tokens. Written only by the functions in `quotas`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Role(models.TextChoices):
 
 @tracked()
 class Tier(models.Model):
-    """The plan a tenant is on; its number stands in the keys of Redis and is never reused."""
+    """The plan that a tenant is on. Its number is part of Redis keys and is never reused."""
 
     number = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=63, unique=True)
@@ -44,7 +44,7 @@ class Tier(models.Model):
 
 @tracked()
 class Tenant(models.Model):
-    """A customer that owns quota; its number stands in the keys of Redis and is never reused."""
+    """A customer with quotas. Its number is part of Redis keys and is never reused."""
 
     number = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=63, unique=True)
@@ -53,7 +53,7 @@ class Tenant(models.Model):
     timezone = models.CharField(max_length=64, default="UTC")
     suspended = models.BooleanField(default=False)
     suspended_reason = models.CharField(max_length=500, blank=True, default="")
-    # Limits whose source changed for this tenant alone, as quotas.models.limit_history writes them.
+    # Limits whose source changed for this tenant only; written by quotas.models.limit_history.
     handovers = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -77,7 +77,7 @@ class Tenant(models.Model):
 
 @tracked(exclude=["secret_hash"])
 class ApiKey(models.Model):
-    """A tenant's key: the id is public, of the secret only an HMAC is kept."""
+    """A tenant's API key. The id is public; only an HMAC of the secret is stored."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
     key_id = models.CharField(max_length=32, unique=True)
@@ -104,7 +104,7 @@ class ApiKey(models.Model):
 
 @tracked()
 class Membership(models.Model):
-    """What a person may do. A superuser is an owner without one; anybody else without one may do nothing."""
+    """A person's role. A superuser without a membership is an owner; others without one may do nothing."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="membership")
     role = models.CharField(max_length=8, choices=Role.choices)
@@ -126,7 +126,7 @@ class Membership(models.Model):
 
 @tracked(exclude=["secret_hash"])
 class ApiToken(models.Model):
-    """A machine's token: acts in a role, within its scopes; of the secret only an HMAC is kept."""
+    """A machine's token, with a role and scopes. Only an HMAC of the secret is stored."""
 
     key_id = models.CharField(max_length=32, unique=True)
     secret_hash = models.CharField(max_length=64, help_text="HMAC-SHA-256, hexadecimal")
@@ -161,7 +161,7 @@ class ApiToken(models.Model):
 
 @tracked(exclude=["password", "last_login"], app="tenants")
 class Account(User):
-    """Django's account, so that its rights have a history too."""
+    """Django's user, as a proxy so that changes of its rights are recorded too."""
 
     class Meta:
         proxy = True

@@ -1,4 +1,4 @@
-"""The two roles: the owner makes the tables, the application reads and writes rows and can do nothing else."""
+"""Database privileges. The owner creates the tables; the application's role can only read and write rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from pghistory.models import Event
 from psycopg.sql import SQL, Composable, Identifier
 
-# Written once by whoever acts, never again by anybody.
+# Rows may be inserted, never updated or deleted.
 WRITTEN_ONCE: Final = ("quotas_auditevent",)
 READ_ONLY: Final = ("django_migrations",)
 
@@ -23,9 +23,9 @@ _GRANTS: Final = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
     "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}",
 )
-# What runs with the owner's rights is for the application alone (quotas.usage.partitions).
+# These functions run with the owner's rights, so only the application may call them (quotas.usage.partitions).
 OWNERS_FUNCTIONS: Final = ("headroom_slice_make", "headroom_slice_drop")
-# pgtrigger asks this before each trigger, so that a session can turn triggers off: an audit must not be turned off.
+# pgtrigger calls this before each trigger, so that a session can disable triggers. The audit must not be disabled.
 _NO_IGNORING: Final = """
     CREATE OR REPLACE FUNCTION public._pgtrigger_should_ignore(trigger_name NAME) RETURNS BOOLEAN
     LANGUAGE sql IMMUTABLE AS 'SELECT FALSE'
@@ -34,7 +34,7 @@ _NO_IGNORING: Final = """
 
 @contextmanager
 def as_owner(alias: str) -> Iterator[BaseDatabaseWrapper]:
-    """The connection of this alias, as the role that owns the tables; the database stays the one it was."""
+    """Reconnect the alias to the same database, as the role that owns the tables."""
     connection = connections[alias]
     connection.close()
     former = connection.settings_dict
@@ -47,7 +47,7 @@ def as_owner(alias: str) -> Iterator[BaseDatabaseWrapper]:
 
 
 def grant(connection: BaseDatabaseWrapper, role: str) -> None:
-    """Everything the application needs and no more, whatever it had before; by the owner, in one transaction."""
+    """Grant the application exactly what it needs. Run it as the owner, in a transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_NO_IGNORING)
         cursor.execute("SELECT current_user")
@@ -58,7 +58,7 @@ def grant(connection: BaseDatabaseWrapper, role: str) -> None:
 
 
 def _present(cursor: CursorWrapper) -> set[str]:
-    """Tables and functions; some are not there yet while one migrates step by step."""
+    """The existing tables and functions: with a partial migration, some do not exist yet."""
     cursor.execute(
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace "
         "UNION SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"

@@ -1,10 +1,10 @@
-"""Operations for migrations: which rows of a table the setting `headroom.tenant` lets the application see."""
+"""Migration operations: which rows of a table the application sees, depending on the setting `headroom.tenant`."""
 
 from __future__ import annotations
 
 from django.db.migrations import RunSQL
 
-# In a sub-select it is read once a statement, not once a row.
+# In a sub-select, the setting is read once per statement instead of once per row.
 _SETTING = "(SELECT current_setting('headroom.tenant', true))"
 NUMBER = "(SELECT nullif(nullif(current_setting('headroom.tenant', true), '*'), '')::bigint)"
 EVERYTHING = f"{_SETTING} = '*'"
@@ -12,7 +12,7 @@ IS_TENANT = f"{NUMBER} IS NOT NULL"
 
 
 def isolate(table: str, rule: str) -> RunSQL:
-    """`rule`: an SQL condition on a row, for when the setting names a tenant."""
+    """`rule` is an SQL condition on a row, used when the setting names a tenant."""
     return RunSQL(
         f"""
         ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
@@ -26,7 +26,7 @@ def isolate(table: str, rule: str) -> RunSQL:
 
 
 def of_tenant(table: str, column: str) -> RunSQL:
-    """Each row is the tenant's whose number stands in `column`."""
+    """A row belongs to the tenant whose number is in `column`."""
     return isolate(table, f"{column} = {NUMBER}")
 
 

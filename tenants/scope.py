@@ -1,6 +1,6 @@
-"""Who acts, and which tenants they see: the only look-ups that are scoped to a tenant.
+"""Who acts, and which tenants they see. All look-ups that are scoped to a tenant are here.
 
-Somebody of one tenant asks for another's row and hears that it is not there, not that it is forbidden.
+A tenant's user who asks for another tenant's row is told that it does not exist, not that it is forbidden.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ CHECK: Final = "check"
 METRICS: Final = "metrics"
 SCOPES: Final = (READ, WRITE, APPROVE, CHECK, METRICS)
 
-LONGEST_LABEL: Final = 100  # of an actor, so that any name fits a revision
+LONGEST_LABEL: Final = 100  # in an actor's name, which must fit into a revision's author
 
 M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A person or a machine that has proved who it is."""
+    """An authenticated person or machine."""
 
-    actor: str  # as revisions and the audit name it
+    actor: str  # the name in revisions and in the audit
     role: str
     scopes: frozenset[str] = frozenset(SCOPES)
-    tenant: Tenant | None = None  # sees this one only
+    tenant: Tenant | None = None  # the only tenant it sees; None: all
     user: User | None = None  # None: a machine
     key_id: str = ""  # of a machine's token or key
 
@@ -55,7 +55,7 @@ def principal_of_user(user: AbstractBaseUser | AnonymousUser | None) -> Principa
 
 
 def principal_of_text(text: str) -> Principal | None:
-    """Of a machine's token; or of a tenant's API key, which is that tenant's user within its scopes."""
+    """The principal of a token, or of an API key, which acts as its tenant's user within its scopes."""
     key = KeyText.parse(text)
     if key is None:
         return None
@@ -75,13 +75,13 @@ def _of_key(key: ApiKey) -> Principal:
 
 
 def _machine(kind: str, row: ApiToken | ApiKey, role: str) -> Principal:
-    """Named by what people call it and by what tells it from another of that name."""
+    """Named by its id, which is unique, and its label, which people know."""
     label = f" ({row.label[:LONGEST_LABEL]})" if row.label else ""
     return Principal(f"{kind} {row.key_id}{label}", role, frozenset(row.scopes), row.tenant, key_id=row.key_id)
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:
-    """Of rows that belong to tenants, those that the principal may see; `path` leads from a row to its tenant."""
+    """The rows that the principal may see. `path` is the lookup path from a row to its tenant."""
     return rows if principal.tenant is None else rows.filter(**{path: principal.tenant.pk})
 
 

@@ -1,4 +1,4 @@
-"""Secrets: API keys, of which only an HMAC is stored, and texts that Postgres keeps only sealed."""
+"""Secrets: API keys, of which only an HMAC is stored, and texts that are stored encrypted."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class KeyText:
         return f"hr_{self.key_id}_{self.secret}"
 
     def __repr__(self) -> str:
-        # A traceback or a log line must not carry the secret.
+        # Tracebacks and log messages must not contain the secret.
         return f"KeyText({self.key_id})"
 
     def secret_hash(self) -> str:
-        """Keyed with SECRET_KEY: the database alone does not tell whether a guess is right."""
+        """Keyed by SECRET_KEY, so that a copy of the database is not enough to verify guesses."""
         return hmac.digest(pepper(), self.secret.encode(), "sha256").hex()
 
     def matches(self, secret_hash: str) -> bool:
@@ -63,12 +63,12 @@ def _cipher(secret: str) -> AESSIV:
 
 
 def seal(text: bytes) -> bytes:
-    """Nothing stays nothing."""
+    """Encrypt. An empty text stays empty."""
     return _cipher(settings.SECRET_KEY).encrypt(text, None) if text else b""
 
 
 def unseal(sealed: bytes) -> bytes | None:
-    """None: it was sealed with another key, or is damaged."""
+    """Decrypt. None if it was encrypted with another key or is damaged."""
     if not sealed:
         return b""
     try:

@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from access.throttle import floor
-from config.embedded import Server, start_postgres
+from config.embedded import ServerProcess, start_postgres
 from config.places import APPLICATION, OWNER, Places, places
 from tenants import privileges
 from tests.faults.proxy import Proxy
@@ -40,14 +40,14 @@ def home() -> Places:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(home: Places) -> Iterator[Server]:
+def postgres_server(home: Places) -> Iterator[ServerProcess]:
     server = start_postgres(home, durable=False)
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(postgres_server: Server) -> None:
+def django_db_modify_db_settings(postgres_server: ServerProcess) -> None:
     """pytest-django makes its test database once this is done; every test process has its own server."""
     connection.settings_dict["USER"] = OWNER
 

@@ -13,7 +13,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.embedded import Server, ServerError, ValkeyOptions, start_valkey
+from config.embedded import ServerError, ServerProcess, ValkeyOptions, start_valkey
 
 
 def free_port() -> int:
@@ -76,7 +76,7 @@ class SpareValkey:
         if self._server.process.poll() is None:
             os.kill(self.pid, number)
 
-    def _launch_on_free_port(self) -> Server:
+    def _launch_on_free_port(self) -> ServerProcess:
         for _ in range(5):
             try:
                 return self._launch()
@@ -85,6 +85,6 @@ class SpareValkey:
                 self.port = free_port()
         return self._launch()
 
-    def _launch(self) -> Server:
+    def _launch(self) -> ServerProcess:
         options = ValkeyOptions(socket=self._socket, port=self.port, durable=self._durable, extra=self._extra)
         return start_valkey(self.folder, options)

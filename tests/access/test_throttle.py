@@ -33,7 +33,7 @@ TRIES = 10
 @pytest.fixture(autouse=True)
 def installed(db: None, valkey: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(throttle, "BUDGET_MS", 5_000)
-    stopped = throttle.Floor(lambda: 1_800_000_000_000_000)
+    stopped = throttle.LoginFloor(lambda: 1_800_000_000_000_000)
     monkeypatch.setattr(throttle, "floor", lambda: stopped)
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     make_world()
@@ -171,7 +171,7 @@ class TestLogin:
         refused = sign_in("Alice ", RIGHT)
         assert refused.status_code == 429
         assert refused["Content-Type"].startswith("text/html")
-        assert f"Too many tries. Wait {refused['Retry-After']} s" in refused.content.decode()
+        assert f"Too many attempts. Wait {refused['Retry-After']} s" in refused.content.decode()
 
     def test_others_and_from_elsewhere_it_goes_on(self) -> None:
         account("alice")

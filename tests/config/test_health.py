@@ -60,7 +60,9 @@ def test_a_task_that_was_set_aside_is_named_and_leaves_the_rest_well(client: Cli
     Delivery.objects.create(task_id="b", job="quotas.drain", times=2, at=at + timedelta(days=1))
     status, body = ask(client)
     assert (status, body["status"]) == (200, "ok")
-    assert body["tasks"] == "1 set aside, the last one quotas.run_task, delivered 4 times until 2031-03-05 14:30:00 UTC"
+    assert (
+        body["tasks"] == "1 set aside, the latest one quotas.run_task, delivered 4 times until 2031-03-05 14:30:00 UTC"
+    )
 
 
 @pytest.mark.usefixtures("all_alive")
@@ -122,7 +124,7 @@ def test_a_dead_database_is_503_and_hides_nothing_else(client: Client, monkeypat
     assert status == 503
     assert body["database"] == "connection refused"
     assert body["redis"] == "ok"
-    assert body["worker"] == "unknown while the database is away"
+    assert body["worker"] == "unknown while the database is down"
     assert body["published_revision"] is None
 
 

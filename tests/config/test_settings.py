@@ -108,7 +108,7 @@ def test_a_wrong_value_gets_a_sentence_that_names_it_and_the_way_out(
 
 def test_a_home_that_cannot_be_written_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingError, match=r"set HEADROOM_HOME to a folder that can be written\.$"):
+    with pytest.raises(SettingError, match=r"set HEADROOM_HOME to a writable folder\.$"):
         load(monkeypatch, HEADROOM_HOME=str(tmp_path / "file"))
 
 
@@ -126,7 +126,7 @@ def test_every_entry_point_says_it_in_one_line(tmp_path: Path, command: list[str
     environment = {**os.environ, "HEADROOM_HOME": str(tmp_path), "PORT": "x"}
     result = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 2
-    assert result.stderr == "headroom: PORT is 'x': set it to a whole number from 1 to 65535.\n"
+    assert result.stderr == "headroom: PORT is 'x'; set it to a whole number from 1 to 65535.\n"
 
 
 def test_check_deploy_is_clean_in_production() -> None:

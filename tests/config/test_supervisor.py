@@ -53,8 +53,8 @@ def test_a_dead_process_is_started_again_more_and_more_slowly(
     supervisor.start(python("frail", f"open({str(lives)!r}, 'a').write('x'); raise SystemExit(3)"))
     run_until(supervisor, lambda: lives.exists() and len(lives.read_text()) >= 3)
     said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("headroom")]
-    assert said[0] == "headroom  | frail ended (exit code 3); starting it again in 0.5 s"
-    assert said[1] == "headroom  | frail ended (exit code 3); starting it again in 1 s"
+    assert said[0] == "headroom  | frail ended (exit code 3); restarting it in 0.5 s"
+    assert said[1] == "headroom  | frail ended (exit code 3); restarting it in 1 s"
 
 
 def test_a_killed_process_is_named_by_its_signal(
@@ -63,7 +63,7 @@ def test_a_killed_process_is_named_by_its_signal(
     lives = tmp_path / "lives"
     supervisor.start(python("hit", f"import os; open({str(lives)!r}, 'a').write('x'); os.kill(os.getpid(), 9)"))
     run_until(supervisor, lambda: lives.exists() and lives.stat().st_size >= 2)
-    assert "headroom  | hit ended (signal SIGKILL); starting it again in 0.5 s" in capfd.readouterr().out
+    assert "headroom  | hit ended (signal SIGKILL); restarting it in 0.5 s" in capfd.readouterr().out
 
 
 def test_a_process_that_ignores_the_stop_is_killed_with_its_children(

@@ -47,7 +47,7 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     for name in ("config.web", "valkey", "postgres"):
         kill_one(up, name)
     up.wait_for(lambda: up.health()[0] == 200)
-    assert "web ended (signal SIGKILL); starting it again in 0.5 s" in up.said()
+    assert "web ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
 
     assert up.end(signal.SIGINT) == 0
     assert "Traceback" not in up.said(), up.said()
@@ -74,8 +74,8 @@ def test_a_busy_port_is_one_line(home: Path) -> None:
         code, said = refusal(home, PORT=str(port))
     assert code == 1
     assert said == (
-        f"headroom: Port {port} cannot be used (address already in use): "
-        "free it, or choose another: make up PORT=8001.\n"
+        f"headroom: Port {port} cannot be used (address already in use); "
+        "free it, or choose another with make up PORT=8001.\n"
     )
 
 
@@ -92,5 +92,5 @@ def test_a_server_that_is_not_there_is_one_line(home: Path, name: str, value: st
     code, said = refusal(home, **{name: value})
     assert code == 1
     assert said.startswith("headroom: ")
-    assert f"of {name} cannot be reached" in said
+    assert f"in {name} cannot be reached" in said
     assert said.count("\n") == 1

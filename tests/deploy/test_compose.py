@@ -93,3 +93,9 @@ def test_compose_itself_accepts_it() -> None:
     command = ["docker", "compose", "--project-directory", str(ROOT), "config", "--quiet"]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **FOR_COMPOSE}, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_image_has_every_package() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert set(copied) == packages

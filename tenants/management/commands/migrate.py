@@ -9,14 +9,14 @@ from tenants.privileges import as_owner, grant
 
 
 class Command(Migrate):
-    help = f"{Migrate.help} As the owner of the tables; then the application's role gets what it needs."
+    help = f"{Migrate.help} Runs as the owner of the tables, then grants the application's role its privileges."
 
     def handle(self, *args: Any, **options: Any) -> None:
         alias = options["database"]
         role = connections[alias].settings_dict["USER"]
         with as_owner(alias) as connection:
             super().handle(*args, **options)
-            # Asked only what would be done, it has done nothing, and there may be no table yet.
+            # These options change nothing, and the tables may not exist yet.
             if not (options["plan"] or options["check_unapplied"]):
                 with transaction.atomic(using=alias):
                     grant(connection, role)

@@ -16,7 +16,7 @@ import redis
 from django.db import connection
 from psycopg.sql import SQL, Identifier
 
-from config.embedded import Server, start_postgres
+from config.embedded import ServerProcess, start_postgres
 from config.places import OWNER, ROOT, Places
 from quotas.usage.drain import DrainError, drain_once
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
@@ -27,7 +27,7 @@ class Installation:
 
     def __init__(self, home: Path, redis_url: str) -> None:
         self.places = Places(home)
-        self.server: Server = start_postgres(self.places)
+        self.server: ServerProcess = start_postgres(self.places)
         self.environment = {
             **os.environ,
             "DATABASE_URL": self.places.database_url,

@@ -3,16 +3,16 @@ from __future__ import annotations
 import json
 import socket
 
-from config.doorman import Doorman
+from config.startup_page import StartupPage
 
 
 def asked(head: bytes) -> tuple[str, str]:
-    """Head and body of what the doorman says to it."""
+    """Head and body of the response."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        doorman = Doorman(listener, lambda: "seed: traffic <40 %>")
+        startup_page = StartupPage(listener, lambda: "seed: traffic <40 %>")
         with socket.create_connection(listener.getsockname()) as caller:
             caller.sendall(head)
-            doorman.answer()
+            startup_page.answer()
             said = b"".join(iter(lambda: caller.recv(65_536), b"")).decode()
     found, _, body = said.partition("\r\n\r\n")
     return found, body

@@ -1,4 +1,4 @@
-"""Who answers at the port before the web process can: 503, with what is being done."""
+"""Answers requests during the start, before the web process can: 503, with the step that is running."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-# The supervisor waits so long for one caller at most; whoever sends nothing is left alone.
+# The longest time that the supervisor waits for one client, which may send nothing.
 PATIENCE_SECONDS: Final = 0.2
 LONGEST_HEAD: Final = 16_384
 AGAIN_SECONDS: Final = 2
 _PAGE: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Headroom is starting</title>'
-    "<h1>Headroom is starting</h1><p>{doing}</p><p>This page looks again by itself.</p>"
+    "<h1>Headroom is starting</h1><p>{doing}</p><p>This page reloads automatically.</p>"
 )
 
 
 @dataclass
-class Doorman:
-    """Holds the port from the first moment on; the web process inherits it, so nobody is ever refused."""
+class StartupPage:
+    """Serves the port from the first moment. The web process inherits it later, so no connection is refused."""
 
     listener: socket.socket
     doing: Callable[[], str]
 
     def answer(self) -> None:
-        """One caller that has come."""
+        """Answer one waiting connection."""
         with suppress(OSError):
-            caller, _ = self.listener.accept()
-            with caller:
-                caller.settimeout(PATIENCE_SECONDS)
-                caller.sendall(self._said(_head_of(caller)))
+            client, _ = self.listener.accept()
+            with client:
+                client.settimeout(PATIENCE_SECONDS)
+                client.sendall(self._response(_head_of(client)))
 
-    def _said(self, head: bytes) -> bytes:
+    def _response(self, head: bytes) -> bytes:
         wants_page = b"text/html" in head.lower()
         kind, body = ("text/html; charset=utf-8", self._page()) if wants_page else ("application/json", self._json())
         status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -54,10 +54,10 @@ class Doorman:
         return json.dumps({"status": "starting", "reason": self.doing()}).encode()
 
 
-def _head_of(caller: socket.socket) -> bytes:
+def _head_of(client: socket.socket) -> bytes:
     head = b""
     while b"\r\n\r\n" not in head and len(head) < LONGEST_HEAD:
-        part = caller.recv(LONGEST_HEAD)
+        part = client.recv(LONGEST_HEAD)
         if not part:
             break
         head += part
