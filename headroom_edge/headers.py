@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 SECOND_US: Final = 1_000_000
 # Retry-After of a refusal while the store is down, when the real time is unknown.
-CLOSED_RETRY_S: Final = 1
 CONCURRENT: Final = '"concurrent-requests"'
 COST: Final = b"cost"
 COST_PARAMETER: Final = "headroom-unit=cost"

@@ -202,15 +202,6 @@ def card(
 @register.simple_block_tag
 def dialog(content: str, name: str, title: str, is_open: bool = False, classes: str = "") -> SafeString:
     """A modal; `is_open`: at once, because its form was refused. In it: a form with .body and a footer."""
-    return _overlay(f"dialog {classes}".strip(), content, name, title, is_open)
-
-
-@register.simple_block_tag
-def drawer(content: str, name: str, title: str) -> SafeString:
-    return _overlay("drawer", content, name, title, False)
-
-
-def _overlay(classes: str, content: str, name: str, title: str, is_open: bool) -> SafeString:
     close = format_html(
         '<button class="btn btn-quiet btn-icon btn-sm" type="button" data-close aria-label="Close">{}</button>',
         icon("x"),
@@ -218,7 +209,7 @@ def _overlay(classes: str, content: str, name: str, title: str, is_open: bool) -
     return format_html(
         '<dialog class="{0}" id="{1}" aria-labelledby="{1}-t"{2}>'
         '<header><h2 id="{1}-t" class="grow">{3}</h2>{4}</header>{5}</dialog>',
-        classes,
+        f"dialog {classes}".strip(),
         name,
         mark_safe(" data-open-now") if is_open else "",
         title,

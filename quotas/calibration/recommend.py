@@ -38,7 +38,6 @@ class TenantLimit:
 
     estimate: Estimate
     point: Point
-    own_weight: float  # 1: its own history alone
     is_override: bool  # above its tier's
     insufficient: Insufficient | None = None  # then `point` is the tier's
 
@@ -114,19 +113,18 @@ def _tenant_limit(
     estimate: Estimate, tier: TierLimit | Insufficient, parameters: Parameters, ignore_gate: bool
 ) -> TenantLimit:
     own, c = with_margin(estimate.point, parameters), estimate.confidence.c
-    weight = c / (c + parameters.shrink_days)
     if isinstance(tier, Insufficient):
         young = None if ignore_gate else _too_young(estimate, parameters)
-        return TenantLimit(estimate, own, 1.0, False, young or tier)
+        return TenantLimit(estimate, own, False, young or tier)
     young = None if ignore_gate else _too_young(estimate, parameters)
     if young is not None:
-        return TenantLimit(estimate, tier.point, 0.0, False, young)
+        return TenantLimit(estimate, tier.point, False, young)
     point = Point(
         shrunk(own.rate, tier.point.rate, c, parameters),
         ceil(shrunk(own.burst, tier.point.burst, c, parameters)),
     )
     above = point.rate > tier.point.rate or point.burst > tier.point.burst
-    return TenantLimit(estimate, point, weight, above)
+    return TenantLimit(estimate, point, above)
 
 
 def _too_young(estimate: Estimate, parameters: Parameters) -> Insufficient | None:

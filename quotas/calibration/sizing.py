@@ -42,8 +42,6 @@ def minute_allowance(algorithm: TokenBucket | FixedWindow) -> float:
     return algorithm.size + algorithm.rate * MINUTE_US / algorithm.per_us
 
 
-Sized = TokenBucket | Gcra | LeakyBucket | FixedWindow | SlidingCounter | SlidingLog
-Window = FixedWindow | SlidingCounter | SlidingLog
 BUCKETS = (TokenBucket, Gcra, LeakyBucket)
 WINDOWS = (FixedWindow, SlidingCounter, SlidingLog)
 

@@ -57,11 +57,6 @@ class Histogram:
         """The same with each window weighing as much as it carried: the rate that a request saw."""
         return _at({bucket: count * ENDS[bucket] for bucket, count in self.counts.items()}, q)
 
-    def above(self, value: int) -> int:
-        """How many windows had more than `value`; those that share its bucket are not among them."""
-        least = bucket_of(value) if value else -1
-        return sum(count for bucket, count in self.counts.items() if bucket > least)
-
 
 def _at(weights: Mapping[int, int], q: float) -> int:
     if not 0 <= q <= 1:
@@ -76,24 +71,6 @@ def _at(weights: Mapping[int, int], q: float) -> int:
 WINDOWS: Final = (1, 10, 60)  # seconds
 _ENDS: Final = np.array(ENDS, np.int64)
 _BUCKETS: Final = 1 << 10  # more than there are
-
-
-@dataclass(frozen=True, slots=True)
-class RateSet:
-    """Of one series: a histogram a window, and the most that one window had."""
-
-    histograms: Mapping[int, Histogram]  # by window
-    peaks: Mapping[int, int]
-
-    def quantile(self, window_s: int, q: float) -> int:
-        """Requests in the window; divide by its length for a rate. Windows without requests are not counted."""
-        return min(self.histograms[window_s].quantile(q), self.peaks[window_s] or LARGEST)
-
-    def load_quantile(self, window_s: int, q: float) -> int:
-        return min(self.histograms[window_s].load_quantile(q), self.peaks[window_s] or LARGEST)
-
-    def peak(self, window_s: int) -> int:
-        return self.peaks[window_s]
 
 
 @dataclass(frozen=True, slots=True)

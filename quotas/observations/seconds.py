@@ -12,7 +12,6 @@ from quotas.observations.arrays import Flags, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
 
 SECOND: Final = 1
-MINUTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from headroom_edge.algorithms.periods import LONGEST_DAYS
 from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
 from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
 
-MINUTE_S = 60
-
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -23,11 +21,6 @@ class Allowance:
     @property
     def per_second(self) -> float:
         return self.units / self.window_s
-
-    @property
-    def most_in_a_minute(self) -> float:
-        """What a minute may hold where the window is not longer; that is what peaks are compared with."""
-        return self.per_second * max(self.window_s, MINUTE_S)
 
     def most_in(self, seconds: float) -> float:
         """The most units that can pass in so long a time, with all of the burst."""

@@ -35,15 +35,6 @@ class ReplayTotals:
             self.denied_by[decided.limit] += 1
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayPoint:
-    """One step of a series."""
-
-    t_us: int
-    allowed: int
-    denied: int
-
-
 def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[ReplayedArrival]:
     """Every dimension that the limits name has the arrival's subject as its value."""
     plan, limiter = ReferencePlan.of_limits(*limits), ReferenceLimiter()
@@ -58,27 +49,6 @@ def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[Rep
         if plan.has_concurrency and decided.allowed and arrival.duration_us is not None:
             heappush(releases, (arrival.t_us + decided.wait_us + arrival.duration_us, number, request))
         yield decided
-
-
-def series(decisions: Iterable[ReplayedArrival], step_us: int) -> Iterator[ReplayPoint]:
-    """Allowed and denied per aligned step; steps without arrivals are left out."""
-    step, counts = -1, Counter[bool]()
-    for decided in decisions:
-        current = decided.arrival.t_us // step_us
-        if current != step and counts:
-            yield ReplayPoint(step * step_us, counts[True], counts[False])
-            counts.clear()
-        step = current
-        counts[decided.allowed] += 1
-    if counts:
-        yield ReplayPoint(step * step_us, counts[True], counts[False])
-
-
-def totals(decisions: Iterable[ReplayedArrival]) -> ReplayTotals:
-    found = ReplayTotals()
-    for decided in decisions:
-        found.add(decided)
-    return found
 
 
 def _decide(limiter: ReferenceLimiter, plan: ReferencePlan, arrival: Arrival, request: Request) -> ReplayedArrival:

@@ -7,10 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from quotas.locks import Lock, take_lock
-from quotas.models.usage import BEGINNING, GapRecord
 from quotas.observations.cells import Cells
-from quotas.observations.latency import LatencyCounts
-from quotas.usage.latency import add_latency
 from quotas.usage.rates import add_rates
 from quotas.usage.rollups import add_cells
 
@@ -22,14 +19,3 @@ def backfill_usage(cells: Cells, now: datetime) -> None:
         take_lock(Lock.DRAIN)
         add_cells(cells, now)
         add_rates(cells, now)
-
-
-def backfill_latency(answers: LatencyCounts, now: datetime) -> None:
-    """Of whole seconds."""
-    with transaction.atomic():
-        add_latency(answers, now)
-
-
-def note_history(begin: datetime) -> None:
-    """From then on everything was measured, and what was not counted did not happen."""
-    GapRecord.objects.filter(start=BEGINNING, end__gt=begin).update(end=begin)

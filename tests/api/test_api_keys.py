@@ -9,9 +9,9 @@ from django.core import serializers
 from rest_framework.test import APIClient
 
 from api.models import StoredAnswer
-from quotas.api_keys import api_key_find
 from quotas.models import AuditEvent
 from tenants.models import ApiKey
+from tests.quotas.world import opened_by
 
 pytestmark = pytest.mark.usefixtures("world")
 ASKED = {"tenant": "acme", "scopes": ["check"], "label": "till", "reason": "shop"}
@@ -20,7 +20,7 @@ ASKED = {"tenant": "acme", "scopes": ["check"], "label": "till", "reason": "shop
 def test_a_key_opens_what_it_was_issued_for(client: APIClient) -> None:
     answer = client.post("/v1/api-keys", ASKED)
     assert answer.status_code == 201
-    found = api_key_find(answer.json()["key"])
+    found = opened_by(answer.json()["key"])
     assert found is not None
     assert (found.tenant.name, found.label, found.scopes) == ("acme", "till", ["check"])
     shown = client.get(answer["Location"]).json()
@@ -49,10 +49,10 @@ def test_it_is_revoked_once_and_for_good(client: APIClient) -> None:
     path = f"/v1/api-keys/{issued['key_id']}/revoke"
     rehearsed = client.post(path + "?dry_run=true", {"reason": "leak"}).json()
     assert rehearsed["changes"][0]["fields"] == [{"path": "revoked", "before": False, "after": True}]
-    assert api_key_find(issued["key"]) is not None
+    assert opened_by(issued["key"]) is not None
     revoked = client.post(path, {"reason": "leak"}).json()
     assert revoked["revoked_at"] is not None
-    assert api_key_find(issued["key"]) is None
+    assert opened_by(issued["key"]) is None
     assert client.post(path, {"reason": "leak"}).json() == revoked
 
 

@@ -6,18 +6,18 @@ import pytest
 from django.core import serializers
 from pytest_django.fixtures import Settings
 
-from quotas.api_keys import api_key_find, api_key_issue, api_key_revoke, api_keys_active
+from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Outbox
 from tenants.models import ApiKey, Tenant
-from tests.quotas.world import SAID, newest
+from tests.quotas.world import SAID, newest, opened_by
 
 pytestmark = pytest.mark.usefixtures("world")
 
 
 def test_the_text_opens_the_key() -> None:
     issued = api_key_issue(tenant="acme", scopes=["read", "check"], label="web", **SAID)
-    found = api_key_find(str(issued.text))
+    found = opened_by(str(issued.text))
     assert found is not None
     assert (found.tenant.name, found.scopes, found.label) == ("acme", ["check", "read"], "web")
 
@@ -26,7 +26,7 @@ def test_no_other_text_opens_it() -> None:
     text = str(api_key_issue(tenant="acme", **SAID).text)
     wrong = text[:-1] + ("0" if text[-1] != "0" else "1")
     for attempt in (wrong, text.upper(), text + "\n", text.replace("hr_", ""), "", "hr__", "hr_\0"):
-        assert api_key_find(attempt) is None
+        assert opened_by(attempt) is None
 
 
 def test_the_secret_has_256_bits_and_is_stored_nowhere() -> None:
@@ -40,13 +40,13 @@ def test_the_secret_has_256_bits_and_is_stored_nowhere() -> None:
 def test_the_same_secret_has_another_hash_under_another_secret_key(settings: Settings) -> None:
     issued = api_key_issue(tenant="acme", **SAID)
     settings.SECRET_KEY = "another" * 10
-    assert api_key_find(str(issued.text)) is None
+    assert opened_by(str(issued.text)) is None
 
 
 def test_revoked_it_opens_nothing_for_good() -> None:
     issued = api_key_issue(tenant="acme", **SAID)
     revoked = api_key_revoke(key_id=issued.row.key_id, **SAID).revoked_at
-    assert api_key_find(str(issued.text)) is None
+    assert opened_by(str(issued.text)) is None
     assert api_key_revoke(key_id=issued.row.key_id, **SAID).revoked_at == revoked
 
 
@@ -59,15 +59,6 @@ def test_it_has_no_revision_but_is_published_and_recorded() -> None:
     assert [row.touched for row in rows] == [[key.key_id], [key.key_id]]
     events = AuditEvent.objects.order_by("id").values_list("kind", flat=True)
     assert list(events) == ["api_key_issued", "api_key_revoked"]
-
-
-def test_the_active_ones() -> None:
-    keys = [api_key_issue(tenant="acme", **SAID).row for _ in range(3)]
-    api_key_revoke(key_id=keys[0].key_id, **SAID)
-    number = Tenant.objects.get(name="acme").number
-    active = sorted((key.key_id, "acme", number) for key in keys[1:])
-    assert api_keys_active() == active
-    assert api_keys_active(key_ids=[keys[0].key_id, keys[1].key_id]) == [a for a in active if a[0] == keys[1].key_id]
 
 
 def test_a_tenant_with_keys_cannot_be_dropped() -> None:

@@ -9,6 +9,8 @@ from quotas.models import Limit, Outbox, Revision
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.tenants import NewTenant, tenants_create
+from tenants.models import ApiKey
+from tenants.secrets import KeyText
 
 PAY, GET = "payments:charge", "rides:get"
 
@@ -58,6 +60,13 @@ def make_world() -> None:
 
 def newest() -> Revision:
     return Revision.objects.latest("number")
+
+
+def opened_by(text: str) -> ApiKey | None:
+    """The key that is stored for this text and not revoked."""
+    key = KeyText.parse(text)
+    row = ApiKey.objects.filter(key_id=key.key_id, revoked_at=None).first() if key else None
+    return row if key and row and key.matches(row.secret_hash) else None
 
 
 def waiting() -> list[str]:

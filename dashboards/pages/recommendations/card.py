@@ -16,8 +16,6 @@ from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.policies.words import Short, algorithm_words, limit_short
 
-SHADOW_HOURS_SHOWN = 48
-
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -102,10 +100,6 @@ class Card:
     def bars(self) -> int:
         """Of three."""
         return {Trust.HIGH.value: 3, Trust.MEDIUM.value: 2}.get(self.row.trust, 1)
-
-    @property
-    def is_sure(self) -> bool:
-        return self.row.trust == Trust.HIGH and self.row.stage == Stage.SIMULATED
 
     @property
     def is_waiting(self) -> bool:

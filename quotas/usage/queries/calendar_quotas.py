@@ -103,10 +103,6 @@ class BurnDown:
         return _moment(self.outlook.expected_s)
 
     @property
-    def earliest(self) -> datetime | None:
-        return _moment(self.outlook.earliest_s)
-
-    @property
     def days_early(self) -> int:
         return (self.end - self.runs_out).days if self.runs_out else 0
 

@@ -74,8 +74,3 @@ def days_until() -> datetime:
     """Every day before has its rows of rates."""
     state = FoldState.objects.filter(name=FoldName.DAYS).first()
     return state.until if state else BEGINNING
-
-
-def folded_until(name: FoldName) -> datetime:
-    state = FoldState.objects.filter(name=name).first()
-    return state.until if state else drained_at() or BEGINNING

@@ -16,13 +16,12 @@ from django.db.models import Avg, Min, Sum
 
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.estimate import Span
-from quotas.models.usage import Denial, DrainState, GapRecord, Outcome, UsageDay
+from quotas.models.usage import Denial, DrainState, GapRecord, UsageDay
 from quotas.models.usage_rates import PackedSeconds, RatesDay
 from quotas.observations.arrays import Ints
 from quotas.observations.seconds import Seconds
 from quotas.simulation.tenant_replay import EndpointLoad
 
-ASKED_IN_VAIN = (Outcome.DENIED, Outcome.OVERFLOW)
 FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
 TENANTS_AT_ONCE = 20
 _HEADER_BYTES = 19
@@ -95,12 +94,6 @@ def endpoint_loads(tenant: int, begin: datetime, end: datetime) -> list[Endpoint
         for endpoint, parts in groupby(packed.iterator(), key=lambda row: row[0])
         for load in _loads(endpoint, Seconds.joined([Seconds.unpack(part) for _, part in parts]), begin, end)
     ]
-
-
-def asking_tenants(begin: datetime, end: datetime) -> list[int]:
-    """Numbers of the tenants that asked for anything; 0, which is nobody, left out."""
-    rows = UsageDay.objects.filter(start__gte=begin - UsageDay.step, start__lt=end, tenant_number__gt=0)
-    return sorted(rows.order_by().values_list("tenant_number", flat=True).distinct())
 
 
 def _loads(endpoint: int, seconds: Seconds, begin: datetime, end: datetime) -> Iterator[EndpointLoad]:

@@ -3,7 +3,7 @@
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.fields import limit_parse
 from quotas.simulation.arrivals_csv import Arrival
-from quotas.simulation.replay import ReplayPoint, replay, series, totals
+from quotas.simulation.replay import ReplayTotals, replay
 
 NOW = 1_772_409_600 * SECOND_US
 PER_SUBJECT = limit_parse("own", {"algorithm": "fixed_window", "limit": 2, "window": "1s", "subject": "key"})
@@ -15,19 +15,11 @@ def arrivals() -> list[Arrival]:
 
 
 def test_each_denial_names_its_limit() -> None:
-    found = totals(replay([PER_SUBJECT, TOGETHER], arrivals()))
-    assert (found.allowed, found.denied) == (6, 2)
-    assert dict(found.denied_by) == {"own": 1, "all": 1}
-
-
-def test_a_series_counts_by_aligned_step() -> None:
-    points = list(series(replay([PER_SUBJECT], [*arrivals(), Arrival(NOW + 9 * SECOND_US, "a")]), SECOND_US))
-    assert points == [
-        ReplayPoint(NOW, 3, 1),
-        ReplayPoint(NOW + SECOND_US, 4, 0),
-        ReplayPoint(NOW + 9 * SECOND_US, 1, 0),
-    ]
-    assert list(series([], SECOND_US)) == []
+    totals = ReplayTotals()
+    for decided in replay([PER_SUBJECT, TOGETHER], arrivals()):
+        totals.add(decided)
+    assert (totals.allowed, totals.denied) == (6, 2)
+    assert dict(totals.denied_by) == {"own": 1, "all": 1}
 
 
 def test_a_wait_delays_the_release_of_a_slot() -> None:

@@ -1,11 +1,11 @@
-// Dialogs, drawers, popovers, copy buttons and the theme: what a click on a data attribute does.
+// Dialogs, popovers, copy buttons and the theme: what a click on a data attribute does.
 import { $, onFresh } from "./dom.js";
 import { toast } from "./toast.js";
 
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-export const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
 const announceTheme = () => document.dispatchEvent(new CustomEvent("hr:theme"));
 system.addEventListener("change", announceTheme);
 
