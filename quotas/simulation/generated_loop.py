@@ -60,7 +60,7 @@ def build_loop(lines: Sequence[LoopLines], costs: Sequence[str]) -> Loop:
         *_deep(2, _denied(placed, costs)),
         *_deep(1, _all(one.store for one in placed)),
     ]
-    exec("\n".join(text), found)  # noqa: S102 - of the kernels' own lines
+    exec("\n".join(text), found)  # noqa: S102 - the kernels' own lines; docs/adr/unrolled-replay.md has the gain
     loop: Loop = found["loop"]
     return loop
 
