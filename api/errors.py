@@ -1,4 +1,4 @@
-"""Every refusal of the API in one shape: problem+json with a stable code, the offending field and one sentence."""
+"""The API's errors as problem+json: a stable code, the invalid field, and one sentence that says what to change."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from quotas.errors import Refused
 from quotas.policies import problems as policy
 from quotas.publishing import store
 
-# Refusals that are not the fault of what was sent, but of what is there.
+# These codes mean a conflict with the current state (409), not a mistake in the request (422).
 CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
 RETRY_SECONDS: Final = 1
 
 _SENTENCES: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
-    Http404: (HTTPStatus.NOT_FOUND, "not-found", "There is nothing at this address; correct the path or the name."),
+    Http404: (HTTPStatus.NOT_FOUND, "not-found", "Nothing was found at this address; correct the path or the name."),
     PermissionDenied: (HTTPStatus.FORBIDDEN, "forbidden", "You may not do this; ask an owner for the role it needs."),
     RequestDataTooBig: (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large; send less at once."),
 }
@@ -33,13 +33,13 @@ _OUTAGES: Final = (OperationalError, InterfaceError, StoreError, store.StoreErro
 class PreconditionRequired(APIException):
     status_code = HTTPStatus.PRECONDITION_REQUIRED
     default_code = "precondition-required"
-    default_detail = "If-Match is missing; send the ETag that you have read, or * to change whatever is there."
+    default_detail = "If-Match is missing; send the ETag that you read, or * to overwrite any version."
 
 
 class PreconditionFailed(APIException):
     status_code = HTTPStatus.PRECONDITION_FAILED
     default_code = "precondition-failed"
-    default_detail = "It was changed since you read it; read it again, then repeat the change with the new ETag."
+    default_detail = "It has changed since you read it; read it again, then repeat the change with the new ETag."
 
 
 class Unprocessable(APIException):
@@ -48,7 +48,7 @@ class Unprocessable(APIException):
 
 
 def handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
-    """REST framework's EXCEPTION_HANDLER; None: a fault of ours."""
+    """REST framework's EXCEPTION_HANDLER. Returns None for a fault of the server."""
     problem = problem_of(error)
     return None if problem is None else response(problem)
 
@@ -71,7 +71,7 @@ def problem_of(error: Exception) -> Problem | None:
 
 
 def outage() -> Problem:
-    detail = "A server that this needs cannot be reached at the moment; try again in a second."
+    detail = "PostgreSQL or Redis cannot be reached at the moment; try again in a second."
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
@@ -82,7 +82,7 @@ def _refused(problems: Sequence[policy.Problem]) -> Problem:
 
 
 def _several(status: HTTPStatus, errors: list[dict[str, Any]]) -> Problem:
-    """The first is told outright; `errors` has all of them."""
+    """The problem's own fields describe the first error; `errors` has all of them."""
     first = errors[0]
     extra = {"field": first["field"]} if first["field"] else {}
     return Problem(status, first["code"], first["detail"], {**extra, "errors": errors})
@@ -94,7 +94,7 @@ def _entry(field: str, code: str, message: str, line: int | None = None) -> dict
 
 
 def _told(field: str, message: str) -> str:
-    """A field is named as it was written, with the place where it stands: `limits.burst.rate must be …`."""
+    """Replace a leading field name by the field's full path: `limits.burst.rate must be …`."""
     name = field.rpartition(".")[2]
     rest = message.removeprefix(name)
     if not name or rest == message or rest[:1].isalnum() or rest[:1] == "_":
@@ -113,7 +113,7 @@ def _ended(text: str) -> str:
 
 
 def _flat(detail: Any, path: str = "") -> Iterator[dict[str, Any]]:
-    """What REST framework nests by field and index."""
+    """Flatten the details of a ValidationError, which are nested by field and index."""
     if isinstance(detail, ErrorDetail):
         name = path.rpartition(".")[2]
         text = str(detail)

@@ -1,4 +1,4 @@
-"""Idempotency-Key on creates: stored in the transaction of the change itself, so it happened once or not at all."""
+"""Idempotency-Key for creates. It is stored in the transaction of the change, so the change happens at most once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Claim:
     row: StoredAnswer
 
     def keep(self, answer: Response, secrets: Collection[str]) -> None:
-        """What is shown only once is not kept: a repetition has null there."""
+        """Store the response. Fields in `secrets` are shown only once, so they are stored as null."""
         self.row.status = answer.status_code
         self.row.headers = {name: answer.headers[name] for name in ("ETag", "Location") if name in answer.headers}
         self.row.body = {name: None if name in secrets else value for name, value in _plain(answer.data).items()}
@@ -50,7 +50,7 @@ def key_of(request: Request) -> str | None:
 
 
 def claim(request: Request, key: str) -> Claim | Response:
-    """Ours to carry out, or the answer that another request with the key got; waits while that one is under way."""
+    """Claim the key, or return the response of the earlier request with it. Waits while that request is running."""
     asked, author = _hash(request), author_of(request)
     StoredAnswer.objects.filter(created__lt=timezone.now() - KEPT).delete()
     try:
@@ -59,7 +59,7 @@ def claim(request: Request, key: str) -> Claim | Response:
     except IntegrityError:
         row = StoredAnswer.objects.get(author=author, key=key)
     if row.request_hash != asked:
-        message = f"{HEADER} was used for another request; repeat that one unchanged, or take a new key."
+        message = f"{HEADER} was used for another request; repeat that request unchanged, or use a new key."
         raise Unprocessable(message, "idempotency-key-reused")
     return Response(row.body, status=row.status, headers={**row.headers, REPLAYED: "true"})
 
@@ -70,6 +70,6 @@ def _hash(request: Request) -> str:
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has it: times as text."""
+    """The data as it will be in JSON: times as text."""
     plain: dict[str, Any] = json.loads(JSONRenderer().render(data))
     return plain

@@ -1,4 +1,4 @@
-"""What a request may say, read strictly: no unknown field, no value of another type taken for the right one."""
+"""Strict parsing of requests: unknown fields are errors, and values of another type are not converted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BoundedJSONParser(JSONParser):
         try:
             data = super().parse(BytesIO(body), media_type, parser_context)
         except RecursionError:
-            raise ParseError("JSON parse error: nested too deeply; a request needs far less") from None
+            raise ParseError("JSON parse error: nested too deeply; use fewer levels") from None
         if is_endless(data):
             raise ParseError(ENDLESS)
         return data
@@ -47,11 +47,11 @@ COMPONENTS = {"Limit": schema.limit(), "LimitPatch": schema.limit_patch()}
 
 
 class _Raw(serializers.Field[Any, Any, Any, Any]):
-    """Read by quotas.policy, which knows the rules and says what to change."""
+    """Passed on as it is: quotas.policies validates it and says what to change."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            raise ValidationError(f"give an object of fields, not {shown(data)}", "type")
+            raise ValidationError(f"must be an object of fields, not {shown(data)}", "type")
         return data
 
     def to_representation(self, value: Any) -> Any:
@@ -77,47 +77,47 @@ class Text(serializers.CharField):
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
-            raise ValidationError(f"give text, not {shown(data)}", "type")
+            raise ValidationError(f"must be text, not {shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Word(serializers.RegexField):
-    """A name by a pattern of ours."""
+    """A name that matches a pattern."""
 
     def __init__(self, pattern: str, **kwargs: Any) -> None:
         super().__init__(f"^(?:{pattern})$", trim_whitespace=False, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
-            raise ValidationError(f"give a name, not {shown(data)}", "type")
+            raise ValidationError(f"must be a name, not {shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Whole(serializers.IntegerField):
     def to_internal_value(self, data: Any) -> int:
         if type(data) is not int:
-            raise ValidationError(f"give a whole number, not {shown(data)}", "type")
+            raise ValidationError(f"must be a whole number, not {shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Flag(serializers.BooleanField):
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
-            raise ValidationError(f"give true or false, not {shown(data)}", "type")
+            raise ValidationError(f"must be true or false, not {shown(data)}", "type")
         return data
 
 
 class Choice(serializers.ChoiceField):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, str):
-            raise ValidationError(f"give one of {', '.join(self.choices)}, not {shown(data)}", "type")
+            raise ValidationError(f"must be one of {', '.join(self.choices)}, not {shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Moment(serializers.DateTimeField):
     def to_internal_value(self, value: Any) -> Any:
         if not isinstance(value, str):
-            raise ValidationError(f"write a time like 2030-01-31T18:00:00Z, not {shown(value)}", "type")
+            raise ValidationError(f"must be a time such as 2030-01-31T18:00:00Z, not {shown(value)}", "type")
         return super().to_internal_value(value)
 
     def enforce_timezone(self, value: Any) -> Any:
@@ -131,7 +131,7 @@ class Moment(serializers.DateTimeField):
 class Strict(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
-            _refuse("", "type", f"give an object with the fields {', '.join(self.fields)}, not {shown(data)}")
+            _refuse("", "type", f"send an object with the fields {', '.join(self.fields)}, not {shown(data)}")
         for name in data:
             if name not in self.fields:
                 error = unknown_field(name, self.fields, "this request")
@@ -140,13 +140,13 @@ class Strict(serializers.Serializer[Any]):
 
 
 class Reasoned(Strict):
-    """A change: every one says why."""
+    """A change, which must have a reason."""
 
-    reason = Text(max_length=LONGEST_REASON, help_text="Why; it stands in the history for good.")
+    reason = Text(max_length=LONGEST_REASON, help_text="Why. It is kept in the history.")
 
 
 class Query(serializers.Serializer[Any]):
-    """Parameters of the address: text, of which each field takes what it can read."""
+    """Query parameters. They are text, so each field converts its own."""
 
     def to_internal_value(self, data: Any) -> Any:
         for name, values in data.lists():
@@ -156,7 +156,7 @@ class Query(serializers.Serializer[Any]):
             if len(values) > 1:
                 _refuse(name, "repeated", f"{name} is given {len(values)} times; give it once")
             if not is_fit(values[0]):
-                _refuse(name, "unfit", f"{name} has a NUL or half a character in it; leave that out")
+                _refuse(name, "unfit", f"{name} contains an invalid character (such as NUL); remove it")
         return super().to_internal_value(data.dict())
 
 

@@ -5,7 +5,7 @@ from django.db.models.functions import Now
 
 
 class StoredAnswer(models.Model):
-    """What a create with an Idempotency-Key answered, so that its repetition answers the same and creates nothing."""
+    """The response to a create with an Idempotency-Key. A repetition gets the same response and creates nothing."""
 
     author = models.CharField(max_length=150)
     key = models.CharField(max_length=255)

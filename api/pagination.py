@@ -1,7 +1,7 @@
-"""Pages by key, not by number: a page costs the same at the end of 100,000 rows as at the beginning.
+"""Pagination by key, not by page number: the last page of 100,000 rows is as fast as the first.
 
-Every order is by one unique column, so the last row's value is all that a cursor has to remember. It is signed, so
-that whatever comes back is what was given.
+Every order is by one unique column, so a cursor only has to hold the last row's value. It is signed, so that callers
+cannot make up their own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ SALT = "api.pagination"
 
 
 class PageQuery(Query):
-    limit = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=FEW_ROWS, help_text="How many at most.")
-    cursor = serializers.CharField(required=False, max_length=500, help_text="`next` of the page before.")
+    limit = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=FEW_ROWS, help_text="Page size.")
+    cursor = serializers.CharField(required=False, max_length=500, help_text="`next` of the previous page.")
 
-    orders: ClassVar[dict[str, str]] = {}  # what a caller says → a unique column
-    lookups: ClassVar[dict[str, str]] = {}  # what a caller says → what it narrows
-    presence: ClassVar[dict[str, str]] = {}  # what a caller asks by true or false → the column that is set or not
+    orders: ClassVar[dict[str, str]] = {}  # value of `order` → a unique column
+    lookups: ClassVar[dict[str, str]] = {}  # parameter → the lookup that it filters by
+    presence: ClassVar[dict[str, str]] = {}  # true/false parameter → the column that must be set or null
     searched: ClassVar[tuple[str, ...]] = ()
 
 
 def order_field(*names: str, default: str = "") -> serializers.ChoiceField:
     choices = [sign + name for name in names for sign in ("", "-")]
-    help_text = "`-` in front: the other way round."
+    help_text = "A leading `-` reverses the order."
     return serializers.ChoiceField(choices=choices, default=default or names[0], help_text=help_text)
 
 
@@ -95,10 +95,8 @@ def _read(cursor: str, order: str) -> Any:
     try:
         made_for, value = signing.loads(cursor, salt=SALT)
     except signing.BadSignature:
-        raise ValidationError(
-            {"cursor": ["cursor is not one of ours; use `next` of the page before"]}, "cursor"
-        ) from None
+        raise ValidationError({"cursor": ["cursor is not valid; use `next` of the previous page"]}, "cursor") from None
     if made_for != order:
-        message = f"cursor belongs to a page ordered by {made_for}; keep the order, or begin without a cursor"
+        message = f"cursor belongs to a page ordered by {made_for}; keep that order, or start without a cursor"
         raise ValidationError({"cursor": [message]}, "cursor")
     return value

@@ -1,7 +1,7 @@
-"""ETag and If-Match: nobody overwrites what they have not seen.
+"""ETag and If-Match: nobody overwrites a version that they have not seen.
 
-An ETag is a hash of what a GET shows. PUT, PATCH and DELETE need If-Match (428 without, 412 if it is another's; `*`
-is for whoever does not mind); where it is optional, it is honoured. Compared under the lock that orders changes.
+An ETag is a hash of the GET response. PUT, PATCH and DELETE require If-Match: 428 if it is missing, 412 if it differs;
+`*` matches any version. Other methods honour it if it is sent. It is compared under the lock that serialises changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def etag_of(shown: Mapping[str, Any]) -> str:
 
 
 def shown(request: Request, content: Mapping[str, Any]) -> Response:
-    """A GET of one thing."""
+    """The response to a GET of one resource: 304 if the caller has this version already."""
     etag = etag_of(content)
     known = parse_etags(request.headers.get("If-None-Match", ""))
     if "*" in known or etag in (one.removeprefix("W/") for one in known):

@@ -1,4 +1,4 @@
-"""What a route says of itself in the OpenAPI document. Refusals are the same everywhere, so they stand here once."""
+"""Decorators that describe a route in the OpenAPI document. Error responses are the same for all routes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Shape = type[serializers.Serializer[Any]]
 
 
 class FieldProblem(serializers.Serializer[Any]):
-    field = serializers.CharField(help_text="Where: `limits[0].rate`; empty: the whole.")
+    field = serializers.CharField(help_text="The field's path, such as `limits[0].rate`. Empty: the whole request.")
     code = serializers.CharField()
     detail = serializers.CharField()
-    line = serializers.IntegerField(required=False, help_text="Of the document.")
+    line = serializers.IntegerField(required=False, help_text="The line in the policy document.")
 
 
 class ProblemOut(serializers.Serializer[Any]):
-    """RFC 9457. `code` is stable; `detail` is one sentence that says what to change."""
+    """A problem (RFC 9457). `code` is stable; `detail` is one sentence that says what to change."""
 
     type = serializers.CharField()
     title = serializers.CharField()
@@ -48,7 +48,7 @@ class ProblemOut(serializers.Serializer[Any]):
     errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
 
 
-@extend_schema_field({"description": "Any JSON; null: it is not there."})
+@extend_schema_field({"description": "Any JSON value. null: it does not exist."})
 class AnythingField(serializers.JSONField):
     pass
 
@@ -60,51 +60,53 @@ class FieldDiffOut(serializers.Serializer[Any]):
 
 
 class ObjectDiffOut(serializers.Serializer[Any]):
-    object = serializers.CharField(help_text="kind:name, such as `policy:pro-all`")
+    object = serializers.CharField(help_text="`kind:name`, such as `policy:pro-all`.")
     action = serializers.ChoiceField(choices=["create", "update", "delete"])
     fields = FieldDiffOut(many=True)  # type: ignore[assignment]
 
 
 class TouchedTenantsOut(serializers.Serializer[Any]):
     count = serializers.IntegerField()
-    names = serializers.ListField(child=serializers.CharField(), help_text="The first 100.")
+    names = serializers.ListField(child=serializers.CharField(), help_text="The first 100 names.")
     is_everyone = serializers.BooleanField()
 
 
 class WaitingOut(serializers.Serializer[Any]):
-    """Filed as a change, at the address that Location has."""
+    """Saved as a pending change. Its address is in `Location`."""
 
     change = serializers.IntegerField()
 
 
 class CutOut(serializers.Serializer[Any]):
-    owner = serializers.CharField(help_text="`tier pro` (its tenants), `tenant acme`, `everyone`")
+    owner = serializers.CharField(help_text="Whose limit: `tier pro` (its tenants), `tenant acme` or `everyone`.")
     endpoint = serializers.CharField()
     limit = serializers.CharField()
     before = serializers.CharField()
     after = serializers.CharField()
     percent = serializers.FloatField()
-    peak = serializers.CharField(required=False, help_text="Who has asked for more than is left; empty: nobody.")
+    peak = serializers.CharField(
+        required=False, help_text="Whose observed peak is above the new limit. Empty: nobody's."
+    )
 
 
 class WorstCutOut(serializers.Serializer[Any]):
     endpoint = serializers.CharField()
     limit = serializers.CharField()
-    percent = serializers.FloatField(help_text="Of whoever loses most.")
+    percent = serializers.FloatField(help_text="The largest cut, in percent of the limit.")
 
 
 class ImpactOut(serializers.Serializer[Any]):
-    """Whom it takes more than a tenth from, or more than they can spare; the lists have the first 100."""
+    """Limits that the change cuts by more than 10 %, or below an observed peak. Lists have the first 100 entries."""
 
     cuts = CutOut(many=True)
     cut_count = serializers.IntegerField()
     worst = WorstCutOut(many=True)
-    hurt = serializers.ListField(child=serializers.CharField(), help_text="Tenants.")
+    hurt = serializers.ListField(child=serializers.CharField(), help_text="Tenants whose limits are cut.")
     hurt_count = serializers.IntegerField()
 
 
 class DryRunOut(serializers.Serializer[Any]):
-    """What a change would do; nothing was changed."""
+    """What the change would do. Nothing was changed."""
 
     dry_run = serializers.BooleanField()
     changes = ObjectDiffOut(many=True)
@@ -114,44 +116,44 @@ class DryRunOut(serializers.Serializer[Any]):
 
 
 _MEANINGS = {
-    400: "The request cannot be read; `errors` says where.",
-    401: "Nobody is logged in, and there is no token.",
-    403: "The role does not allow it.",
-    404: "There is no such thing.",
-    406: "Only JSON is served here.",
-    409: "What is there now does not allow it.",
-    412: "It was changed since the ETag was read.",
+    400: "The request is malformed; `errors` has the fields.",
+    401: "No token was sent, and nobody is signed in.",
+    403: "The role or the token's scopes do not allow this.",
+    404: "Not found.",
+    406: "Only JSON is available.",
+    409: "The change conflicts with the current state.",
+    412: "It has changed since the ETag was read.",
     413: "The body is too large.",
-    415: "Only JSON is read here.",
-    422: "It can be read, but not be accepted; `errors` says why.",
+    415: "The body must be JSON.",
+    422: "The request is well-formed but not valid; `errors` has the reasons.",
     428: "If-Match is missing.",
-    429: "The API's own limit is used up; Retry-After says until when.",
-    503: "A server that this needs cannot be reached.",
+    429: "The API's own limit is used up; `Retry-After` has the time to wait.",
+    503: "PostgreSQL or Redis cannot be reached.",
 }
 READING = (400, 401, 403, 404, 406, 429, 503)
 _ASKING = (*READING, 409, 413, 415, 422)
 _CHANGING = (*_ASKING, 412)
 
 IF_MATCH = OpenApiParameter(
-    "If-Match", str, "header", required=True, description="The ETag that was read, or `*` for whatever is there."
+    "If-Match", str, "header", required=True, description="The ETag that you read, or `*` to overwrite any version."
 )
-MAYBE_MATCH = OpenApiParameter("If-Match", str, "header", description="Only if this is still its ETag.")
+MAYBE_MATCH = OpenApiParameter("If-Match", str, "header", description="Change it only if it still has this ETag.")
 IDEMPOTENCY = OpenApiParameter(
     HEADER,
     {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": f"^{PATTERN}+$"},
     "header",
-    description="The same key with the same request within 24 hours gives the same answer and creates nothing.",
+    description="Repeating a request with the same key within 24 hours gives the same response and creates nothing.",
 )
 REVISION_HEADER = OpenApiParameter(
-    REVISION, int, "header", response=True, description="The revision that this has become."
+    REVISION, int, "header", response=True, description="The revision that the change created."
 )
-ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="For If-Match.")
+ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="Send it as `If-Match`.")
 
 
 def described(
     asked: type[Query] = Query, *, parameters: Sequence[OpenApiParameter] = (), **schema: Any
 ) -> Callable[[View], View]:
-    """In the document; and with a query that the route does not take, nothing is done."""
+    """Describe the route, and validate the query before the view runs."""
     taken = [asked] if asked is not Query else []
 
     def decorate(view: View) -> View:
@@ -170,7 +172,9 @@ def lists(asked: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View],
         f"{_name(shape)}Page",
         {
             "items": shape(many=True),
-            "next": serializers.CharField(allow_null=True, help_text="The cursor of the next page; null: the last."),
+            "next": serializers.CharField(
+                allow_null=True, help_text="The `cursor` of the next page. null: this is the last one."
+            ),
         },
     )
     return described(asked, responses={200: page, **problems(READING)}, **more)
@@ -204,7 +208,7 @@ def removes(
     asked: type[RemovalQuery] = RemovalQuery, *, needs_match: bool = True, **more: Any
 ) -> Callable[[View], View]:
     responses = {
-        204: OpenApiResponse(description="It is gone."),
+        204: OpenApiResponse(description="Deleted."),
         200: OpenApiResponse(DryRunOut, "With `dry_run`."),
         **_waiting(asked),
         **problems((*_CHANGING, 428) if needs_match else _CHANGING),
@@ -216,7 +220,7 @@ def removes(
 def _waiting(asked: type[Strict | Query]) -> dict[int, OpenApiResponse]:
     if not issubclass(asked, Guarded | GuardedRemovalQuery):
         return {}
-    return {202: OpenApiResponse(WaitingOut, "Proposed, or waiting for an approver; nothing has changed.")}
+    return {202: OpenApiResponse(WaitingOut, "Proposed, or waiting for approval. Nothing has changed yet.")}
 
 
 def problems(statuses: Iterable[int]) -> dict[Any, OpenApiResponse]:

@@ -1,4 +1,4 @@
-"""One request of every operation, with the names of the demo; a test holds each to its own schema."""
+"""An example request for every operation, with names from the demo. A test validates each against its schema."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Json = dict[str, Any]
 
 _BURST: Final[Json] = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 20}
 _DOCUMENT: Final = "tiers: [{name: trial}]"
-_REASON: Final[Json] = {"reason": "as agreed with them"}
-# By operation; what is not here takes nothing but a reason.
+_REASON: Final[Json] = {"reason": "agreed with the customer"}
+# By operation. Operations that are not listed take a reason only.
 BODIES: Final[Mapping[str, Json]] = {
     "tier_list_post": {"name": "trial"},
     "tenant_list_post": {"name": "acme-rides", "tier": "free"},
@@ -38,7 +38,7 @@ BODIES: Final[Mapping[str, Json]] = {
     "what_if_list_post": {"document": _DOCUMENT, "days": 7},
     "calibration_settings_patch": {"values": {"least_days": 14}},
 }
-SHOWN: Final = ("required", "example")  # of the fields of a request's head
+SHOWN: Final = ("required", "example")  # request headers with one of these are part of the example
 _WITHOUT_REASON: Final = frozenset({"explain_post", "document_validate_post", "document_plan_post"})
 _NAMES: Final = {
     "tiers": "pro",
@@ -55,7 +55,7 @@ def body_of(operation: str) -> Json:
 
 
 def address_of(path: str) -> str:
-    """With something of the demo in the place of each parameter."""
+    """The path with its parameters replaced by names from the demo."""
     address = path.replace("{name}", _NAMES.get(path.split("/")[2], "name"))
     for name, value in _VALUES.items():
         address = address.replace(f"{{{name}}}", value)
@@ -63,7 +63,7 @@ def address_of(path: str) -> str:
 
 
 def command_of(method: str, path: str, raw: Mapping[str, Any]) -> str:
-    """The same as a line for a shell; `$BASE` is where the API is, `$TOKEN` who asks."""
+    """The example as a shell command. `$BASE` is the API's URL, `$TOKEN` the caller's token."""
     required = [parameter for parameter in raw.get("parameters", ()) if parameter.get("required")]
     asked = "&".join(f"{one['name']}={quote(_REASON['reason'])}" for one in required if one["in"] == "query")
     words = ["curl -s", *([] if method == "get" else [f"-X {method.upper()}"])]

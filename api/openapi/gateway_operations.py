@@ -1,4 +1,4 @@
-"""The gateway's operations in the OpenAPI document: the generator knows Django's routes only."""
+"""The gateway's operations in the OpenAPI document, written by hand: the generator only sees Django's routes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ _TEXT: Final[Json] = {"type": "string"}
 _WHOLE: Final[Json] = {"type": "integer"}
 
 
-def _said(schema: Json, text: str) -> Json:
+def _described(schema: Json, text: str) -> Json:
     return schema | {"description": text}
 
 
 _ITEM: Final[Json] = {
-    "tenant": _said(_TEXT, "Who pays; a tenant's own key need not say it."),
-    "api_key": _said(
-        _TEXT, "Instead of `tenant`: the key that your caller sent; the subject then has its id as `key`."
+    "tenant": _described(_TEXT, "The tenant to charge. Not needed with a tenant's own key."),
+    "api_key": _described(
+        _TEXT, "Instead of `tenant`: the key that your caller sent. The subject then has its id as `key`."
     ),
-    "endpoint": _said(_TEXT, "What is called, by its name."),
-    "method": _said(_TEXT, "Instead of `endpoint`, with `path`: matched against the endpoints' templates."),
-    "path": _said(_TEXT, "As the client sent it; at most 8,192 characters."),
-    "cost": _said({"type": ["integer", "null"], "minimum": 1}, "Left out: the endpoint's own."),
-    "subject": _said(
+    "endpoint": _described(_TEXT, "The name of the endpoint that is called."),
+    "method": _described(
+        _TEXT, "Instead of `endpoint`, together with `path`: matched against the endpoints' templates."
+    ),
+    "path": _described(_TEXT, "The path as the client sent it; at most 8,192 characters."),
+    "cost": _described({"type": ["integer", "null"], "minimum": 1}, "Default: the endpoint's default cost."),
+    "subject": _described(
         {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
-        'What else is known: `{"ip": "203.0.113.9"}`.',
+        'Who sent the request, by dimension: `{"ip": "203.0.113.9"}`.',
     ),
-    "holder": _said(_TEXT, "Your name for this request where concurrency is limited; left out, one is made."),
+    "holder": _described(_TEXT, "Your id for this request, for concurrency limits. Default: a generated one."),
 }
 _CHECKS: Final[Json] = {
     "type": "array",
@@ -41,27 +43,29 @@ _CHECKS: Final[Json] = {
 }
 _DECISION: Final[Json] = {
     "allowed": {"type": "boolean"},
-    "status": _said(_WHOLE, "What to answer your caller with: 200, 401, 403, 429 or 503."),
-    "reason": _said(_TEXT, "`ok`, `limit`, `cost_too_big`, `suspended`, `unknown_tenant`, `overflow`, `bypass`, …"),
+    "status": _described(_WHOLE, "The status to respond to your caller with: 200, 401, 403, 429 or 503."),
+    "reason": _described(
+        _TEXT, "`ok`, `limit`, `cost_too_big`, `suspended`, `unknown_tenant`, `overflow`, `bypass`, …"
+    ),
     "tenant": _TEXT,
-    "endpoint": _said({"type": ["string", "null"]}, "null: it is not registered, so only the limits on `*` hold."),
-    "limit": _said(_TEXT, "The one that bound the decision; empty: none did."),
+    "endpoint": _described({"type": ["string", "null"]}, "null: it is not registered, so only limits on `*` apply."),
+    "limit": _described(_TEXT, "The limit that decided. Empty: no limit applies."),
     "quota": _WHOLE,
     "remaining": _WHOLE,
     "reset_after_ms": _WHOLE,
-    "retry_after_ms": _said({"type": ["integer", "null"]}, "null: waiting does not help."),
-    "wait_ms": _said(_WHOLE, "Of an allowed request: wait so long for its turn."),
+    "retry_after_ms": _described({"type": ["integer", "null"]}, "null: waiting does not help."),
+    "wait_ms": _described(_WHOLE, "How long to delay an allowed request."),
     "revision": _WHOLE,
-    "holder": _said(_TEXT, "For `/v1/release`."),
-    "degraded": _said({"type": ["string", "null"]}, "The failure mode that decided, when Redis could not."),
-    "headers": _said({"type": "object", "additionalProperties": _TEXT}, "To pass on as they are."),
-    "problem": _said({"type": "object"}, "Of a denied request: the body to answer with, as problem+json."),
+    "holder": _described(_TEXT, "Send it to `/v1/release`."),
+    "degraded": _described({"type": ["string", "null"]}, "The failure mode that decided because Redis was down."),
+    "headers": _described({"type": "object", "additionalProperties": _TEXT}, "Headers to send to your caller."),
+    "problem": _described({"type": "object"}, "If denied: the problem+json body to send to your caller."),
 }
 COMPONENTS: Final[Json] = {
     "CheckItem": {"type": "object", "properties": _ITEM, "additionalProperties": False},
     "Check": {
         "type": "object",
-        "properties": _ITEM | {"checks": _said(_CHECKS, "Many at once, and nothing beside it.")},
+        "properties": _ITEM | {"checks": _described(_CHECKS, "Several checks. No other field may be sent with it.")},
         "additionalProperties": False,
     },
     "CheckDecision": {
@@ -79,29 +83,28 @@ COMPONENTS: Final[Json] = {
     "Released": {"type": "object", "properties": {"released": _WHOLE}, "required": ["released"]},
 }
 _REFUSALS: Final = {
-    "400": "It cannot be read, or a field is wrong or missing; `field` says which, as in `checks[3].cost`.",
-    "401": "No token, or one that is unknown or revoked.",
+    "400": "The body is malformed, or a field is invalid or missing; `field` has its path, such as `checks[3].cost`.",
+    "401": "The token is missing, unknown or revoked.",
     "403": "The token lacks the scope `check`, or belongs to another tenant.",
-    "405": "Only POST.",
-    "413": "The body is over 1 MiB.",
-    "503": "Redis is away, and the caller is not known here.",
+    "405": "Only POST is allowed.",
+    "413": "The body is larger than 1 MiB.",
+    "503": "Redis is down, and the token is not cached.",
 }
 _AUTHZ_REFUSALS: Final = {
-    "400": "`original-request-missing`: the proxy does not send the two fields above that are its own; "
-    "or `unknown-proxy`.",
-    "401": "No key, or one that is unknown or revoked.",
-    "403": "Suspended, unknown, or a key that may not. For nginx every refusal but 401: the true status is in "
-    f"`{STATUS}`, the body to answer with in `{PROBLEM}`.",
-    "414": "The path is over 8,192 characters.",
-    "429": "A limit is used up; `Retry-After` says until when.",
-    "503": "Redis is away, and what fails closed is closed.",
+    "400": "`original-request-missing`: the proxy does not send its two headers (see above); or `unknown-proxy`.",
+    "401": "The API key is missing, unknown or revoked.",
+    "403": "The tenant is suspended or unknown, or the key lacks the scope. nginx gets 403 for every refusal but 401: "
+    f"the real status is in `{STATUS}`, the body in `{PROBLEM}`.",
+    "414": "The path is longer than 8,192 characters.",
+    "429": "A limit is used up; `Retry-After` has the time to wait.",
+    "503": "Redis is down, and the failure mode is `closed`.",
 }
 _ALLOWED_HEADERS: Final = {
-    "X-Headroom-Tenant": "Who was let through, for the service behind.",
-    "X-Headroom-Key": "The id of the key.",
+    "X-Headroom-Tenant": "The tenant, for the service behind the proxy.",
+    "X-Headroom-Key": "The id of the API key.",
     "RateLimit": "What is left of each limit.",
     "RateLimit-Policy": "The limits.",
-    "Headroom-Degraded": "Decided without Redis, by this failure mode.",
+    "Headroom-Degraded": "The failure mode that decided because Redis was down.",
 }
 
 
@@ -132,23 +135,23 @@ def _asked_by_proxy() -> Json:
         "name": "proxy",
         "in": "query",
         "schema": {"type": "string", "enum": list(ORIGINAL), "default": NGINX},
-        "description": "Whose fields carry the original request.",
+        "description": "The proxy that asks. It decides which headers describe the original request.",
     }
     passed = {name: {"schema": _TEXT, "description": text} for name, text in _ALLOWED_HEADERS.items()}
     return {
         "operationId": "authz_get",
-        "description": "What a proxy asks before it lets a request through; that request's API key comes along.",
+        "description": "A proxy asks this for every request, and forwards the request's API key.",
         "tags": ["enforcing"],
         "security": [{"token": []}],
         "parameters": [proxy, *fields],
-        "responses": {"200": {"description": "Let it through.", "headers": passed}} | _problems(_AUTHZ_REFUSALS),
+        "responses": {"200": {"description": "Allowed.", "headers": passed}} | _problems(_AUTHZ_REFUSALS),
     }
 
 
 def _field(name: str) -> Json:
     proxies = " and ".join(proxy for proxy, pair in ORIGINAL.items() if name in pair)
     what, example = ("method", "GET") if name.endswith("method") else ("path and query", "/rider/v1/rides/7")
-    described = f"Required with {proxies}: the {what} of the original request."
+    described = f"The {what} of the original request. Required for {proxies}."
     title = "-".join(word.capitalize() for word in name.split("-"))
     shown = {"example": example} if name in ORIGINAL[NGINX] else {}
     return {"name": title, "in": "header", "schema": _TEXT, "description": described, **shown}
@@ -158,19 +161,19 @@ PATHS: Final[Json] = {
     "/v1/check": {
         "post": _posted(
             "check",
-            "Decides about one request, or many, and charges what is allowed. 200 whenever there is a decision, also "
-            "one that denies.",
+            "Decides whether one or several requests are within their limits, and charges the allowed ones. The status "
+            "is 200 even if a request is denied.",
             ["CheckDecision", "CheckDecisions"],
-            "The decision, or one for each of `checks`, in their order.",
+            "The decision, or one per entry of `checks`, in the same order.",
             {"tenant": "blue-line", "endpoint": "rider:track", "subject": {"ip": "203.0.113.9"}},
         )
     },
     "/v1/release": {
         "post": _posted(
             "release",
-            "Gives a concurrency slot back before its hold ends: the same fields, with the `holder` of the decision.",
+            "Releases a concurrency slot before its hold ends. Send the check's fields and the decision's `holder`.",
             ["Released"],
-            "How many slots came back.",
+            "The number of slots released.",
             {"tenant": "blue-line", "endpoint": "rider:request", "holder": "7f3a"},
         )
     },

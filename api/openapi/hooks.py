@@ -1,4 +1,4 @@
-"""How the OpenAPI document names things, and what its generator cannot know."""
+"""Hooks of the OpenAPI generator: names of operations and components, and what the generator cannot know."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from api.openapi.introduction import markdown
 
 class Naming(AutoSchema):
     def get_operation_id(self) -> str:
-        """tenant_list_get: the view and the method, which nothing else has."""
+        """The view and the method, such as tenant_list_get, which is unique."""
         words = re.findall("[A-Z][a-z]*", type(self.view).__name__)
         return "_".join(word.lower() for word in (*words, self.method))
 
@@ -37,7 +37,7 @@ class Gates(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # 
         ]
 
     def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
-        """Either of the two."""
+        """Either of the two is enough."""
         return [{name: []} for name in self.name]
 
 
@@ -47,7 +47,7 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
         if name in schemas:
             schemas[name]["additionalProperties"] = False
     schemas |= COMPONENTS | gateway_operations.COMPONENTS
-    for operation in (one for methods in result["paths"].values() for one in methods.values()):
+    for operation in (operation for methods in result["paths"].values() for operation in methods.values()):
         for content in operation.get("requestBody", {}).get("content", {}).values():
             content["example"] = body_of(operation["operationId"])
     result["paths"] |= gateway_operations.PATHS
@@ -56,6 +56,6 @@ def finish(result: dict[str, Any], generator: Any, request: Any, public: bool) -
 
 
 def _strict_names(kind: type[Strict]) -> set[str]:
-    """As the components are named: NewTenant is read as NewTenantRequest."""
-    found = {f"{kind.__name__}Request"}
-    return found.union(*(_strict_names(below) for below in kind.__subclasses__()))
+    """Component names: the generator calls the request serializer NewTenant NewTenantRequest."""
+    names = {f"{kind.__name__}Request"}
+    return names.union(*(_strict_names(below) for below in kind.__subclasses__()))

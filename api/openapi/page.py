@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the same as a page that needs no script."""
+"""The OpenAPI document at /v1/schema, and the page at /v1/docs that is made from it, without JavaScript."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseRow:
     status: str
     text: str
     shape: str
@@ -46,18 +46,18 @@ class Operation:
     text: str
     parameters: list[Field]
     body: list[Field]
-    answers: list[Answer]
+    responses: list[ResponseRow]
     example: str
 
 
 def operations(document: Mapping[str, Any]) -> dict[str, list[Operation]]:
-    """By tag, which is the resource, in the order of the document."""
-    found: dict[str, list[Operation]] = defaultdict(list)
+    """Grouped by tag, which is the resource, in the order of the document."""
+    groups: dict[str, list[Operation]] = defaultdict(list)
     for path, methods in document["paths"].items():
         for method in METHODS:
             if method in methods:
-                found[methods[method]["tags"][0]].append(_operation(document, path, method, methods[method]))
-    return dict(found)
+                groups[methods[method]["tags"][0]].append(_operation(document, path, method, methods[method]))
+    return dict(groups)
 
 
 def _operation(document: Mapping[str, Any], path: str, method: str, raw: Mapping[str, Any]) -> Operation:
@@ -68,7 +68,7 @@ def _operation(document: Mapping[str, Any], path: str, method: str, raw: Mapping
         text=raw.get("description", ""),
         parameters=[_parameter(parameter) for parameter in raw.get("parameters", ())],
         body=list(_body(document, raw.get("requestBody"))),
-        answers=[_answer(status, answer) for status, answer in raw["responses"].items()],
+        responses=[_response(status, response) for status, response in raw["responses"].items()],
         example=command_of(method, path, raw),
     )
 
@@ -84,9 +84,9 @@ def _body(document: Mapping[str, Any], raw: Mapping[str, Any] | None) -> Iterato
             yield Field(name, _type(field), name in shape.get("required", ()), _text(field))
 
 
-def _answer(status: str, raw: Mapping[str, Any]) -> Answer:
+def _response(status: str, raw: Mapping[str, Any]) -> ResponseRow:
     shapes = [_type(content["schema"]) for content in raw.get("content", {}).values() if "schema" in content]
-    return Answer(status, _text(raw), ", ".join(shapes))
+    return ResponseRow(status, _text(raw), ", ".join(shapes))
 
 
 def _text(raw: Mapping[str, Any]) -> str:
@@ -94,7 +94,7 @@ def _text(raw: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """In words: `string`, `list of Limit`, `one of keep, reset`."""
+    """The type in words: `string`, `list of Limit`, `one of keep, reset`."""
     if "$ref" in schema:
         return _name(schema["$ref"])
     if "enum" in schema:
@@ -115,8 +115,8 @@ def _name(reference: str) -> str:
 def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in schema:
         return schema
-    found: Mapping[str, Any] = document["components"]["schemas"][_name(schema["$ref"])]
-    return found
+    component: Mapping[str, Any] = document["components"]["schemas"][_name(schema["$ref"])]
+    return component
 
 
 @cache
@@ -129,7 +129,7 @@ def document() -> dict[str, Any]:
 class Schema(APIView):
     @described(responses={200: dict, **problems(READING)})
     def get(self, request: Request) -> Response:
-        """This document: OpenAPI 3.1."""
+        """This document, in OpenAPI 3.1."""
         return Response(document())
 
 
@@ -138,11 +138,11 @@ class Docs(APIView):
     renderer_classes = [TemplateHTMLRenderer]
 
     def get(self, request: Request) -> Response:
-        told = {
+        context = {
             "document": document(),
             "summary": settings.SPECTACULAR_SETTINGS["DESCRIPTION"],
             "sections": SECTIONS,
             "groups": operations(document()),
             "base": request.build_absolute_uri("/").rstrip("/"),
         }
-        return Response(told, template_name="api/docs.html")
+        return Response(context, template_name="api/docs.html")

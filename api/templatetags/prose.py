@@ -1,4 +1,4 @@
-"""Sentences of the OpenAPI document on a page."""
+"""Template filter for the OpenAPI document's descriptions."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ register = template.Library()
 
 @register.filter
 def prose(text: str) -> SafeString:
-    """Words in `backticks` as code; everything else is escaped."""
+    """Show words in `backticks` as code. Everything is escaped first."""
     return mark_safe(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))  # noqa: S308 - escaped before

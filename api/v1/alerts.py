@@ -39,15 +39,15 @@ MOST_SHOWN = 500
 class Number(serializers.FloatField):
     def to_internal_value(self, data: Any) -> float:
         if isinstance(data, bool) or not isinstance(data, int | float):
-            raise ValidationError(f"give a number, not {shown(data)}", "type")
+            raise ValidationError(f"must be a number, not {shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class AlertOut(serializers.Serializer[Any]):
-    """Something that is the case now and that somebody was told of."""
+    """An alert that is firing and was sent."""
 
     alert = serializers.CharField()
-    about = serializers.CharField(help_text="A tenant and its quota; empty: the platform.")
+    about = serializers.CharField(help_text="A tenant and its quota. Empty: the whole platform.")
     text = serializers.CharField()
     value = serializers.FloatField()
     severity = serializers.ChoiceField(choices=["notice", "warning", "critical"])
@@ -76,7 +76,7 @@ class AlertRulesOut(serializers.Serializer[Any]):
 
 
 class AlertRulePatch(Reasoned):
-    threshold = Number(allow_null=True, default=None, help_text="null: its default.")
+    threshold = Number(allow_null=True, default=None, help_text="null: the default.")
     is_on = Flag(default=True)
 
 
@@ -91,8 +91,8 @@ class AlertTargetOut(serializers.Serializer[Any]):
     timezone = serializers.CharField()
     is_on = serializers.BooleanField()
     created = serializers.DateTimeField()
-    waiting = serializers.IntegerField(help_text="Messages that it has not taken yet.")
-    problem = serializers.CharField(help_text="Why it did not take the last one; empty: it did.")
+    waiting = serializers.IntegerField(help_text="The number of messages that are not delivered yet.")
+    problem = serializers.CharField(help_text="Why the last message could not be delivered. Empty: it was.")
 
 
 class AlertTargetsOut(serializers.Serializer[Any]):
@@ -100,17 +100,22 @@ class AlertTargetsOut(serializers.Serializer[Any]):
 
 
 class IssuedTargetOut(AlertTargetOut):
-    secret = serializers.CharField(help_text="Signs what a webhook gets; shown this once. Empty for e-mail.")
+    secret = serializers.CharField(help_text="The key of a webhook's signatures; shown only once. Empty for e-mail.")
 
 
 class NewAlertTarget(Reasoned):
     kind = Choice(choices=TargetKind.values)
-    address = Text(max_length=500, help_text="`https://…`, or an e-mail address.")
+    address = Text(max_length=500, help_text="A URL, `https://…`, or an e-mail address.")
     label = Text(max_length=200, default="", allow_blank=True)  # type: ignore[assignment]
     alerts = serializers.ListField(child=Choice(choices=list(RULES)), default=list, help_text="Empty: all.")
-    quiet_from = Text(max_length=5, default=None, allow_null=True, help_text="`22:00`; only what is critical is sent.")
+    quiet_from = Text(
+        max_length=5,
+        default=None,
+        allow_null=True,
+        help_text="Such as `22:00`. Until `quiet_until`, only critical alerts are sent.",
+    )
     quiet_until = Text(max_length=5, default=None, allow_null=True)
-    timezone = Text(max_length=64, default="UTC", help_text="Of the quiet hours.")
+    timezone = Text(max_length=64, default="UTC", help_text="The time zone of the quiet hours.")
 
 
 class TestOut(serializers.Serializer[Any]):
@@ -120,26 +125,26 @@ class TestOut(serializers.Serializer[Any]):
 class AlertList(APIView):
     @reads(AlertsOut)
     def get(self, request: Request) -> Response:
-        """What fires now."""
+        """The alerts that are firing now."""
         return Response({"items": [_alert(row) for row in alerts_firing()[:MOST_SHOWN] if row.name in RULES]})
 
 
 class AlertRuleList(APIView):
     @reads(AlertRulesOut)
     def get(self, request: Request) -> Response:
-        """The rules, with their thresholds and whether they are on."""
+        """All alert rules, with their thresholds and whether they are on."""
         return Response({"items": [_rule(row) for row in alert_rules().values()]})
 
 
 class AlertRuleDetail(APIView):
     @reads(AlertRuleOut)
     def get(self, request: Request, name: str) -> Response:
-        """One rule."""
+        """One alert rule."""
         return with_etag(request, _rule(_known(name)))
 
     @changes(AlertRulePatch, AlertRuleOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Its threshold, and whether it is on."""
+        """Changes a rule's threshold, or turns it on or off."""
         fields = body(AlertRulePatch, request)
         who = said(request, fields)
         change = Change(
@@ -155,12 +160,12 @@ class AlertRuleDetail(APIView):
 class AlertTargetList(APIView):
     @reads(AlertTargetsOut)
     def get(self, request: Request) -> Response:
-        """Where alerts go: webhooks and e-mail addresses; never a webhook's secret."""
+        """Where alerts are sent: webhooks, without their secrets, and e-mail addresses."""
         return Response({"items": _targets(AlertTarget.objects.all())})
 
     @creates(NewAlertTarget, IssuedTargetOut)
     def post(self, request: Request) -> Response:
-        """A webhook gets JSON by POST, signed: `Headroom-Signature: v1=` HMAC-SHA-256 of time, dot and body."""
+        """Adds a target. Webhooks get JSON by POST, with `Headroom-Signature: v1=` HMAC-SHA-256 of `time.body`."""
         fields = body(NewAlertTarget, request)
         who = said(request, fields)
         change = Change(
@@ -176,7 +181,7 @@ class AlertTargetList(APIView):
 class AlertTargetDetail(APIView):
     @removes(needs_match=False)
     def delete(self, request: Request, number: int) -> Response:
-        """What waits to be sent to it is not sent any more."""
+        """Removes a target. Messages that are not delivered yet are dropped."""
         asked = query(RemovalQuery, request)
         who = said(request, asked)
         row = get_object_or_404(AlertTarget, pk=number)
@@ -192,7 +197,7 @@ class AlertTargetDetail(APIView):
 class AlertTargetTest(APIView):
     @creates(Reasoned, TestOut)
     def post(self, request: Request, number: int) -> Response:
-        """Sends a message that says it is a test, within a quarter of a minute."""
+        """Sends a test message within 15 seconds."""
         fields = body(Reasoned, request)
         who = said(request, fields)
         row = get_object_or_404(AlertTarget, pk=number)

@@ -22,7 +22,7 @@ from tenants.models import TENANT_NAME, ApiKey
 
 
 class ApiKeyOut(serializers.Serializer[Any]):
-    key_id = serializers.CharField(help_text="Public: the part of the key that may be shown.")
+    key_id = serializers.CharField(help_text="The public part of the key.")
     tenant = serializers.CharField(source="tenant.name")
     label = serializers.CharField()  # type: ignore[assignment]
     scopes = serializers.ListField(child=serializers.CharField())
@@ -32,7 +32,7 @@ class ApiKeyOut(serializers.Serializer[Any]):
 
 class IssuedKeyOut(ApiKeyOut):
     key = serializers.CharField(
-        allow_null=True, help_text="The whole key, shown this once; null in the repetition of a request."
+        allow_null=True, help_text="The whole key, shown only once; null if the request is repeated."
     )
 
 
@@ -59,13 +59,13 @@ class ApiKeyQuery(PageQuery):
 class ApiKeyList(APIView):
     @lists(ApiKeyQuery, ApiKeyOut)
     def get(self, request: Request) -> Response:
-        """Keys with their scopes and whether they are revoked; never their secrets."""
+        """API keys with their scopes and whether they are revoked, without their secrets."""
         rows = narrowed(request, ApiKey.objects.select_related("tenant"), "tenant")
         return listed(request, ApiKeyQuery, rows, ApiKeyOut)
 
     @creates(NewApiKey, IssuedKeyOut)
     def post(self, request: Request) -> Response:
-        """Issues a key. Its text is shown once."""
+        """Issues an API key. The whole key is shown only once."""
         fields = body(NewApiKey, request)
         who = said(request, fields)
         change = Change(
@@ -82,14 +82,14 @@ class ApiKeyList(APIView):
 class ApiKeyDetail(APIView):
     @reads(ApiKeyOut)
     def get(self, request: Request, key_id: str) -> Response:
-        """One key, by its public id."""
+        """One API key, by its public id."""
         return shown(request, _key(request, key_id))
 
 
 class ApiKeyRevoke(APIView):
     @changes(Reasoned, ApiKeyOut)
     def post(self, request: Request, key_id: str) -> Response:
-        """For good: a revoked key does not come back. It stops within a second."""
+        """Revokes an API key for good. It stops working within a second."""
 
         def present(_: Any = None) -> dict[str, Any]:
             return _key(request, key_id)

@@ -17,7 +17,7 @@ class AuditEventOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     kind = serializers.CharField()
     at = serializers.DateTimeField()
-    detail = serializers.DictField(help_text="Depends on the kind; has author and reason where somebody acted.")
+    detail = serializers.DictField(help_text="Depends on the kind. Has `author` and `reason` if a person acted.")
 
 
 class AuditQuery(PageQuery):
@@ -33,5 +33,5 @@ class AuditQuery(PageQuery):
 class AuditList(APIView):
     @lists(AuditQuery, AuditEventOut)
     def get(self, request: Request) -> Response:
-        """What happened to what is enforced without a revision: keys, bypasses, resets, repairs."""
+        """Events that affect enforcement but create no revision: keys, bypasses, resets, repairs."""
         return listed(request, AuditQuery, AuditEvent.objects.all(), AuditEventOut)

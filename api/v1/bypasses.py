@@ -23,9 +23,9 @@ SCOPES = ("all", "tenant", "endpoint", "limit")
 
 
 class BypassOut(serializers.Serializer[Any]):
-    """Limits that are shadow for a while: they count, and deny nobody."""
+    """Limits in shadow mode for a while: they count requests but deny none."""
 
-    about = serializers.CharField(help_text="`all`, or `tenant:acme`, `endpoint:rides:get`, `limit:burst`.")
+    about = serializers.CharField(help_text="`all`, `tenant:acme`, `endpoint:rides:get` or `limit:burst`.")
     scope = serializers.ChoiceField(choices=SCOPES)
     name = serializers.CharField()
     until = serializers.DateTimeField()
@@ -38,19 +38,19 @@ class BypassesOut(serializers.Serializer[Any]):
 
 class NewBypass(Reasoned):
     scope = Choice(choices=SCOPES)
-    name = Text(max_length=128, allow_blank=True, default="", help_text="Of the tenant, endpoint or limit.")
+    name = Text(max_length=128, allow_blank=True, default="", help_text="The name of the tenant, endpoint or limit.")
     duration = Text(max_length=20, help_text="Such as `30m`; at most `7d`.")
 
 
 class BypassList(APIView):
     @reads(BypassesOut)
     def get(self, request: Request) -> Response:
-        """The switches that are on: whose limits let everything through, why and until when."""
+        """The active bypasses: which limits let everything through, why and until when."""
         return Response({"items": [_shown(switch) for switch in bypasses_read()]})
 
     @creates(NewBypass, BypassOut)
     def post(self, request: Request) -> Response:
-        """For emergencies. One about the same is replaced."""
+        """Starts a bypass, for emergencies. It replaces one with the same scope and name."""
         fields = body(NewBypass, request)
         who = said(request, fields)
         change = Change(
@@ -66,7 +66,7 @@ class BypassList(APIView):
 class BypassDetail(APIView):
     @removes(needs_match=False)
     def delete(self, request: Request, about: str) -> Response:
-        """Ends it before its time."""
+        """Ends a bypass early."""
         asked = query(RemovalQuery, request)
         who = said(request, asked)
         scope, _, name = about.partition(":")
@@ -82,10 +82,10 @@ class BypassDetail(APIView):
 
 
 def _switch(about: str) -> BypassSwitch:
-    found = next((switch for switch in bypasses_read() if _about(switch) == about), None)
-    if found is None:
+    switch = next((switch for switch in bypasses_read() if _about(switch) == about), None)
+    if switch is None:
         raise Http404
-    return found
+    return switch
 
 
 def _about(switch: BypassSwitch) -> str:

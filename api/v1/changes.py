@@ -1,4 +1,4 @@
-"""Changes that are not written yet: to look at, try out, schedule, approve, promote or drop."""
+"""Pending changes: read, start in shadow or canary, schedule, approve, promote or drop them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from quotas.policies.diff import differences
 
 MOST_SPARED = 1_000
 TENANT_OR_ALL = r"\*|[a-z0-9][a-z0-9-]{0,62}"
-SPARED = "Tenants to leave as they are, by overrides of their own; `*`: all that it would hurt."
+SPARED = "Tenants that keep their limits, by an override each; `*`: all tenants whose limits are cut."
 
 
 class ApprovalOut(serializers.Serializer[Any]):
@@ -51,10 +51,10 @@ class ChangeOut(serializers.Serializer[Any]):
     reason = serializers.CharField()
     created = serializers.DateTimeField()
     at = serializers.DateTimeField(allow_null=True, help_text="When it is due.")
-    share_percent = serializers.SerializerMethodField(help_text="Of the tenants, that have it in a canary.")
+    share_percent = serializers.SerializerMethodField(help_text="The canary's share of tenants.")
     touched = serializers.ListField(child=serializers.CharField())
-    grandfather = serializers.ListField(child=serializers.CharField(), help_text="Tenants that stay as they are.")
-    problem = serializers.CharField(help_text="Why it is blocked.")
+    grandfather = serializers.ListField(child=serializers.CharField(), help_text="Tenants that keep their limits.")
+    problem = serializers.CharField(help_text="Why the change is blocked.")
     start_revision = serializers.IntegerField(source="start_revision_id", allow_null=True)
     end_revision = serializers.IntegerField(source="end_revision_id", allow_null=True)
     end_author = serializers.CharField(help_text="Who promoted or dropped it.")
@@ -65,8 +65,8 @@ class ChangeOut(serializers.Serializer[Any]):
 
 
 class WholeChangeOut(ChangeOut):
-    changes = serializers.SerializerMethodField(help_text="What it does, against what there was when it was filed.")
-    impact = ImpactOut(help_text="Whom it hurts, as last judged.")
+    changes = serializers.SerializerMethodField(help_text="The diff against the state when the change was created.")
+    impact = ImpactOut(help_text="The limits that it cuts, as last computed.")
     approvals = ApprovalOut(many=True)
 
     @extend_schema_field(ObjectDiffOut(many=True))
@@ -82,19 +82,21 @@ class Spared(serializers.ListField):
 class Percent(serializers.FloatField):
     def to_internal_value(self, data: Any) -> float:
         if type(data) not in (int, float):
-            raise ValidationError(f"give a number, not {value_shown(data)}", "type")
+            raise ValidationError(f"must be a number, not {value_shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Forced(Reasoned):
-    force = Flag(default=False, help_text="Also if somebody loses more than a tenth of a limit.")
-    emergency = Flag(default=False, help_text="Wait for no approver; the audit notes it.")
+    force = Flag(default=False, help_text="Proceed even if a limit is cut by more than 10 %.")
+    emergency = Flag(default=False, help_text="Proceed without approval; the audit records it.")
 
 
 class Start(Forced):
     mode = Choice(choices=MODES)
-    at = Moment(required=False, allow_null=True, help_text="When it is due; scheduled only.")
-    share_percent = Percent(required=False, allow_null=True, min_value=0.1, max_value=99.9, help_text="Canary only.")
+    at = Moment(required=False, allow_null=True, help_text="When it is due; for `scheduled` only.")
+    share_percent = Percent(
+        required=False, allow_null=True, min_value=0.1, max_value=99.9, help_text="For `canary` only."
+    )
     grandfather = Spared(default=list)
 
 
@@ -105,7 +107,9 @@ class Promotion(Forced):
 class ChangesQuery(PageQuery):
     state = serializers.ChoiceField(choices=ChangeState.values, required=False)
     author = serializers.CharField(required=False, max_length=150)
-    object = serializers.CharField(required=False, max_length=140, help_text="That it touches: `policy:pro-all`.")
+    object = serializers.CharField(
+        required=False, max_length=140, help_text="An object that the change touches, such as `policy:pro-all`."
+    )
     order = order_field("created", default="-created")
     search = search_field("the reason")
 
@@ -117,21 +121,21 @@ class ChangesQuery(PageQuery):
 class ChangeList(APIView):
     @lists(ChangesQuery, ChangeOut)
     def get(self, request: Request) -> Response:
-        """Changes that were proposed, staged, decided or dropped, newest first."""
+        """Changes that were proposed, started, promoted or dropped, newest first."""
         return listed(request, ChangesQuery, ChangeRow.objects.defer("before", "after", "impact"), ChangeOut)
 
 
 class ChangeDetail(APIView):
     @reads(WholeChangeOut)
     def get(self, request: Request, number: int) -> Response:
-        """One change: what it would do, whom it hurts, and where it stands."""
+        """One change: its state, its diff and the limits that it cuts."""
         return shown(request, _change(number))
 
 
 class ChangeStart(APIView):
     @changes(Start, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
-        """In shadow, scheduled, or for a share of the tenants; a canary can be given another share."""
+        """Starts a change in shadow, as a canary or at a set time. A running canary can be given another share."""
         fields = body(Start, request)
         who = said(request, fields)
         return _staged(
@@ -145,7 +149,7 @@ class ChangeStart(APIView):
 class ChangePromote(APIView):
     @changes(Promotion, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
-        """It holds for all from now on."""
+        """Enforces a change for all tenants."""
         fields = body(Promotion, request)
         who = said(request, fields)
         spared = fields.get("grandfather")
@@ -160,7 +164,7 @@ class ChangePromote(APIView):
 class ChangeDrop(APIView):
     @changes(Reasoned, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
-        """What was tried out ends at once."""
+        """Drops a change. A shadow or canary ends at once."""
         who = said(request, body(Reasoned, request))
         return _staged(request, number, lambda: change_drop(change=number, **who))
 
@@ -168,7 +172,7 @@ class ChangeDrop(APIView):
 class ChangeApprove(APIView):
     @changes(Reasoned, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
-        """Somebody else than its author says yes."""
+        """Approves a change. Its author cannot approve it."""
         reason = body(Reasoned, request)["reason"]
         approver = author_of(request)
         return _staged(request, number, lambda: _approved(number, approver, reason))
@@ -177,7 +181,7 @@ class ChangeApprove(APIView):
 def _staged(
     request: Request, number: int, act: Callable[[], ChangeRow], judge: Callable[[], Impact] | None = None
 ) -> Response:
-    """A dry run tells what becomes of it in the end, not only of this step."""
+    """A dry run shows the effect of the whole change, not only of this step."""
     return changed(
         request,
         Change(
@@ -191,7 +195,7 @@ def _approved(number: int, approver: str, reason: str) -> ChangeRow:
 
 
 def _permits(fields: Fields) -> Fields:
-    """What was left out is left to the service."""
+    """Fields that were sent as null are left to the service's default."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

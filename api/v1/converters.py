@@ -1,4 +1,4 @@
-"""Names in addresses. What cannot be a name is not found, before anything is asked."""
+"""Path converters for names. A path that cannot be a name gets 404 before any query is made."""
 
 from __future__ import annotations
 

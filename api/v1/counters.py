@@ -23,20 +23,22 @@ from quotas.policies.spec import EVERYWHERE
 
 class Reset(Reasoned):
     endpoint = Text(
-        max_length=ENDPOINT_CHARACTERS, default=EVERYWHERE, help_text="`*`: what is counted on all endpoints together."
+        max_length=ENDPOINT_CHARACTERS,
+        default=EVERYWHERE,
+        help_text="`*`: the limits that count all endpoints together.",
     )
-    limit = Text(max_length=80, default=EVERY, help_text="The name of a limit; `*`: all of them.")
-    subject = SubjectField(default=dict, help_text="Whose: ip, key, user … as the caller sends them.")
+    limit = Text(max_length=80, default=EVERY, help_text="The name of a limit, or `*` for all limits.")
+    subject = SubjectField(default=dict, help_text="The subject's dimensions (ip, key, user, …), as callers send them.")
 
 
 class ResetOut(serializers.Serializer[Any]):
-    count = serializers.IntegerField(help_text="How many limits start afresh; global ones are everyone's, and stay.")
+    count = serializers.IntegerField(help_text="The number of limits reset. Global limits are not reset.")
 
 
 class TenantReset(APIView):
     @changes(Reset, ResetOut)
     def post(self, request: Request, name: str) -> Response:
-        """Forgets what the tenant, or one of its subjects, has used."""
+        """Clears what a tenant, or one of its subjects, has used."""
         fields = body(Reset, request)
         who = said(request, fields)
         endpoint = UNREGISTERED if fields["endpoint"] == EVERYWHERE else fields["endpoint"]

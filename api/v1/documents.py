@@ -34,7 +34,7 @@ from quotas.policies.document import MOST_BYTES, Document, read_document
 from quotas.policies.spec import CARRIES
 
 YAML = "application/yaml"
-DOCUMENT_HELP = "YAML, and so JSON too; its JSON Schema is at /v1/document/schema."
+DOCUMENT_HELP = "A policy document in YAML or JSON; its JSON Schema is at `/v1/document/schema`."
 
 
 class YamlRenderer(BaseRenderer):
@@ -74,18 +74,20 @@ class DriftOut(serializers.Serializer[Any]):
 
 
 class PlanOut(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(help_text="That the plan was made against.")
+    revision = serializers.IntegerField(help_text="The revision that the plan is based on.")
     changes = ObjectDiffOut(many=True)
-    drift = DriftOut(many=True, help_text="Of what would change: what other hands changed since the last apply.")
-    others = serializers.ListField(child=serializers.CharField(), help_text="Live, not in the document; they stay.")
+    drift = DriftOut(many=True, help_text="Objects in the plan that were changed by other means since the last apply.")
+    others = serializers.ListField(
+        child=serializers.CharField(), help_text="Live objects that are not in the document. They stay as they are."
+    )
     tenants = TouchedTenantsOut()
     impact = ImpactOut()
     needs_force = serializers.BooleanField()
-    text = serializers.CharField(help_text="The plan for people.")
+    text = serializers.CharField(help_text="The plan in human-readable form.")
 
 
 class AppliedOut(serializers.Serializer[Any]):
-    revision = serializers.IntegerField(allow_null=True, help_text="Null: everything was so already.")
+    revision = serializers.IntegerField(allow_null=True, help_text="null: no changes.")
 
 
 class DocumentExport(APIView):
@@ -93,26 +95,26 @@ class DocumentExport(APIView):
 
     @described(
         responses={
-            (200, YAML): OpenApiResponse(dict, "The document. Applying it changes nothing."),
+            (200, YAML): OpenApiResponse(dict, "The document. Applying it unmodified changes nothing."),
             **problems(READING),
         }
     )
     def get(self, request: Request) -> Response:
-        """Everything that is live. Comments tell what other hands changed since a document was last applied."""
+        """The live configuration. Comments mark objects that were changed by other means since the last apply."""
         return Response(document_export(), headers={"ETag": etag_of(_newest())})
 
 
 class DocumentSchema(APIView):
     @described(responses={200: dict, **problems(READING)})
     def get(self, request: Request) -> Response:
-        """The JSON Schema of documents."""
+        """The JSON Schema of policy documents."""
         return Response(schema.document())
 
 
 class DocumentValidate(APIView):
     @asks(DocumentIn, ValidOut)
     def post(self, request: Request) -> Response:
-        """Everything that is wrong with the document, each with its line; also names that are not there."""
+        """Validates a document, and reports all errors with their lines, including names that do not exist."""
         document = _document(body(DocumentIn, request))
         document_check(document)
         return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
@@ -121,7 +123,7 @@ class DocumentValidate(APIView):
 class DocumentPlan(APIView):
     @asks(PlanIn, PlanOut)
     def post(self, request: Request) -> Response:
-        """What applying the document would change. Send its ETag as If-Match to apply just this."""
+        """What applying a document would change. Send the ETag as If-Match to apply exactly this plan."""
         fields = body(PlanIn, request)
         plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
         return Response(_shown(plan), headers={"ETag": etag_of({"revision": plan.revision})})
@@ -130,7 +132,7 @@ class DocumentPlan(APIView):
 class DocumentApply(APIView):
     @changes(ApplyIn, AppliedOut)
     def post(self, request: Request) -> Response:
-        """Makes everything in the document what it says, as one revision; what it does not name stays as it is."""
+        """Applies a document as one revision. Objects that it does not name stay as they are."""
         fields = body(ApplyIn, request)
         document = _document(fields)
         who = permitted(request, fields)

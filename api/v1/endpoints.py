@@ -22,17 +22,17 @@ from quotas.policies.spec import METHODS, MOST_COST
 
 
 class HintsOut(serializers.Serializer[Any]):
-    """What an author knows of the endpoint; what is not said is left out."""
+    """What is known about the endpoint's traffic. Unknown hints are omitted."""
 
-    bursty = serializers.BooleanField(required=False, help_text="Can it absorb bursts?")
+    bursty = serializers.BooleanField(required=False, help_text="Whether the service can absorb bursts.")
     clients = serializers.ChoiceField(choices=["few", "many"], required=False)
-    exact = serializers.BooleanField(required=False, help_text="Must the count be exact?")
+    exact = serializers.BooleanField(required=False, help_text="Whether the count must be exact.")
 
 
 class EndpointOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     method = serializers.CharField()
-    path = serializers.CharField(help_text="A template: `/v1/rides/{id}`; empty: none.")
+    path = serializers.CharField(help_text="A template, such as `/v1/rides/{id}`. Empty: no path.")
     default_cost = serializers.IntegerField()
     hints = HintsOut()
 
@@ -67,12 +67,12 @@ class EndpointQuery(PageQuery):
 class EndpointList(APIView):
     @lists(EndpointQuery, EndpointOut)
     def get(self, request: Request) -> Response:
-        """The registered operations of services, with method, path template, cost and hints."""
+        """The registered endpoints, with method, path template, default cost and hints."""
         return listed(request, EndpointQuery, Endpoint.objects.filter(retired=False), EndpointOut)
 
     @creates(NewEndpoint, EndpointOut)
     def post(self, request: Request) -> Response:
-        """Registers an operation, so that policies can limit it and requests can be matched to it."""
+        """Registers an endpoint, so that policies can limit it and requests can be matched to it."""
         fields = body(NewEndpoint, request)
         who = permitted(request, fields)
         change = Change(lambda: endpoint_create(**fields, **who), lambda row: _endpoint(row.name))
@@ -87,7 +87,7 @@ class EndpointDetail(APIView):
 
     @changes(EndpointChange, EndpointOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Changes its method, path, default cost or hints; its name stays."""
+        """Changes an endpoint's method, path, default cost or hints."""
         fields = body(EndpointChange, request)
         who = permitted(request, fields)
         change = Change(
@@ -97,7 +97,7 @@ class EndpointDetail(APIView):
 
     @removes(GuardedRemovalQuery)
     def delete(self, request: Request, name: str) -> Response:
-        """From then on only the limits on `*` hold for it."""
+        """Removes an endpoint. Its requests then fall under the limits on `*` only."""
         asked = query(GuardedRemovalQuery, request)
         who = permitted(request, asked)
         change = Change(lambda: endpoint_delete(name=name, **who), lambda _: {}, lambda: _endpoint(name))

@@ -1,4 +1,4 @@
-"""What would happen to a request, and why. Asks the store as a check does, and is charged nothing."""
+"""What would happen to a request, and why. Asks the store as a check does, but charges nothing."""
 
 from __future__ import annotations
 
@@ -41,36 +41,44 @@ class SubjectField(serializers.DictField):
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
         if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX or not all(map(is_dimension, data)):
-            message = f"give at most {DIMENSIONS_MAX} dimensions, such as ip, key or user, with their values"
+            message = f"must have at most {DIMENSIONS_MAX} dimensions, such as ip, key or user, with their values"
             raise ValidationError(message, "type")
-        found: dict[str, str] = super().to_internal_value(data)
-        return found
+        values: dict[str, str] = super().to_internal_value(data)
+        return values
 
 
 class Question(Strict):
-    """A request by its method and path, or by its endpoint."""
+    """A request, by method and path or by endpoint."""
 
     tenant = Word(TENANT_NAME)
     method = Choice(choices=METHODS[:-1], default="GET")
     path = Text(max_length=LONGEST_PATH, required=False)
     endpoint = Text(max_length=ENDPOINT_CHARACTERS, required=False)
-    subject = SubjectField(default=dict, help_text="What the caller would send: ip, key, user …")
-    cost = Whole(required=False, allow_null=True, min_value=1, max_value=COST_MAX, help_text="Left out: its own.")
+    subject = SubjectField(default=dict, help_text="The dimensions that a caller would send: ip, key, user, …")
+    cost = Whole(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=COST_MAX,
+        help_text="Default: the endpoint's default cost.",
+    )
 
 
 class DecisionOut(serializers.Serializer[Any]):
     allowed = serializers.BooleanField()
     reason = serializers.CharField()
-    limit = serializers.CharField(help_text="The one that binds; empty: none.")
-    retry_after_ms = serializers.IntegerField(allow_null=True, help_text="Null: waiting does not help.")
+    limit = serializers.CharField(help_text="The limit that decided. Empty: no limit applies.")
+    retry_after_ms = serializers.IntegerField(allow_null=True, help_text="null: waiting does not help.")
     wait_ms = serializers.IntegerField()
-    revision = serializers.IntegerField(help_text="That the store enforces.")
+    revision = serializers.IntegerField(help_text="The revision that Redis enforces.")
 
 
 class RuleOut(EffectiveLimitOut):
-    allowed = serializers.BooleanField(allow_null=True, help_text="Would it pass? Null: the rule is not enforced.")
+    allowed = serializers.BooleanField(
+        allow_null=True, help_text="Whether the limit would admit the request. null: it is not enforced."
+    )
     quota = serializers.IntegerField(allow_null=True)
-    remaining = serializers.IntegerField(allow_null=True, help_text="After the request, if it passes.")
+    remaining = serializers.IntegerField(allow_null=True, help_text="After the request, if it is allowed.")
     reset_ms = serializers.IntegerField(allow_null=True)
     retry_after_ms = serializers.IntegerField(allow_null=True)
 
@@ -79,8 +87,8 @@ class AnswerOut(serializers.Serializer[Any]):
     tenant = serializers.CharField()
     tier = serializers.CharField()
     suspended = serializers.BooleanField()
-    endpoint = serializers.CharField(help_text="That serves the path; `*`: none that is registered.")
-    revision = serializers.IntegerField(help_text="Of the configuration; the decision has the store's.")
+    endpoint = serializers.CharField(help_text="The endpoint of the path. `*`: none is registered.")
+    revision = serializers.IntegerField(help_text="The newest revision. The decision has the one that Redis enforces.")
     decision = DecisionOut()
     rules = RuleOut(many=True)
 
@@ -88,7 +96,7 @@ class AnswerOut(serializers.Serializer[Any]):
 class Explain(APIView):
     @asks(Question, AnswerOut)
     def post(self, request: Request) -> Response:
-        """Every rule for a request: would it pass, and what is left. Consumes nothing."""
+        """Explains what every limit says to a request, and what is left of it. Charges nothing."""
         asked = body(Question, request)
         tenant_shown(request, asked["tenant"])
         found = request_explain(
@@ -113,7 +121,7 @@ class Explain(APIView):
 
 def _endpoint(asked: Fields) -> str:
     if ("path" in asked) == ("endpoint" in asked):
-        raise refuse("path", "either", "give the path of the request or its endpoint, one of the two")
+        raise refuse("path", "either", "send either the path of the request or its endpoint")
     return str(asked["endpoint"]) if "endpoint" in asked else endpoint_of(method=asked["method"], path=asked["path"])
 
 

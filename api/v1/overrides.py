@@ -37,10 +37,10 @@ class OverrideOut(serializers.Serializer[Any]):
     endpoint = serializers.CharField(source="scope")
     state = serializers.SerializerMethodField()
     start = serializers.DateTimeField()
-    end = serializers.DateTimeField(allow_null=True, help_text="Null: until it is cancelled.")
+    end = serializers.DateTimeField(allow_null=True, help_text="null: until it is cancelled.")
     cancelled_at = serializers.DateTimeField(allow_null=True)
-    limits = LimitPatchesField(help_text="Other values, by limit.")
-    multiplier = serializers.SerializerMethodField(help_text="Every limit times this, exactly.")
+    limits = LimitPatchesField(help_text="The changed fields of each limit, by its name.")
+    multiplier = serializers.SerializerMethodField(help_text="A fraction that every limit is multiplied by.")
     carry = serializers.ChoiceField(choices=CARRIES)
     author = serializers.CharField()
     reason = serializers.CharField()
@@ -60,12 +60,12 @@ class Multiplier(Strict):
 
 
 class NewOverride(Guarded):
-    """Other values for limits by name, or all of them times a fraction: one of the two."""
+    """Either `limits`, with other values for limits by name, or `multiplier`, a fraction for all of them."""
 
     tenant = Word(TENANT_NAME)
     endpoint = Text(max_length=LONGEST_NAME, default="*")
-    start = Moment(required=False, allow_null=True, help_text="Left out: at once.")
-    end = Moment(required=False, allow_null=True, help_text="Left out: until it is cancelled.")
+    start = Moment(required=False, allow_null=True, help_text="Default: now.")
+    end = Moment(required=False, allow_null=True, help_text="Default: until it is cancelled.")
     limits = LimitPatchesField(required=False)
     multiplier = Multiplier(required=False, allow_null=True)
     carry = Choice(choices=CARRIES, default="keep")
@@ -84,7 +84,7 @@ class OverrideQuery(PageQuery):
 class OverrideList(APIView):
     @lists(OverrideQuery, OverrideOut)
     def get(self, request: Request) -> Response:
-        """Overrides that are upcoming, active or ended, by tenant and state."""
+        """Upcoming, active and ended overrides."""
         state = query(OverrideQuery, request).get("state")
         rows = _rows(request)
         return listed(
@@ -93,7 +93,7 @@ class OverrideList(APIView):
 
     @creates(NewOverride, OverrideOut)
     def post(self, request: Request) -> Response:
-        """More, or less, for one tenant from a start to an end, both to the second; it ends by itself."""
+        """Raises or lowers one tenant's limits from a start to an end. It starts and ends by itself, to the second."""
         fields = _fields(body(NewOverride, request))
         who = permitted(request, fields)
         change = Change(lambda: override_create(**fields, **who), lambda row: _override(request, row.pk))
@@ -103,14 +103,14 @@ class OverrideList(APIView):
 class OverrideDetail(APIView):
     @reads(OverrideOut)
     def get(self, request: Request, number: int) -> Response:
-        """One override and its state now."""
+        """One override and its current state."""
         return shown(request, _override(request, number))
 
 
 class OverrideCancel(APIView):
     @changes(Guarded, OverrideOut)
     def post(self, request: Request, number: int) -> Response:
-        """What holds without it holds again at once."""
+        """Cancels an override. The tenant's usual limits apply again at once."""
 
         def present(_: Any = None) -> dict[str, Any]:
             return _override(request, number)
@@ -120,7 +120,7 @@ class OverrideCancel(APIView):
 
 
 def _fields(fields: Fields) -> Fields:
-    """As the service takes them."""
+    """The fields as arguments of override_create."""
     multiplier = fields.pop("multiplier", None)
     return fields | {"multiplier": (multiplier["numerator"], multiplier["denominator"]) if multiplier else None}
 

@@ -1,4 +1,4 @@
-"""How names look in addresses. Knows no framework: the settings read it."""
+"""Patterns of names in paths. Must not import a framework, because the settings import it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATTERNS = {
     "number": "[1-9][0-9]{0,17}",
     "about": _ABOUT.replace("(", "(?:"),
 }
-# The same for the OpenAPI document.
+# The same patterns for the OpenAPI document.
 SCHEMAS: dict[str, dict[str, Any]] = {
     "tenant": schema.TENANT,
     "word": schema.NAME,

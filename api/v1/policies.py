@@ -25,7 +25,7 @@ from quotas.policies.spec import CARRIES
 from quotas.policies.validate import MOST_LIMITS
 from tenants.models import TENANT_NAME, WORD
 
-CARRY = "What becomes of what was used: it stays used, its share stays, or it is forgotten."
+CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 
 
 class PolicyOut(serializers.Serializer[Any]):
@@ -34,7 +34,7 @@ class PolicyOut(serializers.Serializer[Any]):
     tenant = serializers.CharField(allow_null=True, source="tenant.name", default=None)
     endpoint = serializers.CharField(source="scope", help_text="`service:operation`, `service:*` or `*`.")
     limits = serializers.SerializerMethodField()
-    candidates = serializers.SerializerMethodField(help_text="By limit: parameters on trial beside it.")
+    candidates = serializers.SerializerMethodField(help_text="By limit: parameters that are tried out in shadow.")
 
     @extend_schema_field(LIMITS)
     def get_limits(self, row: Policy) -> list[dict[str, Any]]:
@@ -46,7 +46,10 @@ class PolicyOut(serializers.Serializer[Any]):
 
 class LimitsChange(Guarded):
     limits = serializers.ListField(
-        child=LimitField(), min_length=1, max_length=MOST_LIMITS, help_text="All of them; what is not here is removed."
+        child=LimitField(),
+        min_length=1,
+        max_length=MOST_LIMITS,
+        help_text="All limits of the policy. Limits that are not listed are removed.",
     )
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
 
@@ -59,7 +62,7 @@ class NewPolicy(LimitsChange):
 
 
 class LimitChange(Guarded):
-    limit = LimitField(help_text="Its name is that of the address.")
+    limit = LimitField(help_text="The limit. Its name is the one in the path.")
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
 
 
@@ -82,12 +85,12 @@ class PolicyQuery(PageQuery):
 class PolicyList(APIView):
     @lists(PolicyQuery, PolicyOut)
     def get(self, request: Request) -> Response:
-        """Policies with their limits: whom and what each is attached to."""
+        """Policies, with their limits and what they are attached to."""
         return listed(request, PolicyQuery, _rows(request), PolicyOut)
 
     @creates(NewPolicy, PolicyOut)
     def post(self, request: Request) -> Response:
-        """For a tier, for a tenant, or for everyone if neither is given."""
+        """Creates a policy for a tier or a tenant, or for everyone if neither is given."""
         fields = body(NewPolicy, request)
         who = permitted(request, fields)
         change = Change(lambda: services.policy_create(**fields, **who), lambda row: _policy(request, row.name))
@@ -102,14 +105,14 @@ class PolicyDetail(APIView):
 
     @changes(LimitsChange, PolicyOut, needs_match=True)
     def put(self, request: Request, name: str) -> Response:
-        """Replaces its limits; one that keeps its name keeps its live state, as `carry` says."""
+        """Replaces a policy's limits. `carry` decides about the usage of limits that keep their name."""
         fields = body(LimitsChange, request)
         who = permitted(request, fields)
         return changed(request, _change(request, name, lambda: services.policy_update(name=name, **fields, **who)))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
-        """Takes its limits away from whomever it is attached to."""
+        """Deletes a policy and its limits."""
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
         act = _change(request, name, lambda: services.policy_delete(name=name, carry=asked["carry"], **who))
@@ -119,7 +122,7 @@ class PolicyDetail(APIView):
 class PolicyLimit(APIView):
     @changes(LimitChange, PolicyOut, needs_match=True)
     def put(self, request: Request, name: str, limit: str) -> Response:
-        """Adds one limit, or replaces the one of that name. If-Match is about the policy."""
+        """Adds a limit, or replaces the one with that name. If-Match takes the policy's ETag."""
         fields = body(LimitChange, request)
         who = permitted(request, fields)
         wanted = {**fields["limit"], "name": limit}
@@ -130,7 +133,7 @@ class PolicyLimit(APIView):
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str, limit: str) -> Response:
-        """The last limit of a policy cannot be removed: delete the policy."""
+        """Removes a limit. The last one cannot be removed; delete the policy instead."""
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
         carry = asked["carry"]

@@ -1,4 +1,4 @@
-"""Proposed limits with their evidence: to look at, simulate, edit, approve, enforce, dismiss or take back."""
+"""Recommended limits with their evidence: read, simulate, edit, approve, enforce, dismiss or roll them back."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class RecommendationOut(serializers.Serializer[Any]):
     policy = serializers.CharField()
     limit = serializers.CharField()
     tier = serializers.CharField(help_text="Empty: a tenant's own policy.")
-    tenant = serializers.CharField(help_text="Empty: for all of the tier.")
+    tenant = serializers.CharField(help_text="Empty: all tenants of the tier.")
     endpoint = serializers.CharField()
     summary = serializers.CharField()
-    current = AnythingField(help_text="Algorithm and parameters that hold.")
-    proposed = AnythingField(help_text="The same; null: too little is known.")
-    is_edited = serializers.BooleanField(help_text="`proposed` is what a person wrote.")
+    current = AnythingField(help_text="The current algorithm and parameters.")
+    proposed = AnythingField(help_text="The proposed algorithm and parameters. null: there is too little data.")
+    is_edited = serializers.BooleanField(help_text="Whether a person edited `proposed`.")
     trust = serializers.ChoiceField(choices=Trust.values)
-    binds = serializers.ChoiceField(choices=BINDS, help_text="What sets the limit.")
-    forecast = AnythingField(help_text="What a replay of recorded usage says; empty before it was simulated.")
-    observed = AnythingField(help_text="What shadow, or enforcement, has shown.")
+    binds = serializers.ChoiceField(choices=BINDS, help_text="What determines the limit.")
+    forecast = AnythingField(help_text="The result of replaying recorded usage. Empty: not simulated yet.")
+    observed = AnythingField(help_text="What was measured in shadow or under enforcement.")
     ready_at = serializers.DateTimeField(allow_null=True, help_text="When there will be enough data.")
-    problem = serializers.CharField(help_text="Why it does not go on.")
-    change = serializers.IntegerField(source="change_id", allow_null=True, help_text="The change that tries it out.")
+    problem = serializers.CharField(help_text="Why the recommendation is blocked.")
+    change = serializers.IntegerField(source="change_id", allow_null=True, help_text="The change that carries it out.")
     decider = serializers.CharField()
     reason = serializers.CharField()
     created = serializers.DateTimeField()
-    measured_at = serializers.DateTimeField(help_text="The end of the usage that it rests on.")
+    measured_at = serializers.DateTimeField(help_text="The end of the usage that it is based on.")
     decided_at = serializers.DateTimeField(allow_null=True)
     shadow_at = serializers.DateTimeField(allow_null=True)
     enforced_at = serializers.DateTimeField(allow_null=True)
@@ -66,7 +66,7 @@ class RecommendationOut(serializers.Serializer[Any]):
 
 class WholeRecommendationOut(RecommendationOut):
     evidence = AnythingField(
-        help_text="Spans used and excluded, percentiles, histogram, arrival curve, weeks, tenants, capacity, advice."
+        help_text="Periods used and excluded, percentiles, histogram, arrival curve, weeks, tenants, capacity, advice."
     )
 
 
@@ -77,17 +77,17 @@ class ApprovedOut(serializers.Serializer[Any]):
 class Number(serializers.FloatField):
     def to_internal_value(self, data: Any) -> float:
         if type(data) not in (int, float):
-            raise ValidationError(f"give a number, not {value_shown(data)}", "type")
+            raise ValidationError(f"must be a number, not {value_shown(data)}", "type")
         return super().to_internal_value(data)
 
 
 class Edit(Reasoned):
-    rate = Number(min_value=1e-6, max_value=1e9, help_text="Units a second.")
+    rate = Number(min_value=1e-6, max_value=1e9, help_text="Units per second.")
     burst = Whole(min_value=1, max_value=10**12)
 
 
 class Enforce(Reasoned):
-    early = Flag(default=False, help_text="Before its time in shadow is over.")
+    early = Flag(default=False, help_text="Enforce before the time in shadow is over.")
 
 
 class RecommendationsQuery(PageQuery):
@@ -115,21 +115,21 @@ class RecommendationsQuery(PageQuery):
 class RecommendationList(APIView):
     @lists(RecommendationsQuery, RecommendationOut)
     def get(self, request: Request) -> Response:
-        """Proposed limits, by stage and confidence, newest first."""
+        """Recommendations, newest first."""
         return listed(request, RecommendationsQuery, Recommendation.objects.defer("evidence"), RecommendationOut)
 
 
 class RecommendationDetail(APIView):
     @reads(WholeRecommendationOut)
     def get(self, request: Request, number: int) -> Response:
-        """One proposal with its evidence and its forecast."""
+        """One recommendation with its evidence and its forecast."""
         return shown(request, _row(number))
 
 
 class RecommendationSimulate(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """Replays recorded usage through the limit that holds and the one that is proposed."""
+        """Replays recorded usage against the current limit and the proposed one."""
         author = said(request, body(Reasoned, request))["author"]
         return _acted(
             request, number, lambda: recommendation_simulate(recommendation=number, author=author), writes=False
@@ -139,7 +139,7 @@ class RecommendationSimulate(APIView):
 class RecommendationEdit(APIView):
     @changes(Edit, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """Proposes another rate and burst; it has to be simulated again."""
+        """Changes the proposed rate and burst. The recommendation must be simulated again."""
         fields = body(Edit, request)
         who = said(request, fields)
         return _acted(
@@ -150,7 +150,7 @@ class RecommendationEdit(APIView):
 class RecommendationApprove(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """Into shadow, beside the live limit; a raise for one tenant holds at once."""
+        """Starts the recommendation in shadow, beside the live limit. A raise for one tenant is enforced at once."""
         who = said(request, body(Reasoned, request))
         return _acted(request, number, lambda: recommendation_approve(recommendation=number, **who))
 
@@ -158,7 +158,7 @@ class RecommendationApprove(APIView):
 class RecommendationEnforce(APIView):
     @changes(Enforce, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """It holds for all from now on."""
+        """Enforces the recommended limit."""
         fields = body(Enforce, request)
         who = said(request, fields)
         return _acted(request, number, lambda: recommendation_enforce(recommendation=number, **fields, **who))
@@ -167,7 +167,7 @@ class RecommendationEnforce(APIView):
 class RecommendationDismiss(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """Turns it down; the same is not proposed again for four weeks."""
+        """Dismisses a recommendation. The same one is not made again for four weeks."""
         who = said(request, body(Reasoned, request))
         return _acted(request, number, lambda: recommendation_dismiss(recommendation=number, **who))
 
@@ -175,7 +175,7 @@ class RecommendationDismiss(APIView):
 class RecommendationRollBack(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
-        """The limit is again what it was."""
+        """Restores the previous limit."""
         who = said(request, body(Reasoned, request))
         return _acted(request, number, lambda: recommendation_roll_back(recommendation=number, **who))
 
@@ -183,7 +183,7 @@ class RecommendationRollBack(APIView):
 class RecommendationsApprove(APIView):
     @changes(Reasoned, ApprovedOut)
     def post(self, request: Request) -> Response:
-        """All that are simulated and of high confidence, and no others."""
+        """Approves all recommendations that are simulated and have high confidence."""
         who = said(request, body(Reasoned, request))
         act = Change(lambda: recommendations_approve(**who), lambda rows: {"approved": [row.pk for row in rows]})
         return changed(request, act)
@@ -200,7 +200,7 @@ STEPS: dict[str, type[APIView]] = {
 
 
 def _acted(request: Request, number: int, act: Callable[[], Recommendation], writes: bool = True) -> Response:
-    """`writes`: limits, and with them a revision."""
+    """`writes` is true if the action changes limits and so creates a revision."""
     describe = None if writes else lambda _: Effect()
     return changed(
         request,

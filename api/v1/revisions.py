@@ -33,8 +33,10 @@ class RevisionOut(serializers.Serializer[Any]):
     reason = serializers.CharField()
     action = serializers.CharField()
     created = serializers.DateTimeField()
-    published = serializers.SerializerMethodField(help_text="When it was first enforced; null: not yet.")
-    touched = serializers.ListField(child=serializers.CharField(), source="first_touched", help_text="The first 20.")
+    published = serializers.SerializerMethodField(help_text="When it was first enforced. null: not yet.")
+    touched = serializers.ListField(
+        child=serializers.CharField(), source="first_touched", help_text="The first 20 objects."
+    )
     touched_count = serializers.IntegerField()
 
     def get_published(self, row: Revision) -> datetime | None:
@@ -42,25 +44,27 @@ class RevisionOut(serializers.Serializer[Any]):
 
 
 class RevisionWithChangesOut(RevisionOut):
-    changes = ObjectDiffOut(many=True, help_text="The first 1,000.")
+    changes = ObjectDiffOut(many=True, help_text="The first 1,000 objects.")
 
 
 class DifferenceOut(serializers.Serializer[Any]):
-    """What later revisions changed, taken together: what a rollback would undo."""
+    """The combined changes of later revisions, which a rollback would undo."""
 
     since = serializers.IntegerField()
     until = serializers.IntegerField()
-    changes = ObjectDiffOut(many=True, help_text="The first 1,000.")
+    changes = ObjectDiffOut(many=True, help_text="The first 1,000 objects.")
 
 
 class DifferenceQuery(Query):
-    until = serializers.IntegerField(required=False, min_value=1, max_value=10**18, help_text="Left out: the newest.")
+    until = serializers.IntegerField(required=False, min_value=1, max_value=10**18, help_text="Default: the newest.")
 
 
 class RevisionQuery(PageQuery):
     author = serializers.CharField(required=False, max_length=150)
     action = serializers.CharField(required=False, max_length=40)
-    object = serializers.CharField(required=False, max_length=140, help_text="That touched it: `policy:pro-all`.")
+    object = serializers.CharField(
+        required=False, max_length=140, help_text="An object that the revision touched, such as `policy:pro-all`."
+    )
     order = order_field("number", default="-number")
     search = search_field("the reason")
 
@@ -72,21 +76,21 @@ class RevisionQuery(PageQuery):
 class RevisionList(APIView):
     @lists(RevisionQuery, RevisionOut)
     def get(self, request: Request) -> Response:
-        """What was changed, by whom and why, newest first."""
+        """Revisions, newest first: what was changed, by whom and why."""
         return listed(request, RevisionQuery, _rows(), RevisionOut)
 
 
 class RevisionDetail(APIView):
     @reads(RevisionWithChangesOut)
     def get(self, request: Request, number: int) -> Response:
-        """One revision, with the objects that it touched."""
+        """One revision, with its changes."""
         return shown(request, _revision(number))
 
 
 class RevisionDiff(APIView):
     @reads(DifferenceOut, DifferenceQuery)
     def get(self, request: Request, number: int) -> Response:
-        """What has changed since this revision, up to `until` or up to now."""
+        """What has changed since this revision, up to the revision `until` or the newest."""
         get_object_or_404(_rows(), number=number)
         newest = newest_revision_number()
         until = min(query(DifferenceQuery, request).get("until", newest), newest)
@@ -99,7 +103,7 @@ class RevisionDiff(APIView):
 class RevisionRollback(APIView):
     @changes(Guarded, RevisionWithChangesOut)
     def post(self, request: Request, number: int) -> Response:
-        """Everything becomes again what it was after this revision; keys, memberships and suspensions stay."""
+        """Restores the configuration of this revision. Keys, memberships and suspensions stay as they are."""
         who = permitted(request, body(Guarded, request))
         return _go_back(request, number, lambda: revision_rollback(number=number, **who))
 
@@ -107,13 +111,13 @@ class RevisionRollback(APIView):
 class RevisionRevert(APIView):
     @changes(Guarded, RevisionWithChangesOut)
     def post(self, request: Request, number: int) -> Response:
-        """Undoes this one revision; refused if something it touched was touched since."""
+        """Undoes this one revision. Refused if an object that it touched has changed since."""
         who = permitted(request, body(Guarded, request))
         return _go_back(request, number, lambda: revision_revert(number=number, **who))
 
 
 def _go_back(request: Request, number: int, act: Any) -> Response:
-    """The answer is the new revision; or the one asked for, if everything is so already."""
+    """Responds with the new revision, or with the requested one if there was nothing to change."""
 
     def show(revision: Revision | None) -> dict[str, Any]:
         return _revision(revision.number if revision else number)
@@ -122,7 +126,7 @@ def _go_back(request: Request, number: int, act: Any) -> Response:
 
 
 def _rows() -> QuerySet[Revision, Revision]:
-    """A revision may have touched 100,000 things: a page takes the first few of each."""
+    """A revision may have touched 100,000 objects, so only the first few are read."""
     few = {"first_touched": F("touched")[0:MOST_TOUCHED], "touched_count": F("touched__len")}
     return Revision.objects.defer("before", "after", "touched").annotate(**few)
 

@@ -1,4 +1,4 @@
-"""The limits of a tenant as they hold, with the reason of each."""
+"""A tenant's effective limits, and where each comes from."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from quotas.policies.words import limit_words, override_words
 
 
 class ReasonOut(serializers.Serializer[Any]):
-    """A policy or an override that has a say in a limit."""
+    """A policy or an override that affects a limit."""
 
-    source = serializers.CharField(help_text="`tier pro × *`, `override 7`")  # type: ignore[assignment]
-    words = serializers.CharField(help_text="What it says, in words.")
+    source = serializers.CharField(help_text="Such as `tier pro × *` or `override 7`.")  # type: ignore[assignment]
+    words = serializers.CharField(help_text="Its content in words.")
     until = serializers.DateTimeField(allow_null=True)
 
 
 class EffectiveLimitOut(serializers.Serializer[Any]):
-    limit = serializers.SerializerMethodField(help_text="As it holds, overrides included.")
-    words = serializers.CharField(help_text="What it buys.")
+    limit = serializers.SerializerMethodField(help_text="The effective limit, with overrides applied.")
+    words = serializers.CharField(help_text="The limit in words.")
     scope = serializers.CharField(help_text="What is counted together: `*`, an endpoint, or `service:*`.")
-    is_global = serializers.BooleanField(help_text="Counted over all tenants.")
-    source = serializers.CharField(help_text="Where it comes from: `tier pro × *`.")  # type: ignore[assignment]
-    overrides = ReasonOut(many=True, help_text="What changed it.")
-    instead_of = ReasonOut(many=True, help_text="Limits of the same name that are less specific.")
+    is_global = serializers.BooleanField(help_text="Whether all tenants are counted together.")
+    source = serializers.CharField(help_text="Where it comes from, such as `tier pro × *`.")  # type: ignore[assignment]
+    overrides = ReasonOut(many=True, help_text="Overrides that changed it.")
+    instead_of = ReasonOut(many=True, help_text="Less specific limits with the same name, which it replaces.")
 
     @extend_schema_field(LIMIT)
     def get_limit(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -58,17 +58,17 @@ class StandingOut(serializers.Serializer[Any]):
     suspended = serializers.BooleanField()
     revision = serializers.IntegerField()
     limits = EffectiveLimitOut(many=True)
-    upcoming = UpcomingOut(many=True, help_text="Overrides that have yet to begin.")
+    upcoming = UpcomingOut(many=True, help_text="Overrides that start in the future.")
 
 
 class StandingQuery(Query):
-    at = Moment(required=False, help_text="Left out: now.")
+    at = Moment(required=False, help_text="Default: now.")
 
 
 class TenantLimits(APIView):
     @reads(StandingOut, StandingQuery)
     def get(self, request: Request, name: str) -> Response:
-        """Every limit that holds for the tenant, and why."""
+        """Every limit that applies to the tenant, and where it comes from."""
         asked = query(StandingQuery, request)
         tenant_shown(request, name)
         found = standing(tenant=name, at=asked.get("at"))

@@ -23,7 +23,7 @@ from tenants.models import TENANT_NAME, WORD
 
 class TenantOut(serializers.Serializer[Any]):
     name = serializers.CharField()
-    label = serializers.CharField(help_text="The name people use.")  # type: ignore[assignment]
+    label = serializers.CharField(help_text="The display name.")  # type: ignore[assignment]
     tier = serializers.CharField(source="tier.name")
     timezone = serializers.CharField()
     suspended = serializers.BooleanField()
@@ -45,7 +45,7 @@ class TenantChange(Reasoned):
 
 class Move(Guarded):
     tier = Word(WORD)
-    carry = Choice(choices=CARRIES, default="keep", help_text="What becomes of what was used.")
+    carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
 
 
 class TenantQuery(PageQuery):
@@ -62,12 +62,12 @@ class TenantQuery(PageQuery):
 class TenantList(APIView):
     @lists(TenantQuery, TenantOut)
     def get(self, request: Request) -> Response:
-        """Tenants, searched, filtered and ordered; a tenant's own credentials see that tenant alone."""
+        """Tenants. A tenant's own credentials only see that tenant."""
         return listed(request, TenantQuery, tenants_of(request).select_related("tier"), TenantOut)
 
     @creates(NewTenant, TenantOut)
     def post(self, request: Request) -> Response:
-        """A new tenant on a tier, whose limits hold for it from its first request on."""
+        """Creates a tenant on a tier. The tier's limits apply from its first request."""
         fields = body(NewTenant, request)
         who = said(request, fields)
         change = Change(lambda: services.tenant_create(**fields, **who), lambda row: tenant_shown(request, row.name))
@@ -82,7 +82,7 @@ class TenantDetail(APIView):
 
     @changes(TenantChange, TenantOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Its label and its time zone, in whose days and months calendar quotas count."""
+        """Changes a tenant's label or time zone. Calendar quotas count days and months in that time zone."""
         fields = body(TenantChange, request)
         who = said(request, fields)
         return _change(request, name, lambda: services.tenant_update(name=name, **fields, **who))
@@ -91,7 +91,7 @@ class TenantDetail(APIView):
 class TenantMove(APIView):
     @changes(Move, TenantOut)
     def post(self, request: Request, name: str) -> Response:
-        """To another tier."""
+        """Moves a tenant to another tier."""
         fields = body(Move, request)
         who = permitted(request, fields)
         return _change(request, name, lambda: services.tenant_move(name=name, **fields, **who))
@@ -100,7 +100,7 @@ class TenantMove(APIView):
 class TenantSuspend(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
-        """Every request of the tenant is denied until it is resumed."""
+        """Suspends a tenant: all its requests are denied until it is resumed."""
         fields = body(Reasoned, request)
         who = said(request, fields)
         return _change(request, name, lambda: services.tenant_suspend(name=name, **fields, **who))
@@ -109,7 +109,7 @@ class TenantSuspend(APIView):
 class TenantResume(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
-        """Ends a suspension: the tenant's limits hold again."""
+        """Ends a suspension. The tenant's limits apply again."""
         fields = body(Reasoned, request)
         who = said(request, fields)
         return _change(request, name, lambda: services.tenant_resume(name=name, **fields, **who))

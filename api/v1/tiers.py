@@ -43,7 +43,7 @@ class TierList(APIView):
 
     @creates(NewTier, TierOut)
     def post(self, request: Request) -> Response:
-        """A new tier; tenants are put on it, and policies attached to it, afterwards."""
+        """Creates a tier. Add tenants and policies to it afterwards."""
         fields = body(NewTier, request)
         who = said(request, fields)
         change = Change(lambda: tier_create(**fields, **who), lambda row: _tier(row.name))

@@ -1,4 +1,4 @@
-"""What was asked for, allowed and denied: any span, in any grouping; and single denials."""
+"""Usage over any period and in any grouping, and single denials."""
 
 from __future__ import annotations
 
@@ -32,53 +32,55 @@ FINEST_S: Final = 10
 
 
 class NamesField(serializers.CharField):
-    """Several, with commas between."""
+    """Several names, separated by commas."""
 
     def __init__(self, what: str, choices: tuple[str, ...] = ()) -> None:
         self.allowed = choices
-        help_text = f"{what}, with commas between; left out: all."
+        help_text = f"{what}, separated by commas. Default: all."
         super().__init__(required=False, help_text=help_text)
 
     def to_internal_value(self, data: Any) -> Any:
         text = super().to_internal_value(data)
-        if len(text) > LONGEST_NAMES:  # here, because validators see the names, not the text
-            raise ValidationError(f"has {len(text):,} characters; {LONGEST_NAMES:,} are the most")
+        if len(text) > LONGEST_NAMES:  # checked here, because validators see the names, not the text
+            raise ValidationError(f"has {len(text):,} characters; send at most {LONGEST_NAMES:,}")
         names = tuple(dict.fromkeys(name for name in text.split(",") if name))
         if len(names) > MOST_NAMES:
-            raise ValidationError(f"names {len(names)}; ask for at most {MOST_NAMES} at once")
+            raise ValidationError(f"has {len(names)} names; send at most {MOST_NAMES}")
         if self.allowed and (unknown := [name for name in names if name not in self.allowed]):
             raise ValidationError(f"has {unknown[0]!r}; choose from {', '.join(self.allowed)}")
         return names
 
 
 class UsageQuery(Query):
-    begin = Moment(required=False, help_text="Left out: a day before the end.")
-    end = Moment(required=False, help_text="Left out: now.")
+    begin = Moment(required=False, help_text="Default: one day before the end.")
+    end = Moment(required=False, help_text="Default: now.")
     step = serializers.RegexField(
-        STEP, required=False, help_text="One row per so much time, like 10s, 5m, 1h or 1d; left out: the whole span."
+        STEP, required=False, help_text="The time per row, such as 10s, 5m, 1h or 1d. Default: the whole period."
     )
-    group = NamesField("What to count apart", GROUPINGS)
+    group = NamesField("What to group by", GROUPINGS)
     tenant = NamesField("Tenants")
     tier = NamesField("Tiers")
     endpoint = NamesField("Endpoints")
     limit = NamesField("Limits that denied")
     outcome = NamesField("Outcomes", tuple(OUTCOMES))
-    most = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=1_000, help_text="How many rows at most.")
+    most = serializers.IntegerField(
+        min_value=1, max_value=MOST_ROWS, default=1_000, help_text="The maximum number of rows."
+    )
 
 
 class UsageRowOut(serializers.Serializer[Any]):
-    start = serializers.DateTimeField(allow_null=True, help_text="Of the step; null: the whole span.")
-    tenant = serializers.CharField(required=False, help_text="Empty: unknown, or gone.")
+    start = serializers.DateTimeField(allow_null=True, help_text="The start of the step. null: the whole period.")
+    tenant = serializers.CharField(required=False, help_text="Empty: unknown or deleted.")
     tier = serializers.CharField(required=False)
-    endpoint = serializers.CharField(required=False, help_text="Empty: not registered, or gone.")
+    endpoint = serializers.CharField(required=False, help_text="Empty: not registered or deleted.")
     outcome = serializers.CharField(required=False)
     limit = serializers.CharField(required=False, help_text="Empty: no limit denied it.")
-    allowed = serializers.IntegerField(help_text="Requests.")
+    allowed = serializers.IntegerField(help_text="The number of allowed requests.")
     denied = serializers.IntegerField()
     allowed_cost = serializers.IntegerField()
     denied_cost = serializers.IntegerField()
     count = serializers.IntegerField(
-        help_text="With what is counted beside requests: what shadow limits and candidates would have done."
+        help_text="All counted outcomes, including what shadow limits and candidates would have done."
     )
 
 
@@ -89,19 +91,19 @@ class GapOut(serializers.Serializer[Any]):
 
 
 class UsageOut(serializers.Serializer[Any]):
-    begin = serializers.DateTimeField(help_text="As far as the span was widened to whole steps.")
+    begin = serializers.DateTimeField(help_text="The start of the period, rounded down to a whole step.")
     end = serializers.DateTimeField()
-    since = serializers.DateTimeField(help_text="Nothing is known of the time before.")
-    until = serializers.DateTimeField(help_text="Nothing is known yet of the time after.")
-    gaps = GapOut(many=True, help_text="Where counts may be missing: no row does not mean zero there.")
-    rows = UsageRowOut(many=True, help_text="By time; of one time the largest first.")
+    since = serializers.DateTimeField(help_text="There is no data before this time.")
+    until = serializers.DateTimeField(help_text="There is no data after this time yet.")
+    gaps = GapOut(many=True, help_text="Periods in which counts may be missing, so that a missing row is not zero.")
+    rows = UsageRowOut(many=True, help_text="Ordered by time, then by size, the largest first.")
     is_whole = serializers.BooleanField(help_text="False: there are more rows than `most`.")
 
 
 class Usage(APIView):
     @reads(UsageOut, UsageQuery)
     def get(self, request: Request) -> Response:
-        """How many requests of which cost were allowed and denied; a tenant's user sees the own tenant's only."""
+        """The number and cost of allowed and denied requests. A tenant's user only sees that tenant's usage."""
         asked = query(UsageQuery, request)
         now = timezone.now()
         end = asked.get("end", now)
@@ -141,15 +143,15 @@ def _step(text: str | None) -> timedelta | None:
         return None
     seconds = int(text[:-1]) * _SECONDS[text[-1]]
     if seconds % FINEST_S:
-        raise ValidationError({"step": [f"is {text}; take a multiple of {FINEST_S} s, which is the finest there is"]})
+        raise ValidationError({"step": [f"is {text}; use a multiple of {FINEST_S} s, the finest resolution"]})
     return timedelta(seconds=seconds)
 
 
 def _check_span(begin: datetime, end: datetime, step: timedelta | None) -> None:
     if begin >= end:
-        raise ValidationError({"begin": ["has to lie before the end"]})
+        raise ValidationError({"begin": ["must be before the end"]})
     if step is not None and (end - begin) / step > MOST_STEPS:
-        raise ValidationError({"step": [f"gives more than {MOST_STEPS:,} steps; take longer ones, or a shorter span"]})
+        raise ValidationError({"step": [f"gives more than {MOST_STEPS:,} rows; use a longer step or a shorter period"]})
 
 
 def _usage(answer: UsageResult) -> Mapping[str, Any]:
@@ -175,35 +177,37 @@ class DenialsQuery(Query):
     endpoint = serializers.CharField(required=False, max_length=128)
     limit = serializers.CharField(required=False, max_length=128, help_text="The limit that denied.")
     reason = serializers.ChoiceField(choices=list(REASONS), required=False)
-    before = Moment(required=False, help_text="`next` of the page before.")
+    before = Moment(required=False, help_text="`next` of the previous page.")
     most = serializers.IntegerField(
-        min_value=1, max_value=200, default=50, help_text="How many at most, and all of the last microsecond."
+        min_value=1, max_value=200, default=50, help_text="Page size. More if several have the last one's time."
     )
 
 
 class DenialOut(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
-    tenant = serializers.CharField(help_text="Empty: unknown, or gone.")
-    endpoint = serializers.CharField(help_text="Empty: not registered, or gone.")
-    limit = serializers.CharField(help_text="Empty: none denied it.")
+    tenant = serializers.CharField(help_text="Empty: unknown or deleted.")
+    endpoint = serializers.CharField(help_text="Empty: not registered or deleted.")
+    limit = serializers.CharField(help_text="Empty: no limit denied it.")
     reason = serializers.CharField()
     cost = serializers.IntegerField()
-    retry_us = serializers.IntegerField(help_text="When it would have fitted, in microseconds; -1: never.")
-    revision = serializers.IntegerField(help_text="Of the configuration that denied it.")
-    subject = serializers.CharField(help_text="The start of a keyed hash; empty: the tenant as a whole.")
-    words = serializers.CharField(help_text="Why, and what would help.")
+    retry_us = serializers.IntegerField(help_text="Microseconds until it would have been allowed. -1: never.")
+    revision = serializers.IntegerField(help_text="The revision that denied it.")
+    subject = serializers.CharField(help_text="The start of a keyed hash. Empty: the tenant as a whole.")
+    words = serializers.CharField(help_text="Why it was denied, and what would help.")
 
 
 class DenialsOut(serializers.Serializer[Any]):
-    items = DenialOut(many=True, help_text="Newest first; a sample, which no storm of denials can blow up.")
-    next = serializers.DateTimeField(allow_null=True, help_text="`before` of the next page; null: the last.")
-    is_searched = serializers.BooleanField(help_text="Only the newest were looked through for what was asked.")
+    items = DenialOut(many=True, help_text="Newest first. A sample: not every denial is kept.")
+    next = serializers.DateTimeField(
+        allow_null=True, help_text="`before` of the next page. null: this is the last one."
+    )
+    is_searched = serializers.BooleanField(help_text="True: only the newest denials were searched for matches.")
 
 
 class Denials(APIView):
     @reads(DenialsOut, DenialsQuery)
     def get(self, request: Request) -> Response:
-        """Single denials, newest first; a tenant's user sees the own tenant's only."""
+        """Single denials, newest first. A tenant's user only sees that tenant's denials."""
         asked = query(DenialsQuery, request)
         name = asked.get("tenant", "")
         own = principal_of(request).tenant

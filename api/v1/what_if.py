@@ -1,4 +1,4 @@
-"""Long work: what a document would do to the fleet, a calibration now; and the parameters of calibration."""
+"""What-if replays, calibrations on request, and the parameters of calibration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TaskOut(serializers.Serializer[Any]):
 
 
 class WholeTaskOut(TaskOut):
-    result = AnythingField(help_text="Whole when it is done; before that, null or what a replay has found so far.")
+    result = AnythingField(help_text="Complete when the task is done. Before that, null or the results so far.")
 
 
 class TasksQuery(PageQuery):
@@ -55,7 +55,7 @@ class TasksQuery(PageQuery):
 
 class NewWhatIf(Reasoned):
     document = Text(max_length=LONGEST_DOCUMENT, help_text="A policy document, as YAML or JSON.")
-    days = Number(min_value=0.01, max_value=MOST_DAYS, default=DAYS, help_text="Of the past, to replay.")
+    days = Number(min_value=0.01, max_value=MOST_DAYS, default=DAYS, help_text="How many past days to replay.")
 
 
 class ParameterOut(serializers.Serializer[Any]):
@@ -70,19 +70,21 @@ class ParametersOut(serializers.Serializer[Any]):
 
 
 class Settings(Reasoned):
-    values = serializers.DictField(child=Number(allow_null=True), help_text="By name; null: back to its default.")
+    values = serializers.DictField(
+        child=Number(allow_null=True), help_text="New values by parameter. null: the default."
+    )
 
 
 class WhatIfList(APIView):
     @lists(TasksQuery, TaskOut)
     def get(self, request: Request) -> Response:
-        """Replays that were asked for, newest first."""
+        """What-if replays, newest first."""
         rows = Task.objects.filter(kind=Task.Kind.WHAT_IF).defer("asked", "result")
         return listed(request, TasksQuery, rows, TaskOut)
 
     @creates(NewWhatIf, WholeTaskOut)
     def post(self, request: Request) -> Response:
-        """Replays the recorded usage of all tenants against the document; the answer says where to look."""
+        """Replays the recorded usage of all tenants against a document. `Location` has the address of the result."""
         fields = body(NewWhatIf, request)
         who = said(request, fields)
         return _filed(request, "v1:whatif", Change(lambda: whatif_ask(**fields, **who), _task))
@@ -91,14 +93,14 @@ class WhatIfList(APIView):
 class WhatIfDetail(APIView):
     @reads(WholeTaskOut)
     def get(self, request: Request, number: int) -> Response:
-        """One replay: how far it is, or what came of it."""
+        """One replay: its progress or its result."""
         return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF)))
 
 
 class CalibrationList(APIView):
     @creates(Reasoned, WholeTaskOut)
     def post(self, request: Request) -> Response:
-        """Measures every limit now; if that is going on already, its task is shown."""
+        """Calibrates all limits now. If a calibration is running already, the response is its task."""
         who = said(request, body(Reasoned, request))
         return _filed(request, "v1:calibration", Change(lambda: calibration_ask(**who), _task))
 
@@ -106,19 +108,19 @@ class CalibrationList(APIView):
 class CalibrationDetail(APIView):
     @reads(WholeTaskOut)
     def get(self, request: Request, number: int) -> Response:
-        """One calibration: how far it is, or what came of it."""
+        """One calibration: its progress or its result."""
         return shown(request, _task(get_object_or_404(Task, pk=number, kind=Task.Kind.CALIBRATE)))
 
 
 class CalibrationSettings(APIView):
     @reads(ParametersOut)
     def get(self, request: Request) -> Response:
-        """The parameters that recommendations are made with."""
+        """The parameters of calibration."""
         return shown(request, _parameters())
 
     @changes(Settings, ParametersOut, needs_match=True)
     def patch(self, request: Request) -> Response:
-        """Changes parameters for the calibrations to come."""
+        """Changes parameters for future calibrations."""
         fields = body(Settings, request)
         who = said(request, fields)
         before = _values()
@@ -145,7 +147,7 @@ def _filed(request: Request, where: str, change: Change[Task]) -> Response:
 
 
 def _send(task: Task) -> None:
-    """Where the broker is away, beat sends it later."""
+    """If the broker is down, beat sends the task later."""
     try:
         run_task.delay(task.pk, task.kind)
     except run_task.OperationalError:

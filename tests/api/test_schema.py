@@ -45,7 +45,7 @@ def test_every_operation_has_a_name_of_its_own_and_says_what_it_does_and_how_it_
         assert one.text, one.id
         # A check that denies is a decision, so its own status is 200.
         refusals = {"401", "403", "503"} | (set() if one.path in ("/v1/check", "/v1/release") else {"429"})
-        assert refusals <= {answer.status for answer in one.answers}, one.id
+        assert refusals <= {answer.status for answer in one.responses}, one.id
 
 
 def test_every_example_fits_its_schema() -> None:
