@@ -1,4 +1,4 @@
-"""`make wheel`: the enforcing parts alone, in an environment that has only redis and fastapi."""
+"""`make wheel`: the package for services, installed into an environment that has only redis and fastapi."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
+from email import message_from_bytes
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
@@ -21,22 +23,11 @@ from config.places import ROOT
 from tests.headroom_edge.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 RUNNER = Path(__file__).with_name("readme_runner.py")
+NEIGHBOUR = Path(__file__).with_name("neighbour.py")
 PLATFORM = ("access", "api", "config", "dashboards", "quotas", "tenants")
-# A service with packages of its own under those names, which uses every part of the wheel.
-APPLICATION = f"""
-import importlib, json
-from django.conf import settings
-settings.configure()
-from headroom_edge import AsyncLimiter, Limiter
-from headroom_edge.asgi import QuotaMiddleware
-from headroom_edge.decorator import limited
-from headroom_edge.django import QuotaMiddleware
-from headroom_edge.drf import HeadroomThrottle
-from headroom_edge.wsgi import QuotaMiddleware
-print(json.dumps({{name: importlib.import_module(name).OWNER for name in {PLATFORM!r}}}))
-"""
-# What they share is made once.
+# The tests share one wheel and one environment, so they run in one process.
 pytestmark = pytest.mark.xdist_group("wheel")
 
 
@@ -56,9 +47,25 @@ def test_it_has_the_enforcing_parts_and_nothing_else(wheel: Path) -> None:
     assert "headroom_edge/lua/check.lua" in names
 
 
+def test_its_metadata_is_right(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = message_from_bytes(archive.read(name))
+    assert (metadata["Name"], metadata["Version"]) == ("headroom-edge", VERSION)
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata.get_all("Provides-Extra") == ["gateway"]
+    needed = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+    assert {need.name for need in needed if need.marker is None} == {"redis"}
+    assert {need.name for need in needed if need.marker is not None} == {"httptools", "msgspec", "uvicorn", "uvloop"}
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    readme = metadata.get_payload()
+    assert readme == (ROOT / "headroom_edge" / "README.md").read_text()
+    assert "](" not in str(readme), "links to files of the repository lead nowhere outside of it"
+
+
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an environment with redis, fastapi, what these two pull in, and the wheel. Without a network."""
+    """The Python of an environment with redis, fastapi, their dependencies and the wheel. Needs no network."""
     empty = tmp_path_factory.mktemp("empty")
     venv.create(empty, with_pip=False)
     (packages,) = (empty / "lib").glob("python*/site-packages")
@@ -87,6 +94,12 @@ def link(installed: Distribution, packages: Path) -> None:
         (packages / top).symlink_to(Path(str(installed.locate_file(top))))
 
 
+def test_it_installs_one_package(python: Path) -> None:
+    question = "import importlib.metadata as m; print(*sorted({f.parts[0] for f in m.files('headroom-edge')}))"
+    done = subprocess.run([str(python), "-I", "-c", question], check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.split() == ["headroom_edge", f"headroom_edge-{VERSION}.dist-info"]
+
+
 def test_what_it_needs_is_there(python: Path) -> None:
     assert subprocess.run([*PIP, "--python", str(python), "check"]).returncode == 0
 
@@ -102,7 +115,9 @@ def test_the_readme_runs_with_nothing_but_redis_and_fastapi(
     assert json.loads(done.stdout) == {"statuses": [200] * 5 + [429] * 2, "loaded": []}
 
 
-def test_it_works_beside_packages_named_like_the_platforms(python: Path, tmp_path: Path) -> None:
+def test_it_works_beside_packages_named_like_the_platforms(
+    python: Path, store: redis.Redis, valkey_url: str, tmp_path: Path
+) -> None:
     frameworks, application = tmp_path / "frameworks", tmp_path / "application"
     frameworks.mkdir()
     for name in pulled_in({"django", "djangorestframework"}):
@@ -110,11 +125,13 @@ def test_it_works_beside_packages_named_like_the_platforms(python: Path, tmp_pat
     for name in PLATFORM:
         (application / name).mkdir(parents=True)
         (application / name / "__init__.py").write_text("OWNER = 'the application'\n")
-    (application / "main.py").write_text(APPLICATION)
-    environment = {"PYTHONPATH": str(frameworks), "PATH": os.environ["PATH"]}
-    command = [str(python), str(application / "main.py")]
+    main = application / "main.py"
+    main.write_text(NEIGHBOUR.read_text())
+    environment = {"PYTHONPATH": str(frameworks), "REDIS_URL": valkey_url, "PATH": os.environ["PATH"]}
+    command = [str(python), str(main), ACME, *PLATFORM]
     done = subprocess.run(command, env=environment, cwd=application, check=True, stdout=subprocess.PIPE, text=True)
-    assert json.loads(done.stdout) == dict.fromkeys(PLATFORM, "the application")
+    owners = dict.fromkeys(PLATFORM, "the application")
+    assert json.loads(done.stdout) == {"owners": owners, "statuses": [200] * 5 + [429] * 2}
 
 
 def example_of(readme: str) -> str:
