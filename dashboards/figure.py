@@ -1,4 +1,4 @@
-"""A figure: one table of rows, from which the browser draws the chart (static/dashboards/js/charts.js)."""
+"""A figure: one table of rows. The browser draws the chart from it (static/dashboards/js/charts.js)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Axis = Literal["time", "number", "log", "category"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One series, and one column of the table. `draw` empty: only in the table."""
+    """One series and one table column. With an empty `draw` it is in the table only."""
 
     name: str
     unit: str = ""
@@ -25,8 +25,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class FigureRow:
     x: datetime | float | int
-    values: Sequence[float | None]  # one for each column; None is not known
-    label: str = ""  # instead of x, in words
+    values: Sequence[float | None]  # one per column; None is unknown
+    label: str = ""  # shown instead of x
 
     @property
     def position(self) -> float:
@@ -39,7 +39,7 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart; the panels of a figure share the x axis and nothing else."""
+    """One chart. The panels of a figure share the x axis only."""
 
     unit: str
     height: Literal[72, 96, 140, 200, 260] = 200
@@ -48,7 +48,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`gap` from start to end on x, hatched; `band` the same on y; `limit` at y, 2 px; `mark` at x, with a flag."""
+    """`gap`: hatched from start to end on x; `band`: the same on y; `limit`: a 2 px line at y; `mark`: a flag at x."""
 
     kind: Literal["gap", "band", "limit", "mark"]
     label: str
@@ -64,24 +64,24 @@ class Mark:
 class Figure:
     id: str
     title: str
-    note: str  # the unit line: what a point stands for; the viewer's zone follows where x is time
+    note: str  # the line under the title: what a point stands for; on a time axis the viewer's zone follows
     columns: Sequence[Column]
     rows: Sequence[FigureRow]
     axis: Axis = "time"
     x_name: str = "From"
-    x_unit: str = ""  # behind the numbers of the x axis
+    x_unit: str = ""  # after the numbers on the x axis
     panels: Sequence[Panel] = (Panel(""),)
     marks: Sequence[Mark] = ()
     caption: str = ""
-    classes: str = ""  # its place in the grid: c-8
-    zooms: bool = False  # a drag writes ?from=&to= into the address and asks the server
-    start: float | None = None  # ends of the x axis, where they are not those of the rows
+    classes: str = ""  # columns in the grid: c-8
+    zooms: bool = False  # dragging sets ?from=&to= and reloads the data
+    start: float | None = None  # ends of the x axis, if not those of the rows
     end: float | None = None
-    legend: Sequence[Mark] = field(default=())  # more to explain than the columns
+    legend: Sequence[Mark] = field(default=())  # entries beside the columns
 
     @property
     def latest(self) -> Sequence[float | None]:
-        """Of each column, its value at the newest moment of which the first one is known."""
+        """The value of each column in the newest row whose first value is known."""
         known = [row for row in self.rows if row.values and row.values[0] is not None]
         return max(known, key=lambda row: row.position).values if known else [None] * len(self.columns)
 

@@ -1,4 +1,4 @@
-"""Forms of the pages: they read what was typed, the service functions judge it."""
+"""Base forms and fields of the pages. Forms parse input; the service functions validate it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quotas.usage.queries.periods import Period, PeriodError, period_read
 
 __all__ = ["PeriodError", "bad_request", "number_of", "period_of"]
 
-_NUMBER = re.compile("[0-9]{1,18}")  # what a column of numbers can hold
+_NUMBER = re.compile("[0-9]{1,18}")  # fits a bigint column
 
 
 def period_of(request: HttpRequest, now: datetime, default: str = "") -> Period:
@@ -37,14 +37,14 @@ _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxIn
 
 
 class MomentField(forms.DateTimeField):
-    """As it is typed, which is without a zone: `in_zone` gives it that of who typed it."""
+    """A date and time without a zone, as the browser sends it. `in_zone` adds the viewer's zone."""
 
     widget = forms.DateTimeInput({"type": "datetime-local"})
 
     def to_python(self, value: Any) -> datetime | None:
         typed: datetime | None = super().to_python(value)
         if typed is not None and not is_within(typed):
-            raise forms.ValidationError(f"That is the year {typed.year}; {WITHIN}.")
+            raise forms.ValidationError(f"The year {typed.year} is out of range: {WITHIN}.")
         return typed
 
 
@@ -53,9 +53,9 @@ def in_zone(typed: datetime | None, zone: str) -> datetime | None:
 
 
 class PageForm(forms.Form):
-    """A refusal of the service stands beside the field it is about, and what was typed stays."""
+    """Shows a refusal beside the field it concerns and keeps the input."""
 
-    # path of a problem → field, where the two have other names
+    # path of a problem → name of the field, where they differ
     fields_of: ClassVar[dict[str, str]] = {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -80,6 +80,6 @@ class ReasonedForm(PageForm):
         label="Reason",
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="It is kept with the revision.",
-        error_messages={"required": "Say why. It is kept with the revision."},
+        help_text="Saved with the revision",
+        error_messages={"required": "Enter a reason. It is saved with the revision."},
     )

@@ -1,4 +1,4 @@
-"""The menu. A page that exists has one line here, and only such a page."""
+"""The navigation menu, one item per page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class MenuItem:
     group: str
     label: str
     icon: str
-    url: str  # its name
-    below: tuple[str, ...] = ()  # names of pages that are reached from it, and belong to it
+    url: str  # url name
+    below: tuple[str, ...] = ()  # url names of its subpages, which mark this item as current
     count: Callable[[StatusSummary], int] | None = None
-    counted: str = ""  # what the count counts, for who cannot see where it stands
+    counted: str = ""  # what the count counts, for screen readers
 
     @property
     def pages(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ MENU: tuple[MenuItem, ...] = (
         "history",
         "dashboards:changes",
         count=lambda pulse: pulse.open_changes,
-        counted="changes that are not written yet",
+        counted="pending changes",
     ),
     MenuItem("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
     MenuItem("Control", "Request tester", "send", "dashboards:tester"),
@@ -64,7 +64,7 @@ MENU: tuple[MenuItem, ...] = (
         "dashboards:recommendations",
         below=("dashboards:recommendation",),
         count=lambda pulse: pulse.waiting,
-        counted="recommendations that wait for approval",
+        counted="recommendations to review",
     ),
     MenuItem(
         "Improve",

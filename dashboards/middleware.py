@@ -1,4 +1,4 @@
-"""What a browser may load for our pages: our own files, nothing inline."""
+"""Content Security Policy: our own files only, nothing inline."""
 
 from __future__ import annotations
 

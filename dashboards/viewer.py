@@ -1,4 +1,4 @@
-"""Who looks at a page, and which of its buttons they may press. The gate decides again when one is pressed."""
+"""The signed-in user of a page and the buttons their role shows. The gate checks the role again on each request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Viewer:
 
 
 def principal_of(request: HttpRequest) -> Principal:
-    """The gate has put it there, on every page that needs a login."""
+    """Set by the gate (access.gate) on every page that requires sign-in."""
     principal: Principal = request.principal  # type: ignore[attr-defined]
     return principal
 

@@ -1,4 +1,4 @@
-"""The decision log: single denials, newest first, each explained."""
+"""The decision log: recent denials, newest first, with their reasons."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def decisions_new(request: HttpRequest) -> HttpResponse:
-    """How many came since the page was read: they wait behind a bar, and push nothing away under the pointer."""
+    """The number of denials since the page was loaded. A link shows them, so rows do not move under the pointer."""
     form, after = FilterForm(request.GET), _moment(request.GET.get("after", ""))
     if after is None:
         return HttpResponseBadRequest(

@@ -1,4 +1,4 @@
-"""Every endpoint: what was asked of it, who is held by what, and where it hurts."""
+"""The list of endpoints: requests, denials, and the tier closest to its limit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from quotas.usage.queries.near_limits import RequestCounts, tier_usage_read
 @dataclass(frozen=True, slots=True)
 class EndpointRow:
     endpoint: Endpoint
-    asked: RequestCounts  # of all tiers, 24 h
+    asked: RequestCounts  # all tiers, 24 h
     tenants: int
-    nearest: MatrixCell | None  # the cell that is nearest to its limit
+    nearest: MatrixCell | None  # the cell closest to its limit
 
     @property
     def rate(self) -> float:
-        """A second, on average over the day."""
+        """Mean requests per second over the day."""
         return self.asked.asked / 86_400
 
 

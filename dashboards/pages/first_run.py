@@ -1,4 +1,4 @@
-"""From nothing to the first enforced limit, in five steps that check themselves."""
+"""Getting started: five steps to the first enforced limit. Each step detects when it is done."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from quotas.status.system import enforcement_read
 from quotas.tenants import tenant_create, tier_create
 from tenants.models import Tier
 
-REASON = "the first steps"
+REASON = "first steps"
 
 
 class EndpointForm(PageForm):
     name = forms.CharField(label="Name", initial="orders:create", max_length=128, help_text="service:operation")
     method = forms.ChoiceField(label="Method", choices=[(each, each) for each in METHODS], initial="POST")
-    path = forms.CharField(label="Path", initial="/v1/orders", max_length=512, help_text="a template: /v1/orders/{id}")
+    path = forms.CharField(label="Path", initial="/v1/orders", max_length=512, help_text="A template: /v1/orders/{id}")
 
 
 class TenantForm(PageForm):
-    name = forms.CharField(label="Tenant", initial="first-tenant", max_length=63, help_text="a customer of yours")
-    tier = forms.CharField(label="Tier", initial="free", max_length=63, help_text="the plan it is on")
+    name = forms.CharField(label="Tenant", initial="first-tenant", max_length=63, help_text="One of your customers")
+    tier = forms.CharField(label="Tier", initial="free", max_length=63, help_text="The plan of the customer")
 
 
 class LimitForm(PageForm):
     rate = forms.IntegerField(label="Rate", initial=2, min_value=1)
-    burst = forms.IntegerField(label="At once", initial=5, min_value=1)
+    burst = forms.IntegerField(label="Burst", initial=5, min_value=1)
 
     fields_of: ClassVar[dict[str, str]] = {"limits[0].rate": "rate", "limits[0].burst": "burst"}
 
@@ -82,16 +82,16 @@ def _steps(found: FirstSteps, refused: dict[str, PageForm], *, is_connected: boo
         return refused.get(kind) or FORMS[kind](auto_id=f"{kind}_%s")
 
     return [
-        SetupStep(1, "Redis is connected", is_connected),
-        SetupStep(2, "Name an endpoint", found.endpoint is not None, form("endpoint")),
-        SetupStep(3, "Put a tenant on a tier", found.tenant is not None, form("tenant")),
+        SetupStep(1, "Connect Redis", is_connected),
+        SetupStep(2, "Add an endpoint", found.endpoint is not None, form("endpoint")),
+        SetupStep(3, "Add a tenant", found.tenant is not None, form("tenant")),
         SetupStep(4, "Set a limit", found.is_enforced, form("limit") if found.limit is None else None),
-        SetupStep(5, "Watch it deny", found.is_denied),
+        SetupStep(5, "See the first 429", found.is_denied),
     ]
 
 
 def _carry_out(request: HttpRequest, found: FirstSteps) -> dict[str, PageForm] | None:
-    """None: it is done; else the form, with what is wrong."""
+    """None on success, else the form with its errors."""
     kind = request.POST.get("step", "")
     if kind not in FORMS:
         return None

@@ -1,7 +1,7 @@
-"""Tells open pages when there is something new to fetch: server-sent events, one look at the database for all.
+"""Server-sent events that tell open pages when to refresh. One database query serves all streams.
 
-The stream says only that the figures or the configuration have changed; the page then asks for itself, so what it
-shows passes the same checks as when it was opened.
+An event says only that usage or configuration changed. The page then fetches itself, with the same permission checks
+as before.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from django.views.decorators.http import require_safe
 from quotas.status.summary import status_summary_read
 
 EVERY_SECONDS: Final = 1.0
-# A proxy closes what is silent; a comment is not an event.
+# Proxies close idle connections; a comment line keeps them open.
 ALIVE_SECONDS: Final = 15.0
-# The browser comes back by itself; this sheds streams whose reader has silently gone.
+# Browsers reconnect; this ends streams whose client has gone away unnoticed.
 LONGEST_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class PageVersion:
-    """Two of these differ if a page would look different."""
+    """Two versions differ if a page would look different."""
 
     drained_at: datetime | None
     revision: int
@@ -60,7 +60,7 @@ async def events() -> AsyncIterator[str]:
 
 
 class Ticker:
-    """Looks at most once a second, however many streams ask."""
+    """Queries at most once a second, however many streams there are."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -68,7 +68,7 @@ class Ticker:
         self._mark: PageVersion | None = None
 
     async def now(self) -> PageVersion | None:
-        """None: the database could not be asked, and that is not news."""
+        """None if the database cannot be reached; that is no reason to refresh."""
         async with self._lock:
             time = asyncio.get_running_loop().time()
             if time - self._looked >= EVERY_SECONDS:
@@ -85,7 +85,7 @@ def _ticker() -> Ticker:
 
 
 def _look_apart() -> PageVersion | None:
-    """In a thread of the stream's own, which gives its connection back at once."""
+    """Runs in a worker thread, so the thread must close its connection."""
     try:
         return _look()
     finally:

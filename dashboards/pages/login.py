@@ -1,4 +1,4 @@
-"""Signing in and out. The tries are counted before this is reached (access.gate), by Headroom itself."""
+"""Sign-in and sign-out. access.gate limits the attempts before they reach this module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SignIn(LoginView):
     http_method_names = ["get", "head", "post"]
 
     def get_success_url(self) -> str:
-        """The overview is not for a tenant's user, who has a page of their own."""
+        """Tenant users may not see the overview; they go to the portal."""
         wanted = super().get_success_url()
         principal = principal_of_user(self.request.user)
         is_tenants = principal is not None and principal.tenant is not None

@@ -1,4 +1,4 @@
-"""Giving a tenant other limits for a while: what it would change is shown before it is done."""
+"""Adding and ending overrides of a tenant, with a dry run while the user types."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from quotas.policies.allowance import parameters_of
 from tenants.models import Tenant
 from tenants.scope import tenant_get
 
-MARGIN = 1.15  # above the peak, as recommendations have it
-STEP_UP = 1.5  # where no peak is known
+MARGIN = 1.15  # above the peak, as in recommendations
+STEP_UP = 1.5  # if the peak is unknown or already fits
 
 
 class OverrideForm(ReasonedForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
-    main = forms.IntegerField(label="Limit", min_value=1, error_messages={"required": "Give a whole number."})
+    main = forms.IntegerField(label="Limit", min_value=1, error_messages={"required": "Enter a whole number."})
     size = forms.IntegerField(label="Burst", min_value=1, required=False)
     starts = MomentField(label="Starts", required=False)
     ends = MomentField(label="Ends", required=False)
     zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
-    force = forms.BooleanField(label="I know that this takes something away", required=False)
+    force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
 
     fields_of: ClassVar[dict[str, str]] = {
         "rate": "main",
@@ -62,7 +62,7 @@ class OverrideForm(ReasonedForm):
         return self.lines.get(str(self["place"].value()))
 
     def moment(self, name: str) -> datetime | None:
-        """What was typed has no zone; it is the viewer's."""
+        """The field has no zone; it is in the viewer's."""
         return in_zone(self.cleaned_data.get(name), self.cleaned_data.get("zone", ""))
 
     def changed_fields(self) -> dict[str, int]:
@@ -77,7 +77,7 @@ class OverrideForm(ReasonedForm):
 
 
 def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> dict[str, Any]:
-    """For a dialog that has just been opened."""
+    """The context of a newly opened dialog."""
     own = [line for line in lines if not line.effective.is_global]
     line = chosen if chosen in own else next(iter(own), None)
     form = OverrideForm(lines, initial=_suggested(line) if line else {})
@@ -99,7 +99,7 @@ def _words(line: TenantLimit | None) -> dict[str, Any]:
 
 
 def _suggested(line: TenantLimit) -> dict[str, Any]:
-    """Enough for the peak that was measured; where that fits already, a step up."""
+    """Enough for the measured peak; if that already fits, one step up."""
     main, size = parameters_of(line.limit.algorithm)
     peak = MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else 0.0
     most = _round(peak if peak > main.held else STEP_UP * main.held)
@@ -110,19 +110,19 @@ def _suggested(line: TenantLimit) -> dict[str, Any]:
 
 
 def _round(value: float) -> int:
-    """Two digits are enough for a suggestion."""
+    """Rounded up to two significant digits."""
     digits = max(len(str(int(value))) - 2, 0)
     unit = int(10**digits)
     return max(1, ceil(value / unit) * unit)
 
 
 def _where(line: TenantLimit) -> str:
-    return "every endpoint" if line.scope == "*" else line.scope
+    return "all endpoints" if line.scope == "*" else line.scope
 
 
 @require_safe
 def override_new(request: HttpRequest, name: str) -> HttpResponse:
-    """The form for another limit."""
+    """The form after the user selected another limit."""
     row = tenant_get(principal_of(request), name)
     state = tenant_state(row, timezone.now())
     scope, _, limit = request.GET.get("place", "").partition("|")
@@ -132,13 +132,13 @@ def override_new(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def override_preview(request: HttpRequest, name: str) -> HttpResponse:
-    """What it would change; nothing is written, and what is missing is not yet an error."""
+    """A dry run of the override. Nothing is saved, and a missing reason is not an error yet."""
     row, form = _posted(request, name)
     found: Rehearsal | None = None
     problems: list[str] = []
     if form.is_valid() or set(form.errors) <= {"reason"}:
         try:
-            found = _readable(rehearse(partial(_create, request, row, form, "to see what it changes", force=True)))
+            found = _readable(rehearse(partial(_create, request, row, form, "dry run", force=True)))
         except Refused as refused:
             problems = [problem.message for problem in refused.problems]
     context = {"found": found, "problems": problems, "line": form.line, "wanted": form.cleaned_data.get("main")}
@@ -146,7 +146,7 @@ def override_preview(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _readable(found: Rehearsal) -> Rehearsal:
-    """Of the new override, what it changes; who gives it, and to whom, stands around it."""
+    """Only the changed limits: the dialog already shows the tenant and the author."""
     changes = tuple(
         replace(each, fields=tuple(field for field in each.fields if field.path.startswith("limits.")))
         for each in found.effect.changes
@@ -171,7 +171,7 @@ def override_give(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def override_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """At once; what holds without it holds again."""
+    """Ends the override immediately; the usual limits apply again."""
     row = tenant_get(principal_of(request), name)
     form = ReasonedForm(request.POST)
     force = request.POST.get("force") == "on"

@@ -1,4 +1,4 @@
-"""What the command palette finds: a few of each kind, by the beginning of the name, through an index."""
+"""Results of the command palette: a few tenants, endpoints, policies and pages that match by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenants.models import Tenant
 class NamedPolicy(NamedTuple):
     name: str
     tenant: str | None
-    place: str  # what it is attached to, in words
+    place: str  # tier or tenant × endpoint
 
 
 def tenants_named(beginning: str, most: int) -> list[Tenant]:
@@ -28,7 +28,7 @@ def tenants_named(beginning: str, most: int) -> list[Tenant]:
 
 
 def endpoints_named(part: str, most: int) -> list[Endpoint]:
-    """By any part of the name: there are few of them."""
+    """By any part of the name. There are few endpoints, so a scan is fine."""
     return list(Endpoint.objects.filter(retired=False, name__contains=part.casefold()).order_by("name")[:most])
 
 
@@ -104,7 +104,7 @@ def _pages(query: str) -> list[PaletteResult]:
 
 
 def address(name: str, *arguments: str) -> str:
-    """Empty where that page does not exist."""
+    """Empty if the page does not exist."""
     try:
         return reverse(name, args=arguments)
     except NoReverseMatch:

@@ -1,4 +1,4 @@
-"""What a tenant's own user sees: its limits, what is left of them, how to live with them, and how to ask for more."""
+"""The portal for tenant users: their limits, what is left, how to read the headers, and requests for more quota."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ MANY = 100_000
 
 class AskForm(PageForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
-    wanted = forms.IntegerField(label="What you need", min_value=1, error_messages={"required": "Give a whole number."})
+    wanted = forms.IntegerField(label="Amount", min_value=1, error_messages={"required": "Enter a whole number."})
     until = MomentField(label="Until", required=False)
     reason = forms.CharField(
-        label="What for",
+        label="Reason",
         max_length=500,
-        widget=forms.Textarea({"rows": 3, "placeholder": "What changes, and for how long"}),
-        error_messages={"required": "Say what it is for: it makes a yes more likely."},
+        widget=forms.Textarea({"rows": 3, "placeholder": "Why you need more, and for how long"}),
+        error_messages={"required": "Enter a reason. It makes approval more likely."},
     )
 
     fields_of: ClassVar[dict[str, str]] = {"limit": "place", "scope": "place"}
@@ -57,7 +57,7 @@ class AskForm(PageForm):
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """One limit, as its owner cares for it: how much is left at the busiest time."""
+    """One limit with what was left at the peak."""
 
     line: TenantLimit
 
@@ -79,11 +79,11 @@ class LimitRow:
             return self.line.use.why_not
         gap = allowance.units - use.peak
         unit = f"{'req' if self.line.limit.unit == 'requests' else 'units'}/{allowance.window_words}"
-        return f"{_amount(abs(gap))} {unit} {'left' if gap >= 0 else 'too many'} at the peak"
+        return f"{_amount(abs(gap))} {unit} {'left' if gap >= 0 else 'over the limit'} at the peak"
 
 
 def _amount(value: float) -> str:
-    """Rounded: what is left of ten million is not read digit by digit."""
+    """Rounded for reading: 9.2M, 150k, 1,234."""
     if value >= MANY:
         return f"{value / 1e6:,.1f}M" if value >= 1e6 else f"{value / 1e3:,.0f}k"
     return compact(round(value)) if value >= 100 else f"{value:.3g}"
@@ -115,13 +115,13 @@ def portal_ask(request: HttpRequest) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, "Your request is sent|The answer will stand on this page")
+            messages.success(request, "Request sent|The answer will appear on this page")
             return redirect("dashboards:portal")
     return _page(request, state, form, status=422)
 
 
 def _whose(request: HttpRequest) -> Tenant | None:
-    """Their own; somebody of the staff looks at one as its users do."""
+    """The user's own tenant. Staff can view the portal of any tenant."""
     principal = principal_of(request)
     if principal.tenant is not None:
         return principal.tenant
@@ -130,7 +130,7 @@ def _whose(request: HttpRequest) -> Tenant | None:
 
 
 def _own(state: TenantState) -> list[TenantLimit]:
-    """Limits over all tenants are the operator's own affair."""
+    """Without global limits, which tenants should not see."""
     return [line for line in state.lines if not line.effective.is_global and line.limit.mode == "enforce"]
 
 
@@ -157,7 +157,7 @@ def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
 
 
 def _usage(line: TenantLimit) -> dict[str, Any]:
-    """What goes along with the request."""
+    """The current use, stored with the request."""
     use = line.use
     return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": line.denied_share}
 

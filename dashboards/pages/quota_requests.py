@@ -1,4 +1,4 @@
-"""Requests for more quota, and their answer."""
+"""Answering a request for more quota."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from quotas.quota_requests import quota_request_decline, quota_request_grant
 
 
 class AnswerForm(ReasonedForm):
-    wanted = forms.IntegerField(label="Give", min_value=1, required=False)
+    wanted = forms.IntegerField(label="Amount", min_value=1, required=False)
 
 
 @require_POST
 def request_answer(request: HttpRequest, number: int) -> HttpResponse:
-    """Granted with an override, or declined; the tenant reads the reason."""
+    """Grants the request with an override, or declines it. The tenant sees the reason."""
     row = get_object_or_404(QuotaRequest.objects.select_related("tenant"), pk=number)
     form = AnswerForm(request.POST, auto_id=f"answer-{number}-%s")
     author = principal_of(request).actor
@@ -34,7 +34,7 @@ def request_answer(request: HttpRequest, number: int) -> HttpResponse:
         try:
             if request.POST.get("say") == "no":
                 quota_request_decline(**said)
-                messages.success(request, "Declined|The tenant reads your reason")
+                messages.success(request, "Request declined|The tenant sees your reason")
             else:
                 act = partial(quota_request_grant, **said, wanted=form.cleaned_data["wanted"])
                 messages.success(request, carry_out(act).words)

@@ -1,4 +1,4 @@
-"""Settings: the parameters of the recommender, alerts and their targets, and the condition of what runs."""
+"""The settings page: calibration parameters, alerts and their targets, and the state of jobs and shards."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from quotas.recommendations.settings import ParameterRow, calibration_settings_s
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
 
 PERCENT = 100
-UNITS = {"share": "%", "seconds": "s", "enforcers": "of them"}
+UNITS = {"share": "%", "seconds": "s", "enforcers": "enforcers"}
 MOST_FIRING = 20
 
 
 class RuleForm(ReasonedForm):
     name = forms.ChoiceField(label="Alert", choices=[(name, name) for name in RULES])
-    threshold = forms.FloatField(required=False, help_text="In the unit of the alert; empty: its default.")
-    is_on = forms.BooleanField(label="It fires", required=False)
+    threshold = forms.FloatField(required=False, help_text="In the unit of the alert. Empty: the default.")
+    is_on = forms.BooleanField(label="Enabled", required=False)
 
 
 class TargetForm(ReasonedForm):
     kind = forms.ChoiceField(choices=TargetKind.choices)
-    address = forms.CharField(max_length=500, help_text="A URL that the internet can reach, or an e-mail address.")
+    address = forms.CharField(max_length=500, help_text="A public URL or an e-mail address")
     label = forms.CharField(max_length=200, required=False)
     quiet_from = forms.CharField(label="Quiet from", max_length=5, required=False, help_text="22:00")
     quiet_until = forms.CharField(label="Quiet until", max_length=5, required=False, help_text="07:00")
@@ -45,7 +45,7 @@ class TargetForm(ReasonedForm):
 
 
 def alerts_shown(rule_form: RuleForm | None = None, target_form: TargetForm | None = None) -> dict[str, Any]:
-    """With a form that was refused, as it was typed."""
+    """The context of the alerts section, with a rejected form if there is one."""
     return {
         "alert_rules": [_target_shown(row) for row in services.alert_rules().values()],
         "alert_targets": list(AlertTarget.objects.all()),
@@ -73,7 +73,7 @@ def settings(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def settings_recommender(request: HttpRequest) -> HttpResponse:
-    """Every parameter that was typed otherwise than it stands; all of them, or none."""
+    """Saves all changed parameters, or none if one is invalid."""
     rows = parameter_rows()
     typed = {row.name: request.POST.get(row.name, "").strip() for row in rows}
     errors: dict[str, str] = {}
@@ -85,10 +85,12 @@ def settings_recommender(request: HttpRequest) -> HttpResponse:
         except Refused as refusal:
             errors = {problem.path: problem.message for problem in refusal.problems}
         else:
-            messages.success(request, f"{len(values)} changed|The next run goes by it")
+            messages.success(
+                request, f"{len(values)} parameter{'' if len(values) == 1 else 's'} saved|Used from the next run"
+            )
             return redirect("dashboards:settings")
     if not errors:
-        messages.info(request, "Nothing changed|Every value was so already")
+        messages.info(request, "No changes|All values were already set")
         return redirect("dashboards:settings")
     return settings_page(request, typed=typed, errors=errors, reason=reason)
 
@@ -97,7 +99,7 @@ _SAME: Any = object()
 
 
 def _changed(row: ParameterRow, text: str, errors: dict[str, str]) -> Any:
-    """Empty: back to the default."""
+    """The new value; None resets to the default, _SAME means unchanged."""
     if not text:
         return _SAME if row.is_default else None
     try:
@@ -117,7 +119,7 @@ def settings_page(
     reason: str = "",
     **refused: Any,
 ) -> HttpResponse:
-    """What was refused comes back as it was typed; `refused`: forms of alerts."""
+    """The page; rejected input is shown again. `refused`: rejected alert forms."""
     now, fresh = timezone.now(), freshness_read()
     context = {
         "parameters": [_shown(row, typed or {}, errors or {}) for row in parameter_rows()],
@@ -161,7 +163,7 @@ def alert_rule(request: HttpRequest) -> HttpResponse:
             form.refused(refusal)
     if form.errors:
         return settings_page(request, rule_form=form)
-    return _done(request, "Alert set|It goes by this from the next look on")
+    return _done(request, "Alert saved|Used from the next check")
 
 
 @require_POST
@@ -172,8 +174,8 @@ def alert_target_add(request: HttpRequest) -> HttpResponse:
         fields: dict[str, Any] = {**form.cleaned_data, **quiet}
         try:
             issued = services.alert_target_create(**fields, author=principal_of(request).actor)
-            # The only time that the secret is shown.
-            said += f"|Its secret, shown only now: {issued.secret}" if issued.secret else ""
+            # The secret is shown only once.
+            said += f"|Copy its secret now; it is not shown again: {issued.secret}" if issued.secret else ""
         except Refused as refusal:
             form.refused(refusal)
     if form.errors:
@@ -184,13 +186,13 @@ def alert_target_add(request: HttpRequest) -> HttpResponse:
 @require_POST
 def alert_target(request: HttpRequest, number: int, action: str) -> HttpResponse:
     if action not in ACTIONS:
-        raise Http404(f"There is nothing called {action} to do with a target.")
+        raise Http404(f"Unknown action: {action}.")
     try:
         ACTIONS[action](target=number, author=principal_of(request).actor, reason=f"{action}, from the settings page")
     except Refused as refusal:
-        messages.error(request, f"Nothing was changed|{refusal.problems[0].message}")
+        messages.error(request, f"No changes|{refusal.problems[0].message}")
         return redirect("/settings#alerts")
-    said = {"test": "A test is on its way|It is sent with the next ones", "delete": "Target deleted"}[action]
+    said = {"test": "Test alert queued|It is sent with the next alerts", "delete": "Target deleted"}[action]
     return _done(request, said)
 
 

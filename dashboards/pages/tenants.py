@@ -1,4 +1,4 @@
-"""Every tenant, a page at a time."""
+"""The list of tenants, paged and filtered."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tenants.scope import tenants_of
 VIEWS = {
     "": ("All", "by name"),
     "denied": ("Denied", "in the last 24 hours, most denied first"),
-    "override": ("With an override", "that holds now"),
-    "suspended": ("Suspended", "nothing of theirs passes"),
+    "override": ("With override", "active now"),
+    "suspended": ("Suspended", "all requests denied"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What-if: recorded traffic replayed against a draft, tenant by tenant; and the draft as a proposed change."""
+"""What-if: replays recorded traffic against a draft, and saves the draft as a pending change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DraftForm(PageForm):
         label="Document",
         max_length=MOST_BYTES,
         strip=False,
-        error_messages={"required": "Start from a policy or a staged change, or write a document."},
+        error_messages={"required": "Start from a policy or a pending change, or write a document."},
         widget=forms.Textarea(attrs={"rows": 16, "spellcheck": "false", "class": "textarea mono"}),
     )
     days = forms.IntegerField(
@@ -50,7 +50,7 @@ class DraftForm(PageForm):
 
 @dataclass(frozen=True, slots=True)
 class TenantRow:
-    """One place of the table: filled in once the tenant is replayed."""
+    """One row of the table, empty until the tenant is replayed."""
 
     tenant: str
     found: dict[str, Any] | None
@@ -71,14 +71,14 @@ class TenantRow:
         if not before and not after:
             return ""
         if not before:
-            return "newly hurt"
+            return "newly denied"
         if not after:
-            return "freed"
-        return "better" if after < before else "worse" if after > before else "as before"
+            return "no longer denied"
+        return "better" if after < before else "worse" if after > before else "unchanged"
 
     @property
     def limits(self) -> str:
-        """Those that deny, with the draft or else now."""
+        """The limits that deny with the draft, else those that deny now."""
         found = self.found or {}
         return ", ".join(sorted(found.get("limits_after") or found.get("limits_before") or {}))
 
@@ -119,11 +119,11 @@ def what_if_run(request: HttpRequest, number: int) -> HttpResponse:
 
 @require_POST
 def what_if_draft(request: HttpRequest, number: int) -> HttpResponse:
-    """A proposed change with what was tried; nothing is enforced."""
+    """Saves the replayed document as a pending change; nothing is enforced."""
     task = get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF, state=Task.State.DONE)
     form = ReasonedForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "No draft was made|Say why: the reason is kept with the change")
+        messages.error(request, "Draft not saved|Enter a reason. It is saved with the change.")
         return redirect(RUN, number)
     try:
         change = change_propose(
@@ -133,14 +133,14 @@ def what_if_draft(request: HttpRequest, number: int) -> HttpResponse:
             reason=form.cleaned_data["reason"],
         )
     except Refused as refusal:
-        messages.error(request, f"No draft was made|{refusal.problems[0].message}")
+        messages.error(request, f"Draft not saved|{refusal.problems[0].message}")
         return redirect(RUN, number)
-    messages.success(request, f"Filed as change {change.pk}|Start it in shadow, as a canary, or promote it")
+    messages.success(request, f"Saved as change {change.pk}|Start it in shadow or as a canary, or promote it")
     return redirect("dashboards:changes")
 
 
 def _send(task: Task) -> None:
-    """Where the broker is away, beat sends it later."""
+    """If the broker is unavailable, beat sends the task later."""
     try:
         run_task.delay(task.pk, task.kind)
     except run_task.OperationalError:
@@ -169,19 +169,19 @@ def _choices(request: HttpRequest) -> dict[str, Any]:
 
 
 def _start(request: HttpRequest) -> str:
-    """The text to edit: of a policy as it stands, or of a change that is not written yet."""
+    """The initial document: a current policy or a pending change."""
     kind, _, name = request.GET.get("from", "").partition(":")
     if kind == "policy":
         state = snapshots([key_of(POLICY, name)])[key_of(POLICY, name)]
-        return _text({key_of(POLICY, name): state} if state else {}, f"The policy {name}; change what you want to try.")
+        return _text({key_of(POLICY, name): state} if state else {}, f"Policy {name}. Edit what you want to try.")
     if kind == "change" and (number := number_of(name)) is not None:
         change = Change.objects.filter(pk=number).first()
-        return _text(change.after if change else {}, f"Change {name}, as it would be written.")
+        return _text(change.after if change else {}, f"Change {name}, as it would be applied.")
     return ""
 
 
 def _text(states: dict[str, Any], heading: str) -> str:
-    """What goes away, and what no document can say, is left out."""
+    """The document, without deleted objects and those that a document cannot contain."""
     said = {
         key: without_candidates(state)
         for key, state in states.items()

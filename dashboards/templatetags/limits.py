@@ -1,4 +1,4 @@
-"""Limits as the matrix and its neighbours write them."""
+"""Filters that format limits and diffs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.filter
 def percent(share: float) -> str:
-    """Of a limit: 1.234 is 123 %."""
+    """Share of a limit: 1.234 is 123 %."""
     return f"<{NO_BREAK}1{NO_BREAK}%" if 0 < share < 0.005 else f"{100 * share:,.0f}{NO_BREAK}%"
 
 
@@ -39,5 +39,5 @@ def gain(share: float | None) -> str:
     if share is None:
         return "new"
     if abs(share) < 0.005:
-        return "as it is"
+        return "unchanged"
     return f"{100 * share:+,.0f}{NO_BREAK}%".replace("-", "\N{MINUS SIGN}")

@@ -1,4 +1,4 @@
-"""The parts that pages are made of; their markup is that of the stylesheet."""
+"""Tags for the components of the stylesheet: icons, badges, cards, dialogs, figures, fields."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def first_letters(name: str) -> str:
 
 @register.simple_tag
 def icon(name: str, classes: str = "", label: str = "") -> SafeString:
-    """`label`: for an icon that says something the words beside it do not."""
+    """`label`: for an icon that carries meaning the text beside it does not."""
     if label:
         return format_html(
             '<svg class="i {}" role="img" aria-label="{}"><use href="#i-{}"/></svg>', classes, label, name
@@ -69,7 +69,7 @@ def icon(name: str, classes: str = "", label: str = "") -> SafeString:
 
 @register.simple_tag
 def badge(meaning: str, text: str) -> SafeString:
-    """A meaning (allowed, denied, shadow, degraded, info, brand), or `line` or `` for none."""
+    """`meaning`: allowed, denied, shadow, degraded, info or brand; `line` or empty for a neutral badge."""
     picture = icon(ICONS[meaning]) if meaning in ICONS else ""
     classes = f"badge badge-{meaning}" if meaning else "badge"
     return format_html('<span class="{}">{}{}</span>', classes, picture, text)
@@ -82,7 +82,7 @@ def tier(name: str) -> SafeString:
 
 @register.simple_tag
 def moment(at: datetime | None, form: str = "moment", missing: str = "\N{EN DASH}") -> SafeString:
-    """In the viewer's zone as soon as the page runs: `moment`, `clock`, `seconds`, `day`, `full`, or `ago`."""
+    """A time that the browser shows in the viewer's zone. `form`: moment, clock, seconds, day, full or ago."""
     if at is None:
         return format_html("{}", missing)
     return format_html(
@@ -96,7 +96,7 @@ def moment(at: datetime | None, form: str = "moment", missing: str = "\N{EN DASH
 
 @register.simple_tag
 def util(share: float | None, peak: float | None = None, fill: bool = False) -> SafeString:
-    """Utilisation, 1 is the whole limit: a bar, the number and, from 80 %, an icon. Demand may pass 100 %."""
+    """Utilisation, where 1 is the whole limit: a bar, the number and, from 80 %, an icon. Demand may exceed 100 %."""
     if share is None:
         return mark_safe('<span class="util"><span class="faint">no data</span></span>')
     kind, picture = _util_kind(100 * share)
@@ -128,7 +128,7 @@ def _percent(share: float) -> str:
 
 @register.simple_tag
 def spark(values: Sequence[float | None], classes: str = "") -> SafeString:
-    """A line without axes; None is not known, and leaves a hole."""
+    """A small line chart without axes. None is unknown and leaves a gap."""
     drawn = svg.spark(values)
     return format_html(
         '<svg class="spark {}" viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
@@ -141,7 +141,7 @@ def spark(values: Sequence[float | None], classes: str = "") -> SafeString:
 
 @register.simple_tag
 def key(draw: str, color: str) -> SafeString:
-    """The sign of a series in a legend: the same line or texture as in the chart."""
+    """The legend symbol of a series, drawn as in the chart."""
     if draw in ("area", "step"):
         return format_html(
             '<svg aria-hidden="true"><rect class="a f-{}" y="1" width="18" height="9"/>'
@@ -169,13 +169,13 @@ def figure(shown: Figure) -> dict[str, Any]:
 def field(
     bound: BoundField, suffix: str = "", classes: str = "", hint: str = "", optional: bool = False
 ) -> dict[str, Any]:
-    """A field of a form, with its label, its unit, and what is wrong with it."""
+    """A form field with its label, unit and errors."""
     return {"field": bound, "suffix": suffix, "classes": classes, "help": hint or bound.help_text, "optional": optional}
 
 
 @register.inclusion_tag("dashboards/parts/empty.html")
 def empty(icon: str, title: str, text: str, href: str = "", action: str = "", tight: bool = False) -> dict[str, Any]:
-    """Nothing to show: why, and what to do next."""
+    """An empty state: what is missing and what to do next."""
     return {"icon": icon, "title": title, "text": text, "href": href, "action": action, "tight": tight}
 
 
@@ -201,7 +201,7 @@ def card(
 
 @register.simple_block_tag
 def dialog(content: str, name: str, title: str, is_open: bool = False, classes: str = "") -> SafeString:
-    """A modal; `is_open`: at once, because its form was refused. In it: a form with .body and a footer."""
+    """A modal dialog for a form with .body and a footer. `is_open`: open on load, to show the errors of its form."""
     close = format_html(
         '<button class="btn btn-quiet btn-icon btn-sm" type="button" data-close aria-label="Close">{}</button>',
         icon("x"),

@@ -81,7 +81,7 @@ def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) 
     assert re.findall(r'class="id">r(\d+)', page(client, "/changes?q=zoe")) == ["3"]
     assert re.findall(r'class="id">r(\d+)', page(client, "/changes?q=free-all")) == ["3", "1"]
     assert re.findall(r'class="id">r(\d+)', page(client, "/changes?touched=tenant:acme")) == ["2"]
-    assert "No revision fits" in page(client, "/changes?q=nothing")
+    assert "No matching revisions" in page(client, "/changes?q=nothing")
 
 
 def test_an_unknown_revision_is_not_there(client: Client) -> None:
@@ -93,7 +93,7 @@ def test_an_unknown_revision_is_not_there(client: Client) -> None:
 def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Client) -> None:
     limit_set(policy="pro-all", limit=bucket(200), **SAID)
     text = text_of(operator.get("/changes/2/undo/rollback").content)
-    assert "It takes something away" in text
+    assert "Blocked: this would cut" in text
     assert Revision.objects.count() == 3
     refused = operator.post("/changes/2/undo/rollback", {"reason": "too much"})
     assert refused.status_code == 422
@@ -116,8 +116,8 @@ def test_an_unknown_way_back_is_not_there(operator: Client) -> None:
 
 def test_a_proposal_waits_where_it_can_be_seen(client: Client, proposed: Change) -> None:
     text = page(client, f"/changes?change={proposed.pk}")
-    assert "Not written yet" in text
-    assert "Nothing gets tighter for anybody." in text
+    assert "Pending changes" in text
+    assert "No limit gets tighter." in text
 
 
 def test_a_proposal_is_tried_in_shadow_promoted_and_then_over(operator: Client, proposed: Change) -> None:
@@ -152,10 +152,10 @@ def test_only_an_approver_approves_and_not_their_own(operator: Client, proposed:
 def test_a_bypass_is_switched_on_shown_and_ended(operator: Client) -> None:
     fields = {"scope": "tenant", "name": "acme", "duration": "1h", "reason": "3 a.m."}
     assert operator.post("/bypass", fields).status_code == 200
-    assert "A bypass is on: tenant acme." in page(operator, "/changes")
-    assert "A bypass is on: tenant acme" in page(operator, "/")
+    assert "Bypass active: tenant acme." in page(operator, "/changes")
+    assert "Bypass active: tenant acme" in page(operator, "/")
     operator.post("/bypass/end", {"scope": "tenant", "name": "acme", "reason": "over"})
-    assert "A bypass is on" not in page(operator, "/changes")
+    assert "Bypass active" not in page(operator, "/changes")
 
 
 def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None:

@@ -62,7 +62,7 @@ def test_filters_narrow_and_stay_filled_in(client: Client) -> None:
     text = page(client, f"?tenant=bolt&endpoint={GET}")
     assert 'value="bolt"' in text
     assert text.count("burst had too little left") == 1
-    assert "None of the kept ones fits" in page(client, "?reason=suspended")
+    assert "No recent denial matches" in page(client, "?reason=suspended")
     assert page(client, "?reason=nonsense").count("burst had too little left") == 2
 
 
@@ -83,7 +83,7 @@ def test_news_waits_behind_a_bar(client: Client) -> None:
     address = fresh[1].replace("&amp;", "&")
     assert client.get(address).content.strip() == b""
     denied(at=NOW + timedelta(seconds=1))
-    assert "1 new denial, show it" in client.get(address).content.decode()
+    assert "Show 1 new denial" in client.get(address).content.decode()
     assert client.get("/decisions/new?after=yesterday").status_code == 400
 
 
@@ -91,8 +91,8 @@ def test_what_was_turned_away_before_any_limit_is_counted_and_said_to_be(client:
     counted("bolt", "p", 12, endpoint="")
     counted("", "u", 3, endpoint="")
     text = page(client)
-    assert "12 of suspended tenants</a>, 3 of unknown ones." in text
+    assert "12 from suspended tenants</a>, 3 from unknown tenants." in text
 
 
 def test_without_denials_it_says_that_this_is_good(client: Client) -> None:
-    assert "Nothing was denied" in page(client)
+    assert "No denials" in page(client)

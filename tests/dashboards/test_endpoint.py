@@ -42,7 +42,7 @@ def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -
     assert text.index(">acme</text>") < text.index(">cabs</text>")
     assert 'role="slider"' in text
     assert 'aria-valuenow="16.6666666667"' in text  # minute, the tightest: 1,000 a minute over all endpoints
-    assert "minute on * holds each of them to 16.7 req/s, over all endpoints together." in text
+    assert "The limit minute on * allows each tenant 16.7 req/s over all endpoints." in text
 
 
 def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
@@ -52,7 +52,7 @@ def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
     top = re.search(r'aria-valuemax="([\d.]+)"', text)
     assert top is not None
     assert float(top[1]) == 100  # the highest minute has 30 a second
-    assert "once 900 →" in text
+    assert "peak 900 →" in text
 
 
 def test_the_line_says_whom_it_would_strike(client: Client) -> None:
@@ -84,5 +84,5 @@ def test_a_viewer_makes_no_draft(client: Client) -> None:
 
 
 def test_without_traffic_it_says_so(client: Client) -> None:
-    assert "No traffic of this tier yet" in text_of(client, f"/endpoints/{PAY}?tier=free")
+    assert "No traffic from this tier yet" in text_of(client, f"/endpoints/{PAY}?tier=free")
     assert client.get("/endpoints/no:such").status_code == 404

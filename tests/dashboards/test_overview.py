@@ -46,20 +46,20 @@ def test_429s_are_told_by_reason_limit_and_revision(client: Client, world: None)
     drained()
     published(timezone.now() - timedelta(minutes=30))
     text = page(client, "/")
-    assert re.search(r"A limit</th><td>burst</td><td class=\"num\">6</td>", text)
-    assert re.search(r"Tenant suspended</th><td>\N{EN DASH}</td><td class=\"num\">4</td>", text)
+    assert re.search(r"A limit</th>\s*<td>burst</td>\s*<td class=\"num\">6</td>", text)
+    assert re.search(r"Tenant suspended</th>\s*<td>\N{EN DASH}</td>\s*<td class=\"num\">4</td>", text)
     assert re.search(r'revision=2">r2</a></th>.*?<td class="num">10</td>', text)
 
 
 def test_it_says_how_fresh_it_is(client: Client, world: None) -> None:
     drained(seconds_ago=3)
-    assert re.search(r"Figures<b>[34] s ago", page(client, "/"))
+    assert re.search(r"Usage data <b>[34] s ago", page(client, "/"))
 
 
 def test_it_warns_when_nothing_is_drained(client: Client, world: None) -> None:
     counted("acme", "a", 1)
     drained(seconds_ago=300)
-    assert "Nothing was drained for 5 min." in page(client, "/")
+    assert "No new usage data for 5 min." in page(client, "/")
 
 
 def test_a_gap_is_told_to_the_chart_and_explained(client: Client, world: None) -> None:
@@ -85,7 +85,7 @@ def test_a_revision_stands_on_the_chart_and_leads_to_itself(client: Client, worl
     counted("acme", "a", 1)
     drained()
     published()
-    assert re.search(r'<li data-kind="mark"[^>]+data-href="/changes\?revision=2">r2</li>', page(client, "/"))
+    assert re.search(r'<li data-kind="mark"[^>]+data-href="/changes\?revision=2"\s*>r2</li>', page(client, "/"))
 
 
 def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:
@@ -97,8 +97,8 @@ def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:
     change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
     text = page(client, "/")
     assert 'acme is throttled on <span class="ep">payments:charge</span>' in text
-    assert "The override of bolt ends soon on" in text
-    assert re.search(r"Change \d+ waits to be approved or started", text)
+    assert "Override of bolt ends soon on" in text
+    assert re.search(r"Change \d+ is pending", text)
 
 
 def test_a_range_that_was_dragged_is_in_the_address(client: Client, world: None) -> None:
@@ -106,7 +106,7 @@ def test_a_range_that_was_dragged_is_in_the_address(client: Client, world: None)
     drained()
     now = timezone.now().timestamp()
     text = page(client, f"/?from={now - 1800}&to={now - 600}")
-    assert "of 5 requests in the chosen time" in text or "Every one of 5 requests in the chosen time" in text
+    assert "of 5 requests in the chosen time" in text or "All 5 requests in the chosen time" in text
     assert "zoomed" in text
 
 
@@ -141,7 +141,7 @@ def test_without_postgres_it_says_so_and_what_still_works(client: Client) -> Non
     response = client.get("/")
     connection.close()
     assert response.status_code == 503
-    assert b"Limits are enforced all the same" in response.content
+    assert b"Limits are still enforced" in response.content
 
 
 def test_it_is_for_reading_only(client: Client) -> None:

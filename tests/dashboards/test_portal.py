@@ -63,10 +63,10 @@ def test_a_request_goes_along_with_the_usage_and_waits(carol: Client) -> None:
     ("change", "sentence"),
     [
         ({"wanted": "50"}, "that is not more than what you have, 100"),
-        ({"reason": ""}, "Say what it is for"),
+        ({"reason": ""}, "Enter a reason"),
         ({"until": "2020-01-01T00:00"}, "until is in the past"),
         ({"until": "2199-12-31T23:59"}, "until is more than ten years ahead"),
-        ({"until": "9999-12-31T23:59"}, "That is the year 9999"),
+        ({"until": "9999-12-31T23:59"}, "The year 9999 is out of range"),
         ({"wanted": "9223372036854775808"}, "ask for at most 4,503,599,627,370,496"),
         ({"place": "*|nothing"}, "acme has no limit nothing on *"),
     ],
@@ -90,7 +90,7 @@ def test_an_approver_grants_it_with_an_override(carol: Client) -> None:
     row = QuotaRequest.objects.get()
     approver = signed_in("alex", "approver")
     assert "we launch in Lyon" in page(approver, "/tenants/acme")
-    assert "acme asks for 150 of burst on" in page(approver, "/")
+    assert "acme requests 150 of burst on" in page(approver, "/")
     assert approver.post(f"/requests/{row.pk}/answer", {"reason": "good luck", "say": "yes"}).status_code == 200
     row.refresh_from_db()
     assert (row.answer, row.answer_author, row.override) == ("granted", "alex", Override.objects.get())
@@ -131,7 +131,7 @@ def test_an_operator_cannot_answer(carol: Client) -> None:
 
 
 def test_staff_see_it_as_the_tenant_does_and_cannot_ask(client: Client) -> None:
-    assert "This is what a user of acme sees." in page(client, "/portal?tenant=acme")
+    assert "You see this page as a user of acme does." in page(client, "/portal?tenant=acme")
     assert client.get("/portal").headers["Location"] == "/tenants"
     assert client.post("/portal/ask", ASK).status_code == 403
 

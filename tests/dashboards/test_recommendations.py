@@ -114,7 +114,7 @@ def test_tabs_hold_each_state(client: Client) -> None:
     recommended(Stage.INSUFFICIENT, "low", **missing)
     assert "2 of 14 days" in text_of(client, "/recommendations?tab=active")
     assert "2 of 14 days" in text_of(client, "/recommendations?tab=insufficient")
-    assert "None in this state" in text_of(client, "/recommendations?tab=shadow")
+    assert "No recommendations in this state" in text_of(client, "/recommendations?tab=shadow")
     assert client.get("/recommendations?tab=no").status_code == 400
 
 
@@ -126,7 +126,7 @@ def test_what_too_little_is_known_of_can_be_looked_at(client: Client) -> None:
 
 
 def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
-    assert "No calibration has run here yet" in text_of(client, "/recommendations")
+    assert "Calibration has not run yet" in text_of(client, "/recommendations")
     result = {"limits": 33, "idle": 2, "fitting": 20, "insufficient": 9, "proposed": [1, 2]}
     Task.objects.create(kind="calibrate", state="done", author="x", result=result)
     text = text_of(client, "/recommendations")
@@ -141,13 +141,13 @@ def test_the_evidence_is_drawn_from_its_own_rows(client: Client) -> None:
     assert "p98 120/s" in text
     assert "nothing was recorded" in text
     assert "+50 %" in text
-    assert "above the tier: override suggested" in text
+    assert "needs more than the tier: override suggested" in text
 
 
 def test_without_evidence_it_says_what_is_missing(client: Client) -> None:
     missing: dict[str, Any] = {"proposed": None, "evidence": {}, "forecast": {}, "summary": "2 of 14 days"}
     text = text_of(client, f"/recommendations/{recommended(Stage.INSUFFICIENT, 'low', **missing).pk}")
-    assert "No picture yet" in text
+    assert "No charts yet" in text
     assert "2 of 14 days" in text
     assert client.get("/recommendations/999").status_code == 404
 

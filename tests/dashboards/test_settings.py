@@ -36,7 +36,7 @@ def text_of(client: Client) -> str:
 
 def test_it_says_what_is_behind(client: Client, valkey: redis.Redis) -> None:
     text = text_of(client)
-    assert "behind: publisher, worker, scheduler, drain" in text
+    assert "late: publisher, worker, scheduler, drain" in text
     assert "0 of 64" in text
 
 
@@ -47,8 +47,8 @@ def test_it_shows_the_shards_and_the_library(client: Client, valkey: redis.Redis
     Publisher(server, settings.HEADROOM_SHARDS).publish()
     text = text_of(client)
     assert "64 of 64" in text
-    assert "as in this release" in text
-    assert "<dt>Tenants in them</dt><dd>2</dd>" in text
+    assert "up to date" in text
+    assert "<dt>Tenants</dt><dd>2</dd>" in text
 
 
 def test_a_parameter_is_changed_and_put_back(operator: Client) -> None:
@@ -64,7 +64,7 @@ def test_a_parameter_is_changed_and_put_back(operator: Client) -> None:
     [
         ({"margin": "much", "reason": "x"}, "margin must be a number"),
         ({"margin": "0.5", "reason": "x"}, "at least 1"),
-        ({"margin": "1.3", "reason": ""}, "Say why"),
+        ({"margin": "1.3", "reason": ""}, "Enter a reason"),
         ({"least_tenants": "2.5", "reason": "x"}, "whole number"),
     ],
 )
@@ -96,8 +96,8 @@ def test_a_target_tells_its_secret_once_and_goes(operator: Client, monkeypatch: 
     typed = {"kind": "webhook", "address": "https://203.0.113.7/hook", "timezone": "UTC", "reason": "on call"}
     operator.post("/settings/targets", typed)
     target = AlertTarget.objects.get()
-    assert "shown only now" in text_of(operator)
-    assert "shown only now" not in text_of(operator)
+    assert "not shown again" in text_of(operator)
+    assert "not shown again" not in text_of(operator)
     operator.post(f"/settings/targets/{target.pk}/test")
     assert AlertDelivery.objects.count() == 1
     operator.post(f"/settings/targets/{target.pk}/delete")

@@ -30,7 +30,7 @@ def test_the_palette_finds_tenants_endpoints_policies_and_pages(client: Client) 
     assert f'data-href="/endpoints/{PAY}"' in page(client, "/palette?q=charge")
     assert 'data-href="/changes?touched=policy:pro-all"' in page(client, "/palette?q=pro")
     assert 'data-href="/changes"' in page(client, "/palette?q=chang")
-    assert "Nothing is called “zzz”" in page(client, "/palette?q=zzz")
+    assert "No results for “zzz”" in page(client, "/palette?q=zzz")
 
 
 def test_the_palette_finds_no_more_than_a_few_of_each(client: Client) -> None:
@@ -63,7 +63,7 @@ def test_what_is_told_to_open_pages_follows_drains_and_revisions() -> None:
 def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     own_limits_install("headroom")
     operator = signed_in("olga", "operator")
-    assert "Name an endpoint" in page(operator, "/first-run")
+    assert "Add an endpoint" in page(operator, "/first-run")
     for fields in (
         {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"},
         {"step": "tenant", "name": "first-tenant", "tier": "free"},
@@ -71,7 +71,7 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     ):
         assert operator.post("/first-run", fields).status_code == 302
     assert Limit.objects.get(policy__tier__name="free").parameters == {"rate": 2, "burst": 5, "per": "1s"}
-    assert "on its way to Redis" in page(operator, "/first-run")
+    assert "publishing to Redis" in page(operator, "/first-run")
     newest = Revision.objects.latest("number").number
     Heartbeat.objects.create(name="publisher", at=timezone.now(), detail=str(newest))
     assert "FCALL hr_check 1 hr:{" in page(operator, "/first-run")
@@ -88,4 +88,4 @@ def test_a_step_that_is_refused_says_why_and_keeps_what_was_typed(valkey: object
 
 
 def test_who_only_looks_is_shown_the_steps_and_no_form(client: Client, valkey: object) -> None:
-    assert "Go on" not in page(client, "/first-run")
+    assert "Continue" not in page(client, "/first-run")

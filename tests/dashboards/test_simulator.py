@@ -34,7 +34,7 @@ def text_of(content: bytes) -> str:
 
 def counts(page: str) -> dict[str, tuple[int, int]]:
     """Algorithm → accepted and denied, as its panel says."""
-    found = re.findall(r'id="m-(\w+)".*?accepted <b>([\d,]+)</b>.*?denied <b>([\d,]+)</b>', page)
+    found = re.findall(r'id="m-(\w+)".*?allowed <b>([\d,]+)</b>.*?denied <b>([\d,]+)</b>', page)
     return {name: (int(ok.replace(",", "")), int(no.replace(",", ""))) for name, ok, no in found}
 
 
@@ -87,7 +87,7 @@ def test_a_csv_is_replayed(client: Client) -> None:
     ("fields", "slot", "sentence"),
     [
         ({"rate": "many"}, "rate", "Rate must be a whole number."),
-        ({"rate": ""}, "rate", "Rate is missing; give a whole number."),
+        ({"rate": ""}, "rate", "Rate is missing. Enter a whole number."),
         ({"per": "soon"}, "per", "duration"),
         ({"max_wait": "soon"}, "max_wait", "Token bucket: max_wait"),
         ({"takes": "x"}, "takes", "duration"),
@@ -95,9 +95,9 @@ def test_a_csv_is_replayed(client: Client) -> None:
         ({"algorithms": []}, "algorithms", "Choose at least one algorithm."),
         ({"traffic": "csv", "csv": "t_us,subject\n"}, "csv", "Line 1: column cost is missing"),
         ({"traffic": "csv", "csv": "t_us,subject,cost\n5,a,1\n4,a,1\n"}, "csv", "Line 3: t_us 4 lies before"),
-        ({"traffic": "paint", "bars": "20001", "step": "250000"}, "bars", "That is 20,001 arrivals"),
-        ({"traffic": "paint", "bars": "x", "step": "250000"}, "bars", "paint them anew"),
-        ({"traffic": "nothing"}, "bars", "There is no such traffic"),
+        ({"traffic": "paint", "bars": "20001", "step": "250000"}, "bars", "Too many requests: 20,001"),
+        ({"traffic": "paint", "bars": "x", "step": "250000"}, "bars", "Paint again"),
+        ({"traffic": "nothing"}, "bars", "Unknown traffic"),
     ],
 )
 def test_what_is_wrong_is_said_beside_its_field_and_nothing_is_lost(
@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said_beside_its_field_and_nothing_is_lost(
 
 def test_more_arrivals_than_fit_are_refused(client: Client) -> None:
     lines = "".join(f"{number},a,1\n" for number in range(MOST_ARRIVALS + 1))
-    assert "There are more than 20,000 arrivals; leave some out." in asked(
+    assert "Too many requests. The maximum is 20,000." in asked(
         client, traffic="csv", csv=f"t_us,subject,cost\n{lines}"
     )
 

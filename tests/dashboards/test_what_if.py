@@ -50,7 +50,7 @@ def test_a_draft_is_replayed_and_becomes_a_change(operator: Client) -> None:
     whatif_task(task.pk)
     done = get(operator, answer["Location"], **{"HX-Request": "true"})
     assert "hx-trigger" not in done
-    assert re.search(r"busy</a>.*freed</span>.*calm</a>", done)
+    assert re.search(r"busy</a>.*no longer denied</span>.*calm</a>", done)
     before = Revision.objects.count()
     filed = operator.post(f"{answer['Location']}/draft", {"reason": "busy is denied too often"})
     assert filed["Location"] == "/changes"
@@ -67,13 +67,13 @@ def test_rows_stand_at_their_places_while_it_runs(operator: Client) -> None:
     )
     page = get(operator, f"/simulator/what-if/{task.pk}")
     assert "50 %, 1 of 2 tenants done" in page
-    assert re.search(r"busy</a>.*skeleton.*calm</a>.*newly hurt", page)
+    assert re.search(r"busy</a>.*skeleton.*calm</a>.*newly denied", page)
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"document": "", "days": "7"}, "Start from a policy or a staged change, or write a document."),
+        ({"document": "", "days": "7"}, "Start from a policy or a pending change, or write a document."),
         ({"document": "policies: [{name: x}]", "days": "7"}, "line 1"),
         ({"document": DRAFT, "days": "90"}, "less than or equal to 30"),
     ],
@@ -86,14 +86,14 @@ def test_what_cannot_be_replayed_is_said_and_kept(operator: Client, fields: dict
 
 
 def test_who_only_looks_cannot_ask(client: Client) -> None:
-    assert "An operator may replay traffic." in get(client, "/simulator/what-if")
+    assert "Requires the operator role." in get(client, "/simulator/what-if")
     assert client.post("/simulator/what-if", {"document": DRAFT, "days": "7"}).status_code == 403
 
 
 def test_a_policy_is_there_to_start_from(operator: Client) -> None:
     make_recorded({"busy": working("busy", 0.4, hours=1)}, days=1)
     page = get(operator, "/simulator/what-if?from=policy:pro-get")
-    assert "The policy pro-get; change what you want to try." in page
+    assert "Policy pro-get. Edit what you want to try." in page
     assert "token_bucket" in page
     assert "name: nothing" not in get(operator, "/simulator/what-if?from=policy:nothing")
     assert "Document" in get(operator, "/simulator/what-if?from=change:99")

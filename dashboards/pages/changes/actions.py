@@ -1,4 +1,4 @@
-"""What can be done on the page of changes: go back, approve, start, promote, drop, and the bypass; with its forms."""
+"""Actions of the changes page, with their forms: roll back, revert, approve, start, promote, drop and bypass."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from quotas.models import Change
 
 
 class ForcedForm(ReasonedForm):
-    force = forms.BooleanField(label="I know that this takes something away", required=False)
-    emergency = forms.BooleanField(label="It is an emergency: wait for nobody's approval", required=False)
+    force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
+    emergency = forms.BooleanField(label="Emergency: skip approval", required=False)
 
 
 class StartForm(ForcedForm):
     mode = forms.ChoiceField(
-        label="How",
+        label="Mode",
         choices=[
-            ("shadow", "In shadow: judged beside the live limits, denies nobody"),
-            ("canary", "As a canary: for a share of the tenants"),
-            ("scheduled", "At a time: for all"),
+            ("shadow", "Shadow: counts beside the live limits, denies no requests"),
+            ("canary", "Canary: for a share of tenants"),
+            ("scheduled", "Scheduled: for all tenants at a set time"),
         ],
     )
     share_percent = forms.FloatField(
         label="Share of tenants", required=False, min_value=0.1, max_value=99.9, initial=10
     )
-    at = MomentField(label="At", required=False)
+    at = MomentField(label="Time", required=False)
     zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
 
     fields_of: ClassVar[dict[str, str]] = {"share": "share_percent"}
@@ -51,7 +51,7 @@ class StartForm(ForcedForm):
         return in_zone(self.cleaned_data.get("at"), self.cleaned_data.get("zone", ""))
 
     def asked(self) -> dict[str, Any]:
-        """What this way of starting takes, and nothing else."""
+        """The arguments of the chosen mode."""
         mode = self.cleaned_data["mode"]
         if mode == "canary":
             return {"share_percent": self.cleaned_data.get("share_percent")}
@@ -60,17 +60,17 @@ class StartForm(ForcedForm):
 
 class BypassForm(ReasonedForm):
     scope = forms.ChoiceField(
-        label="Of",
-        choices=[("tenant", "a tenant"), ("endpoint", "an endpoint"), ("limit", "a limit"), ("all", "everything")],
+        label="Scope",
+        choices=[("tenant", "a tenant"), ("endpoint", "an endpoint"), ("limit", "a limit"), ("all", "all limits")],
     )
     name = forms.CharField(label="Name", required=False, max_length=128)
     duration = forms.ChoiceField(
-        label="For", choices=[("15m", "15 minutes"), ("1h", "an hour"), ("4h", "4 hours"), ("1d", "a day")]
+        label="Duration", choices=[("15m", "15 minutes"), ("1h", "1 hour"), ("4h", "4 hours"), ("1d", "1 day")]
     )
 
 
 def forms_of(row: Change) -> dict[str, Any]:
-    """Blank ones, for whoever looks at the change."""
+    """Empty forms for the dialogs of a change."""
     return {
         "approve": ReasonedForm(auto_id=f"approve-{row.pk}-%s"),
         "promote": ForcedForm(auto_id=f"promote-{row.pk}-%s"),
@@ -78,12 +78,18 @@ def forms_of(row: Change) -> dict[str, Any]:
     }
 
 
+DONE = {
+    "approve": "Change approved",
+    "start": "Trial started",
+    "promote": "Change promoted",
+    "drop": "Change dropped",
+}
 UNDOING: dict[str, Callable[..., object]] = {"rollback": revision_rollback, "revert": revision_revert}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
-    """Asked, it says what would change; told, it does it."""
+    """GET shows what would change; POST does it."""
     act = UNDOING.get(way)
     if act is None:
         raise Http404
@@ -94,7 +100,7 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
         if request.method == "POST" and form.is_valid():
             messages.success(request, carry_out(partial(again, **form.cleaned_data)).words)
             return _to(reverse("dashboards:changes"))
-        context["found"] = rehearse(partial(again, reason="to see what it changes", force=True))
+        context["found"] = rehearse(partial(again, reason="dry run", force=True))
     except Refused as refused:
         if request.method == "POST":
             form.refused(refused)
@@ -158,7 +164,7 @@ def _done(
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, f"Change {number}: {what} is done|The history has who and why")
+            messages.success(request, f"{DONE[what]}|Change {number}")
             return _to(f"{reverse('dashboards:changes')}?change={number}")
     context = {"change": row, "form": form, "what": what}
     return render(request, "dashboards/changes/change_form.html", context, status=422)
@@ -180,7 +186,7 @@ def bypass(request: HttpRequest) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, f"Bypass on: {switch}|Its limits deny nobody until it ends")
+            messages.success(request, f"Bypass active: {switch}|Limits deny no requests until it ends")
             return _to(f"{reverse('dashboards:changes')}#bypass")
     return render(request, "dashboards/changes/bypass_form.html", {"bypass_form": form}, status=422)
 
@@ -196,7 +202,7 @@ def bypass_end(request: HttpRequest) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, "The bypass is over|Its limits are enforced again")
+            messages.success(request, "Bypass ended|Limits are enforced again")
             return _to(f"{reverse('dashboards:changes')}#bypass")
     context = {"form": form, "scope": scope, "name": name}
     return render(request, "dashboards/changes/bypass_end_form.html", context, status=422)

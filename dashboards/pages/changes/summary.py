@@ -1,4 +1,4 @@
-"""Revisions and changes in words: what was done, to what, and the values that moved."""
+"""One-line summaries of revisions and changes: the action, its object and the changed values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_VALUES: Final = 2
 VERBS: Final = {
     "tier_create": "New tier",
     "tenant_create": "New tenant",
-    "tenant_update": "Change the details of",
+    "tenant_update": "Edit",
     "tenant_move": "Move",
     "tenant_suspend": "Suspend",
     "tenant_resume": "Resume",
@@ -23,22 +23,22 @@ VERBS: Final = {
     "endpoint_delete": "Retire",
     "policy_create": "New policy for",
     "policy_update": "Change",
-    "policy_delete": "Remove the policy for",
+    "policy_delete": "Delete policy for",
     "limit_set": "Change",
-    "limit_remove": "Remove a limit of",
+    "limit_remove": "Remove limit from",
     "limits_set": "Change",
-    "candidate_set": "Try a candidate on",
-    "candidate_promote": "Promote the candidate on",
-    "override_create": "Override for",
-    "override_cancel": "End the override for",
-    "document_apply": "Apply a policy document:",
+    "candidate_set": "Start candidate on",
+    "candidate_promote": "Promote candidate on",
+    "override_create": "Add override for",
+    "override_cancel": "End override for",
+    "document_apply": "Apply policy document:",
     "revision_rollback": "Roll back",
     "revision_revert": "Revert",
-    "change_shadow": "Try in shadow on",
-    "change_canary": "Try as a canary on",
-    "change_schedule": "Schedule a change of",
-    "change_promote": "Promote the change of",
-    "change_drop": "Drop the change of",
+    "change_shadow": "Start shadow on",
+    "change_canary": "Start canary on",
+    "change_schedule": "Schedule change of",
+    "change_promote": "Promote change of",
+    "change_drop": "Drop change of",
 }
 
 
@@ -55,7 +55,7 @@ class Recorded(Protocol):
 class Summary:
     verb: str
     what: str
-    values: str  # `rate 30 → 45`; empty: nothing that can be said so briefly
+    values: str  # `rate 30 → 45`; empty if no change is short enough
 
     @property
     def title(self) -> str:
@@ -103,7 +103,7 @@ def place_of(name: str, state: Mapping[str, Any]) -> str:
 
 
 def _direction(found: Sequence[ObjectDiff]) -> str:
-    """Raise or lower, where every number that moved moved the same way."""
+    """Raise or Lower if all changed numbers went the same way, else empty."""
     moves = [
         (field.before, field.after)
         for one in found

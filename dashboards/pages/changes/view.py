@@ -1,4 +1,4 @@
-"""What was changed, by whom and why, and what it did; what waits to be changed; and the way back."""
+"""The changes page: revisions with their diff and effect, pending changes, and active bypasses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _wanted(request: HttpRequest) -> QuerySet[Revision]:
     if touched := asked.get("touched", ""):
         rows = rows.filter(touched__contains=[touched])
     if text := asked.get("q", "").strip():
-        # Names are looked up in the index, not searched for in every revision.
+        # Exact names use the index on `touched`; a substring search would scan every revision.
         rows = rows.filter(Q(author=text) | Q(touched__overlap=[text, *(f"{kind}:{text}" for kind in KINDS)]))
     return rows
 
@@ -132,7 +132,7 @@ def _change_detail(row: Change) -> dict[str, Any]:
 
 
 def effect_figure(row: Revision) -> Figure | None:
-    """The share of 429s around the time it was published, where it can have changed something."""
+    """The 429 share an hour before and after publishing, for the tenants and endpoints of the revision."""
     if not row.published_us:
         return None
     at, now = published_at(row), timezone.now()
@@ -145,8 +145,8 @@ def effect_figure(row: Revision) -> Figure | None:
     ]
     return Figure(
         id="effect",
-        title="What it did",
-        note=f"429 share where it could change something, {period.step_words} steps",
+        title="Effect on 429s",
+        note=f"429 share of the affected tenants and endpoints, {period.step_words} steps",
         columns=(Column("Denied", "%", "area", "denied"),),
         rows=rows,
         panels=(Panel("% denied", 140),),

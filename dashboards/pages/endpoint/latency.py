@@ -1,4 +1,4 @@
-"""How long answers took against the load, and where they begin to suffer."""
+"""Latency by load of an endpoint, and the knee where it starts to rise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P99: Final = 0.99
 
 
 def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
-    """None: nothing was measured."""
+    """None if there is no latency data."""
     found = latency_read(endpoint.number, now - SPAN, now)
     if not found:
         return None
@@ -25,15 +25,15 @@ def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
     capacity = capacity_of(latency_samples(endpoint.number, now - SPAN, now))
     return Figure(
         "latency",
-        "Latency against load, and the knee",
-        "all seconds of 7 days, by how many answers they had",
+        "Latency by load",
+        "seconds of the last 7 days, by responses per second",
         [Column("p99", "ms", "points", "1"), Column("Mean", "ms", "line", "ref"), Column("Seconds", "", "")],
         rows,
         axis="number",
-        x_name="Load, answers a second",
+        x_name="Load, responses per second",
         panels=[Panel("ms", 200)],
         marks=_knee(capacity) if isinstance(capacity, Capacity) else (),
-        caption=_words(capacity) if isinstance(capacity, Capacity) else f"No knee: {capacity.reason}.",
+        caption=_words(capacity) if isinstance(capacity, Capacity) else f"No knee found: {capacity.reason}.",
         classes="c-6",
     )
 
@@ -47,5 +47,5 @@ def _knee(capacity: Capacity) -> list[Mark]:
 
 
 def _words(capacity: Capacity) -> str:
-    seen = f"{number(capacity.most_seen)} is the most that was seen"
-    return f"Past {number(capacity.load)} answers a second it slows down; {seen}."
+    seen = f"The highest load seen was {number(capacity.most_seen)}"
+    return f"Latency rises above {number(capacity.load)} responses per second. {seen}."

@@ -1,4 +1,4 @@
-"""A limit that is tried on the busiest tenants of a tier: whom it would strike, and how hard. From histograms."""
+"""A trial limit on the busiest tenants of a tier: who would be denied and how much, estimated from histograms."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, DeniedTenant
 
 DIVISIONS = 5
-STEPS = 100  # of the line, over the whole axis
+STEPS = 100  # of the limit line over the whole axis
 BURST_QUANTILE = 0.95
 MARGIN = 1.15
 MOST_SHOWN = 16
-MOST_OF_SECONDS = 2  # times what minutes and limits need of the axis
+MOST_OF_SECONDS = 2  # busy seconds extend the axis to at most this many times the minutes and limits
 MOST_STRUCK = 5
 NEW_LIMIT = "steady"
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The limit that holds a tenant of the tier to a rate on the endpoint, in requests of its usual cost."""
+    """The tightest rate limit for tenants of a tier on the endpoint, in requests of the usual cost."""
 
     limit: Limit
     rate: float
     burst: float
-    is_own: bool  # False: it stands on `*`, and other endpoints count there too
+    is_own: bool  # False: it is on `*` and also counts other endpoints
 
     @property
     def words(self) -> str:
@@ -44,7 +44,7 @@ class Holding:
 
 
 def holding_of(cell: Cell, cost: int) -> Holding | None:
-    """The tightest that counts whole tenants; None: nothing holds them to a rate."""
+    """The tightest enforced limit per tenant; None if there is no rate limit."""
     found = [
         _holding(one.limit, is_own, cost)
         for is_own, limits in ((True, cell.limits), (False, cell.inherited))
@@ -65,7 +65,7 @@ class Bar:
     y: int  # pixels
     rate: str  # percent of the axis
     peak: str
-    is_cut: bool  # its highest second lies beyond the axis
+    is_cut: bool  # its busiest second is beyond the axis
 
     @property
     def middle(self) -> int:
@@ -74,7 +74,7 @@ class Bar:
     @property
     def label(self) -> str:
         return (
-            f"{number(self.leader.rate)}, once {number(self.leader.in_1s)} →"
+            f"{number(self.leader.rate)}, peak {number(self.leader.in_1s)} →"
             if self.is_cut
             else number(self.leader.rate)
         )
@@ -89,13 +89,13 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From 0 to `top` requests a second."""
+    """From 0 to `top` requests per second."""
 
     top: float
 
     @classmethod
     def of(cls, leaders: BusiestTenants, holding: Holding | None) -> Axis:
-        """A single hot second does not flatten what minutes and limits are: it may take half of the axis."""
+        """Busy seconds take at most half of the axis, so that they do not flatten the minutes and limits."""
         steady = max([1.3 * holding.rate if holding else 0, *(leader.peak for leader in leaders.leaders)])
         seconds = max(leader.in_1s for leader in leaders.leaders)
         return cls(nice_top(max(steady, min(seconds, MOST_OF_SECONDS * steady)), DIVISIONS))
@@ -136,7 +136,7 @@ class Trial:
 
     @property
     def is_beyond(self) -> bool:
-        """Below what all listed tenants reached: others, that are not listed, may be struck too."""
+        """Below the rate of every listed tenant, so unlisted tenants may be affected too."""
         return self.rate < self.leaders.lowest
 
     @property
@@ -148,7 +148,7 @@ class Trial:
 
     @property
     def headroom(self) -> float:
-        """By how much the tenant in the middle is below."""
+        """The trial rate relative to the median tenant."""
         middle = median(leader.rate for leader in self.leaders.leaders)
         return self.rate / middle if middle else 0.0
 
@@ -162,14 +162,14 @@ class Trial:
 
 
 def burst_for(leaders: BusiestTenants, rate: float) -> int:
-    """What lets the busiest second of most tenants through: of 95 % of them, and a margin."""
+    """The burst that admits the busiest second of 95 % of tenants, with a margin."""
     peaks = sorted(leader.in_1s for leader in leaders.leaders)
     place = min(ceil(BURST_QUANTILE * len(peaks)), len(peaks)) - 1
     return max(ceil(rate), ceil(peaks[place] * MARGIN), 1)
 
 
 def edit_of(cell: Cell, holding: Holding | None, rate: float, burst: int, cost: int) -> Edit:
-    """As a change of the limit that stands there, or as a new one where the endpoint has none of its own."""
+    """Edits the endpoint's own limit, or adds one if it has none."""
     if holding is None or not holding.is_own:
         fresh = resized(TokenBucket(1, 1_000_000, 1), Point(rate, burst))
         return Edit(cell.tier or None, cell.scope, NEW_LIMIT, limit_fields(_plain(fresh)))
@@ -186,7 +186,7 @@ def _plain(algorithm: object) -> Limit:
 
 def scope_words(holding: Holding | None) -> str:
     if holding is None:
-        return "No limit holds these tenants to a rate here."
+        return "No rate limit applies here."
     if holding.is_own:
-        return f"{holding.limit.name} holds each of them to {holding.words} here."
-    return f"{holding.limit.name} on {EVERYWHERE} holds each of them to {holding.words}, over all endpoints together."
+        return f"The limit {holding.limit.name} allows each tenant {holding.words} here."
+    return f"The limit {holding.limit.name} on {EVERYWHERE} allows each tenant {holding.words} over all endpoints."

@@ -1,4 +1,4 @@
-"""What the active tenants may ask for together, against what protects the backend."""
+"""The combined limits of active tenants compared with the global limit that protects the backend."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DIVISIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class TierShare:
-    """What one tier may ask for."""
+    """The combined limits of one tier."""
 
     tier: str
     color: int
-    rate: float  # requests a second
+    rate: float  # requests per second
     at: str = "0%"
     width: str = "0%"
 
@@ -45,8 +45,8 @@ class CommitBar:
 class OverCommit:
     bars: Sequence[CommitBar]
     top: float
-    protect: float | None  # the limit for everyone; None: there is none
-    unlimited: Sequence[str]  # tiers that nothing holds to a rate
+    protect: float | None  # the global limit, if any
+    unlimited: Sequence[str]  # tiers without a rate limit
 
     @property
     def protect_at(self) -> str:
@@ -58,7 +58,7 @@ class OverCommit:
 
     @property
     def factor(self) -> float | None:
-        """How many times over the backend is promised, in the last bar."""
+        """Combined limits divided by the global limit, with the trial limit."""
         return self.bars[-1].total / self.protect if self.protect else None
 
 
@@ -76,7 +76,7 @@ def over_commit_of(
     then = [TierShare(p.tier, p.color, tried[1] * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
     everyone = matrix.cell(EVERYONE, endpoint.name)
     protect = holding_of(everyone, endpoint.default_cost) if everyone else None
-    bars = [CommitBar("May ask now", now), CommitBar(f"With {number(tried[1])} req/s", then)]
+    bars = [CommitBar("Now", now), CommitBar(f"With {number(tried[1])} req/s", then)]
     top = nice_top(max([bar.total for bar in bars] + ([protect.rate] if protect else [])), DIVISIONS)
     placed = [CommitBar(bar.name, _placed(bar.shares, top), _percent(bar.total, top)) for bar in bars]
     return OverCommit(placed, top, protect.rate if protect else None, [t for t in active if t not in rates])

@@ -1,4 +1,4 @@
-"""One endpoint: its tenants by peak rate, a limit line to drag, latency against load, and what is promised in all."""
+"""One endpoint: tenants by peak rate with a draggable limit, latency by load, and over-commit."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants
 from quotas.usage.queries.near_limits import TierUsage, tier_usage_read
 
 FASTEST = 1e9  # requests a second
-NO_ROOM = 0.15  # of the axis: words do not fit to the left of it
+NO_ROOM = 0.15  # of the axis: a label does not fit to the left of this point
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointTier:
-    """The endpoint as one tier uses it."""
+    """One endpoint and one tier, with the limits and the busiest tenants."""
 
     endpoint: Endpoint
     matrix: Matrix
@@ -45,7 +45,7 @@ class EndpointTier:
     def cell(self) -> Cell:
         found = self.matrix.cell(self.tier.tier, self.endpoint.name)
         if found is None:
-            raise Http404(f"There is no endpoint {self.endpoint.name}.")
+            raise Http404(f"No endpoint is called {self.endpoint.name}.")
         return found
 
     @property
@@ -83,11 +83,11 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_safe
 def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
-    """What a limit would do; asked for while somebody drags the line."""
+    """The effect of a trial limit, requested while the line is dragged."""
     endpoint_tier, rate = _endpoint_tier(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
     if rate is None or endpoint_tier.leaders is None:
         return HttpResponseBadRequest(
-            "rate must be a number above 0, for a tier with traffic.", content_type="text/plain"
+            "rate must be a number above 0, and the tier must have traffic.", content_type="text/plain"
         )
     context = {"endpoint_tier": endpoint_tier, "endpoint": endpoint_tier.endpoint, "holding": endpoint_tier.holding}
     return render(
@@ -97,13 +97,16 @@ def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
-    """A proposed change with that rate and burst; nothing is enforced."""
+    """Saves the rate and burst as a pending change; nothing is enforced."""
     endpoint_tier, rate = _endpoint_tier(name, request.POST.get("tier", "")), _rate(request.POST.get("rate", ""))
     burst = number_of(request.POST.get("burst", ""))
     if rate is None or burst is None:
-        return HttpResponseBadRequest("Give a rate above 0 and a whole burst.", content_type="text/plain")
+        return HttpResponseBadRequest("Enter a rate above 0 and a whole number for burst.", content_type="text/plain")
     edit = edit_of(endpoint_tier.cell, endpoint_tier.holding, rate, max(burst, 1), endpoint_tier.endpoint.default_cost)
-    reason = request.POST.get("reason", "").strip() or f"Tried on four weeks of {endpoint_tier.tier.tier} × {name}"
+    reason = (
+        request.POST.get("reason", "").strip()
+        or f"Tried on four weeks of traffic of {endpoint_tier.tier.tier} × {name}"
+    )
     try:
         outcome = carry_out(
             lambda: limits_set(
@@ -112,7 +115,7 @@ def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
         )
         messages.success(request, outcome.words)
     except Refused as refusal:
-        messages.error(request, f"No draft was made|{refusal.problems[0].message}")
+        messages.error(request, f"Draft not saved|{refusal.problems[0].message}")
         return redirect(f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}")
     return redirect(
         address("dashboards:changes") or f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}"
@@ -122,18 +125,18 @@ def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
 def _endpoint_tier(name: str, tier: str) -> EndpointTier:
     row = Endpoint.objects.filter(name=name, retired=False).first()
     if row is None:
-        raise Http404(f"There is no endpoint {name}.")
+        raise Http404(f"No endpoint is called {name}.")
     whole, measured = matrix_read(timezone.now()), tier_usage_read()
     matrix = whole if name.startswith(OWN_ENDPOINTS) else without_own(whole)
     tiers = [column for column in matrix.columns if column.number]
     if not tiers:
-        raise Http404("There is no tier yet.")
+        raise Http404("There are no tiers yet.")
     chosen = next((column for column in tiers if column.tier == tier), None) or _busiest(tiers, measured, name)
     return EndpointTier(row, matrix, measured, chosen, busiest_tenants_read(chosen.number, row.number))
 
 
 def _busiest(tiers: list[Column], measured: TierUsage, name: str) -> Column:
-    """The tier with the most denied, then the most asked."""
+    """The tier with the most denials, then the most requests."""
 
     def weight(column: Column) -> tuple[int, int]:
         asked = measured.asked(column.number, name)

@@ -1,4 +1,4 @@
-"""The cells of the matrix as they are shown: the limit that is nearest to being used up, and how near it is."""
+"""The limits matrix for display: each cell shows the limit closest to its maximum, with its use and denials."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EVERYONE_WORDS = "everyone"
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
     cell: Cell
-    first: MatrixLimit | None  # the one that is shown; None: no limit holds here
-    more: int  # others beside it
+    first: MatrixLimit | None  # the one shown; None: no limit applies
+    more: int  # further limits in the cell
     use: NearestTenant | None
-    denials: RequestCounts | None  # None: nobody asked
+    denials: RequestCounts | None  # None: no requests
 
     @property
     def key(self) -> str:
@@ -60,7 +60,7 @@ class MatrixCell:
 
     @property
     def level(self) -> str:
-        """The colour of the bar, as everywhere."""
+        """The colour class of the bar."""
         if self.use is None or self.use.share < NEAR - 0.005:
             return ""
         return "over" if self.use.share >= 0.995 else "warn"
@@ -76,7 +76,7 @@ class MatrixCell:
 
     @property
     def tags(self) -> str:
-        """What the filters look for."""
+        """Tags for the filter chips."""
         kinds = {"near": self.is_near, "denied": self.is_denied, "shadow": self.is_shadow, "own": self.cell.own > 0}
         return " ".join(name for name, holds in kinds.items() if holds)
 
@@ -118,7 +118,7 @@ class MatrixTable:
 
 
 def without_own(matrix: Matrix) -> Matrix:
-    """Without the tier and the endpoints by which Headroom limits itself."""
+    """Without the tier and endpoints of Headroom's own API and sign-in."""
     columns = tuple(column for column in matrix.columns if column.tier != OWN_TENANT)
     lines = (line for line in matrix.lines if not line.scope.startswith(OWN_ENDPOINTS))
     cells = {line.scope: tuple(cell for cell in line.cells if cell.tier != OWN_TENANT) for line in lines}
@@ -142,7 +142,7 @@ def matrix_table(matrix: Matrix, measured: TierUsage) -> MatrixTable:
 
 
 def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
-    """By tier and name of a limit: the endpoints that have one of that name to themselves."""
+    """By tier and limit name: the endpoints that have their own limit of that name."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for line in matrix.lines:
         for cell in line.cells if line.scope != EVERYWHERE else ():
@@ -154,7 +154,7 @@ def _apart(matrix: Matrix) -> dict[tuple[str, str], list[str]]:
 def _matrix_cell(
     cell: Cell, tier: int, measured: TierUsage, apart: Mapping[tuple[str, str], Sequence[str]]
 ) -> MatrixCell:
-    """An inherited limit counts where it stands, so its use is shown there."""
+    """An inherited limit is counted on `*`, so its use is shown there and not in this cell."""
     held = cell.limits or cell.inherited
     names = {one.limit.name: apart.get((cell.tier, one.limit.name), ()) for one in held}
     if cell.scope != EVERYWHERE:
@@ -171,7 +171,7 @@ def _algorithm(cells: Iterable[Cell]) -> str:
     names = {one.limit.algorithm.name for cell in cells for one in cell.limits}
     if len(names) > 1:
         return "several algorithms"
-    return algorithm_words(names.pop()) if names else "inherits"
+    return algorithm_words(names.pop()) if names else "inherited"
 
 
 def title_of(tier: str) -> str:

@@ -1,4 +1,4 @@
-"""Editing limits in the matrix: one of a cell, or what many cells share."""
+"""Forms of the matrix editor: one limit of one cell, or the shared fields of several cells."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from quotas.policies.fields import CHOICES, limit_fields
 from quotas.policies.spec import CARRIES
 from quotas.policies.words import algorithm_words
 
-NEW = "+"  # no limit has this name
+NEW = "+"  # cannot be the name of a limit
 PERCENT_MAX = 10_000
 
 LABELS = {
     "rate": "Rate",
     "per": "Per",
     "burst": "Burst",
-    "max_wait": "Longest wait",
+    "max_wait": "Maximum wait",
     "queue": "Queue",
     "limit": "Limit",
 }
-LABELS |= {"window": "Window", "period": "Period", "timezone": "Time zone", "anchor": "Begins on", "hold": "Hold"}
+LABELS |= {"window": "Window", "period": "Period", "timezone": "Time zone", "anchor": "Starts on", "hold": "Hold"}
 HINTS = {
     "per": "1s, 1m, 1h",
-    "max_wait": "empty: never wait",
+    "max_wait": "empty: no waiting",
     "window": "1m, 1h, 1d",
     "period": "day, week, month or year",
-    "timezone": "tenant, or UTC, Europe/Berlin",
-    "anchor": "day of month, weekday, or MM-DD",
-    "hold": "given up after",
+    "timezone": "tenant, UTC or Europe/Berlin",
+    "anchor": "day of month, weekday or MM-DD",
+    "hold": "released after",
 }
 
 
@@ -64,7 +64,7 @@ class Selection:
 
     @property
     def without(self) -> int:
-        """Cells without a limit of their own, which an edit of many leaves alone."""
+        """Cells without their own limit; a bulk edit does not change them."""
         return sum(not cell.limits for cell in self.cells)
 
 
@@ -73,8 +73,8 @@ class _EditForm(PageForm):
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Kept in the audit trail with the diff.",
-        error_messages={"required": "Say why. It is kept with the revision."},
+        help_text="Saved in the history with the diff",
+        error_messages={"required": "Enter a reason. It is saved with the revision."},
     )
     force = forms.BooleanField(required=False)
 
@@ -87,9 +87,9 @@ class _EditForm(PageForm):
 
 
 class CellForm(_EditForm):
-    """One limit of one cell; parameters that its algorithm does not take are left out."""
+    """One limit of one cell. Parameters that the algorithm does not have are ignored."""
 
-    name = forms.CharField(label="Name of the new limit", max_length=63, required=False)
+    name = forms.CharField(label="New limit name", max_length=63, required=False)
     algorithm = forms.ChoiceField(choices=[(name, algorithm_words(name)) for name in ALGORITHMS])
     subject = forms.CharField(max_length=200, required=False, help_text="tenant, key, ip, key|ip, …")
     unit = forms.ChoiceField(choices=[(one, one) for one in CHOICES["unit"]], required=False)
@@ -108,12 +108,12 @@ class CellForm(_EditForm):
             used_by = " ".join(kind.name for kind in ALGORITHMS.values() if name in kind.fields)
             field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
             self.fields[f"p_{name}"] = field
-        choices = [*((name, name) for name in selection.names), (NEW, "a new limit …")]
+        choices = [*((name, name) for name in selection.names), (NEW, "new limit …")]
         self.fields["limit_name"] = _choice("Limit", choices)
 
     @classmethod
     def of(cls, selection: Selection, name: str = "") -> CellForm:
-        """Filled in with the limit of that name, the first one, or the one that is inherited."""
+        """Filled with the limit of that name, else the first one, else the inherited one."""
         limits = {one.limit.name: one for one in selection.cell.limits}
         chosen = limits.get(name) or (next(iter(limits.values()), None) if name != NEW else None)
         filled = chosen or next(iter(selection.cell.inherited), None)
@@ -139,15 +139,15 @@ class CellForm(_EditForm):
 
 
 class CellsForm(_EditForm):
-    """What many cells share: a factor on every rate and capacity, a mode, what happens without Redis."""
+    """Fields shared by several cells: a factor on rates and capacities, the mode, and the failure rule."""
 
     percent = forms.DecimalField(
-        label="To per cent of today", min_value=1, max_value=PERCENT_MAX, decimal_places=1, required=False
+        label="Percent of current value", min_value=1, max_value=PERCENT_MAX, decimal_places=1, required=False
     )
-    mode = forms.ChoiceField(choices=[("", "as it is"), *((one, one) for one in CHOICES["mode"])], required=False)
+    mode = forms.ChoiceField(choices=[("", "unchanged"), *((one, one) for one in CHOICES["mode"])], required=False)
     on_failure = forms.ChoiceField(
         label="If Redis fails",
-        choices=[("", "as it is"), *((one, one) for one in CHOICES["on_failure"])],
+        choices=[("", "unchanged"), *((one, one) for one in CHOICES["on_failure"])],
         required=False,
     )
 
@@ -156,7 +156,7 @@ class CellsForm(_EditForm):
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         super().__init__(selection, *args, **kwargs)
         self.fields["percent"].widget.attrs |= {"placeholder": "100"}
-        choices = [("", "all of them"), *((name, name) for name in selection.names)]
+        choices = [("", "all limits"), *((name, name) for name in selection.names)]
         self.fields["limit_name"] = _choice("Limits", choices)
 
 
@@ -174,9 +174,9 @@ def _edit_of(cell: Cell, form: CellForm) -> Edit:
     fields = form.cleaned_data
     name = fields["name"] if fields["limit_name"] in ("", NEW) else fields["limit_name"]
     if not name:
-        raise refuse("name", "missing", "Give the new limit a name, such as burst or daily.")
+        raise refuse("name", "missing", "Enter a name for the new limit, such as burst or daily.")
     if fields["limit_name"] == NEW and name in form.selection.names:
-        raise refuse("name", "taken", f"There is a limit {name} here already; choose it above, or another name.")
+        raise refuse("name", "taken", f"A limit called {name} exists here. Select it above or enter another name.")
     return Edit(cell.tier or None, cell.scope, name, None if fields["remove"] else form.limit_fields())
 
 

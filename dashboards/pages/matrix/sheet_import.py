@@ -1,4 +1,4 @@
-"""Limits from a table: read whole, rehearsed, and written as one revision, or nothing is."""
+"""CSV import of limits: checked as a whole with a dry run, then saved as one revision or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_BYTES = 2_000_000
 
 
 class SheetForm(PageForm):
-    """The table comes as a file first; what was read of it is then carried along as text."""
+    """The file is uploaded once; its text is then carried in the form from the check to the publish."""
 
     file = forms.FileField(label="CSV file", required=False, widget=forms.FileInput)
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
@@ -33,7 +33,7 @@ class SheetForm(PageForm):
         fields: dict[str, Any] = super().clean() or {}
         file = fields.get("file")
         if file is not None and file.size > MOST_BYTES:
-            self.add_error("file", f"The file has {file.size:,} bytes; {MOST_BYTES:,} are the most.")
+            self.add_error("file", f"The file is too large: {file.size:,} bytes. The maximum is {MOST_BYTES:,}.")
         elif file is not None:
             fields["text"] = self._decoded(file.read())
         elif not fields.get("text"):
@@ -44,10 +44,10 @@ class SheetForm(PageForm):
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            self.add_error("file", f"The file is not UTF-8 (byte {error.start:,}); save it as CSV UTF-8.")
+            self.add_error("file", f"The file is not UTF-8 (byte {error.start:,}). Save it as CSV UTF-8.")
             return ""
         if not is_fit(text):
-            self.add_error("file", "The file has a NUL in it; save it as CSV UTF-8.")
+            self.add_error("file", "The file contains a NUL byte. Save it as CSV UTF-8.")
         return text
 
 
@@ -73,5 +73,5 @@ def matrix_import(request: HttpRequest) -> HttpResponse:
 
 def _shown(problem: Problem, form: SheetForm) -> Problem:
     if problem.path == "reason":
-        form.add_error("reason", "Say why. It is kept with the revision.")
+        form.add_error("reason", "Enter a reason. It is saved with the revision.")
     return problem

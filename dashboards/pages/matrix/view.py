@@ -1,4 +1,4 @@
-"""The limits matrix: tier × endpoint, edited in place. Every edit is rehearsed, and many cells are one revision."""
+"""The limits matrix, tier × endpoint. Every edit has a dry run; an edit of several cells is one revision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
 from quotas.usage.queries.near_limits import tier_usage_read
 
-MOST_CELLS = 500  # that one edit may hold
+MOST_CELLS = 500  # in one edit
 
 
 @require_safe
@@ -46,7 +46,7 @@ def matrix_csv(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def matrix_cell(request: HttpRequest) -> HttpResponse:
-    """The editor of one cell, or of many."""
+    """The editor for the selected cells."""
     cells = _cells(matrix_read(timezone.now()), request.GET.getlist("at"))
     if not cells:
         return _no_cells()
@@ -55,7 +55,7 @@ def matrix_cell(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def matrix_plan(request: HttpRequest) -> HttpResponse:
-    """What the edit would do; asked for while somebody types."""
+    """A dry run of the edit, requested while the user types."""
     cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
     form = _bound(request, cells)
     context: dict[str, Any] = {"form": form}
@@ -87,7 +87,7 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def matrix_published(request: HttpRequest) -> HttpResponse:
-    """How many shards have the revision."""
+    """The publishing progress of a revision."""
     number = number_of(request.GET.get("revision", ""))
     if number is None:
         return HttpResponseBadRequest("revision must be a number.", content_type="text/plain")
@@ -103,7 +103,7 @@ def matrix_published(request: HttpRequest) -> HttpResponse:
 
 
 def _no_cells() -> HttpResponse:
-    return HttpResponseBadRequest("There is no such cell; load the page again.", content_type="text/plain")
+    return HttpResponseBadRequest("No such cell. Reload the page.", content_type="text/plain")
 
 
 def _cells(found: Matrix, keys: Sequence[str]) -> list[Cell]:
@@ -150,6 +150,6 @@ def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsFo
 
 def _published(request: HttpRequest, outcome: Outcome) -> HttpResponse:
     response = render(request, "dashboards/matrix/published.html", {"outcome": outcome})
-    # The grid takes its new content without a jump.
+    # matrix.js refreshes the grid in place.
     response.headers["HX-Trigger"] = "matrix:changed"
     return response

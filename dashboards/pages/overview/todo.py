@@ -1,4 +1,4 @@
-"""“Needs a decision”: what waits for a person, the most pressing first."""
+"""The list "Needs a decision": what a person should look at, most urgent first."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from quotas.status.system import Enforcement
 from quotas.status.todo import TodoList
 from quotas.usage.queries.throttling import ThrottledTenant
 
-# Below this share of a tenant's requests on an endpoint, limits do what they are for.
+# Fewer denials than this share are normal for a limit.
 WORTH_A_LOOK: Final = 0.01
 MOST_THROTTLED: Final = 2
 
 _CHANGES: Final = {
-    ChangeState.PENDING: ("waits to be approved or started", "history", "brand"),
-    ChangeState.BLOCKED: ("could not be written when it was due", "alert", "denied"),
-    ChangeState.SHADOW: ("is tried out in shadow", "eye", "shadow"),
-    ChangeState.CANARY: ("is tried out as a canary", "eye", "shadow"),
+    ChangeState.PENDING: ("is pending", "history", "brand"),
+    ChangeState.BLOCKED: ("was blocked when it was due", "alert", "denied"),
+    ChangeState.SHADOW: ("is in shadow", "eye", "shadow"),
+    ChangeState.CANARY: ("is a canary", "eye", "shadow"),
     ChangeState.SCHEDULED: ("is scheduled", "clock", "info"),
 }
 
@@ -36,7 +36,7 @@ class TodoItem:
     icon: str
     meaning: str
     title: str
-    code: str  # set in the endpoint's type, after the title
+    code: str  # an endpoint, shown in monospace after the title
     text: str
     href: str
     at: datetime | None = None
@@ -57,22 +57,22 @@ def todo_of(
 
 def _switches(enforcement: Enforcement | None) -> Iterator[TodoItem]:
     for switch in enforcement.switches if enforcement else ():
-        text = f"It lets everything through until it ends. {switch.reason}"
+        text = f"Its limits deny no requests until it ends. {switch.reason}"
         href = f"{reverse('dashboards:changes')}#bypass"
-        yield TodoItem("alert", "degraded", f"A bypass is on: {switch}", "", text, href, switch.until)
+        yield TodoItem("alert", "degraded", f"Bypass active: {switch}", "", text, href, switch.until)
 
 
 def _throttled(rows: Sequence[ThrottledTenant]) -> Iterator[TodoItem]:
     worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK]
     for row in worth[:MOST_THROTTLED]:
-        text = f"{100 * row.share:.1f} % of its requests there were denied by {row.limit}."
+        text = f"{100 * row.share:.1f} % of its requests were denied by {row.limit}."
         href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"
         yield TodoItem("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
 
 
 def _asked(row: QuotaRequest) -> TodoItem:
     href = reverse("dashboards:tenant", args=[row.tenant.name])
-    title = f"{row.tenant.name} asks for {row.wanted:,} of {row.limit} on"
+    title = f"{row.tenant.name} requests {row.wanted:,} of {row.limit} on"
     return TodoItem("inbox", "brand", title, row.scope, row.reason, href, row.created)
 
 
@@ -93,5 +93,5 @@ def _recommended(rows: Sequence[Recommendation]) -> Iterator[TodoItem]:
 
 def _ending(row: Override) -> TodoItem:
     href = f"{reverse('dashboards:tenant', args=[row.tenant.name])}#overrides"
-    title = f"The override of {row.tenant.name} ends soon on"
+    title = f"Override of {row.tenant.name} ends soon on"
     return TodoItem("clock", "degraded", title, row.scope, row.reason, href, row.end)

@@ -1,4 +1,4 @@
-"""The first page: what was asked, what was allowed, who was denied, and what waits for a person."""
+"""The overview: traffic by outcome, most throttled tenants, causes of 429s, and open decisions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from quotas.usage.queries.traffic import Traffic, traffic_read
 
 log = logging.getLogger(__name__)
 
-LATE = timedelta(seconds=30)  # a drain runs every few seconds
+LATE = timedelta(seconds=30)  # the drain runs every few seconds
 LATEST = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Against the same time a week ago."""
+    """Compared with the same time a week ago."""
 
     asked: float  # relative
     share: float  # percentage points
@@ -51,7 +51,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     except PeriodError as error:
         return bad_request(error)
     except OperationalError as error:
-        log.warning("the overview cannot be read: %s", error)
+        log.warning("cannot read the overview: %s", error)
         return render(request, "dashboards/unavailable.html", status=503)
 
 
@@ -121,7 +121,7 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[R
         Column("Allowed", "req/s", "area", "allowed"),
         *([Column("Last week", "req/s", "dash", "ref")] if week else []),
         Column("Denied", "req/s", "area", "denied", panel=1),
-        Column("Shadow-denied", "req/s", "dash", "shadow", panel=1),
+        Column("Would be denied (shadow)", "req/s", "dash", "shadow", panel=1),
     ]
     rows = [
         FigureRow(
@@ -161,7 +161,7 @@ def _flags(revisions: Sequence[Revision]) -> list[Mark]:
 
 
 def _aligned(traffic: Traffic, week: Traffic) -> list[float | None]:
-    """Last week's rate at each point of this week's; its points may be longer."""
+    """Last week's rate at each point of this week. Last week may have a coarser step."""
     step = week.period.step
     rates = {moment.start: moment.rate(moment.allowed) for moment in week.moments}
     shift = traffic.period.begin - week.period.begin
@@ -172,9 +172,9 @@ def _aligned(traffic: Traffic, week: Traffic) -> list[float | None]:
 
 
 def known_words(traffic: Traffic) -> str:
-    """What is missing in the figure, or that nothing is."""
+    """The caption: which data is missing, if any."""
     if not traffic.gaps:
-        return "No gap: every decision of Redis in this time is in the figure."
+        return "Complete: every decision in this period is included."
     said = [
         f"No data before {each.end:%-d %b %H:%M:%S} UTC."
         if each.before_all

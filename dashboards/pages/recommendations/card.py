@@ -1,4 +1,4 @@
-"""A recommendation in words and pictures."""
+"""A recommendation for display: its summary, life cycle and figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quotas.policies.words import Short, algorithm_words, limit_short
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Requests (or units) a second, and at once."""
+    """Rate in requests or units per second, and burst."""
 
     rate: float
     burst: float
@@ -62,7 +62,7 @@ class Card:
 
     @property
     def direction(self) -> str:
-        """up, down, or empty: another kind of change."""
+        """up, down, or empty for any other change."""
         now, then = self.size_now, self.size_then
         if now is None or then is None or (now.rate, now.burst) == (then.rate, then.burst):
             return ""
@@ -88,7 +88,7 @@ class Card:
 
     @property
     def denied_then(self) -> float | None:
-        """Share, by the same replay as what the limit of today denies; the forecast may be that of a harder week."""
+        """Denied share from the replay that also gave the current share. The forecast may be of a busier week."""
         weeks: Sequence[Mapping[str, Any]] = self.row.evidence.get("weeks", ())
         units = sum(week["units"] for week in weeks)
         if not units:
@@ -98,7 +98,7 @@ class Card:
 
     @property
     def bars(self) -> int:
-        """Of three."""
+        """Confidence, 1 to 3."""
         return {Trust.HIGH.value: 3, Trust.MEDIUM.value: 2}.get(self.row.trust, 1)
 
     @property
@@ -114,7 +114,7 @@ class Card:
             Stage.SHADOW.value: "In shadow",
             Stage.ENFORCED.value: "Enforced, being evaluated",
         }
-        return groups.get(self.row.stage, "Over")
+        return groups.get(self.row.stage, "Closed")
 
 
 def _size(stored: Mapping[str, Any]) -> Size | None:
@@ -126,18 +126,18 @@ def _size(stored: Mapping[str, Any]) -> Size | None:
 
 
 def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor: float) -> list[LifecycleStep]:
-    """The life cycle, as far as it has come."""
+    """The steps of the life cycle and their states."""
     order = [Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED, Stage.EVALUATED]
-    # What is simulated waits for a person: approving is the step at hand.
+    # A simulated recommendation waits for approval, so that is the current step.
     at = {Stage.SIMULATED.value: 2, Stage.APPROVED.value: 3}.get(row.stage, _place(order, row.stage))
     hours, days = shadow.total_seconds() / 3600, evaluate.days
     notes = [
-        f"made {row.created:%-d %b %H:%M} UTC",
-        "replayed on unseen weeks",
-        row.decider or "you, or another approver",
+        f"{row.created:%-d %b %H:%M} UTC",
+        "replayed on held-out weeks",
+        row.decider or "by an approver",
         f"{hours:g} h, counts but never denies",
-        f"back to shadow if 429s exceed {factor:g} × forecast",
-        f"after {days} days, kept or undone",
+        f"rolled back if 429s exceed {factor:g} × forecast",
+        f"after {days} days: kept or rolled back",
     ]
     names = ["Draft", "Simulated", "Approved", "Shadow", "Enforced", "Evaluated"]
     states = ["done" if place < at else "now" if place == at else "todo" for place in range(len(names))]
@@ -151,7 +151,7 @@ def _place(order: Sequence[Stage], stage: str) -> int:
 
 
 def figures_of(card: Card) -> list[Figure]:
-    """In the order of the argument: the rate, the burst, the backtest. Only those that there is something of."""
+    """The figures that have data, in the order of the argument: rate, burst, backtest."""
     evidence = card.row.evidence
     return [figure for figure in (_demand(card, evidence), _curve(card, evidence), _weeks(evidence)) if figure.rows]
 
@@ -168,15 +168,15 @@ def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
     said = ", ".join(f"{name} {number(rate)}/s" for name, rate in named)
     return Figure(
         "demand",
-        "Demand: how fast they really ask",
-        "share of the load by its 60 s rate, asked not allowed",
-        [Column("Load", "%", "bars", "1"), Column("Minutes", "", ""), Column("Up to", "a second", "")],
+        "Demand",
+        "share of load by 60 s rate, including denied requests",
+        [Column("Load", "%", "bars", "1"), Column("Minutes", "", ""), Column("Up to", "per second", "")],
         rows,
         axis="category",
-        x_name="60 s rate from, a second",
+        x_name="60 s rate from, per second",
         panels=[Panel("% of load", 200)],
         marks=list(_marks(card, bins)),
-        caption=f"Of {evidence['marker']}, whose demand sets the limit: {said}." if evidence.get("marker") else said,
+        caption=f"{evidence['marker']}, whose demand sets the limit: {said}." if evidence.get("marker") else said,
     )
 
 
@@ -188,7 +188,7 @@ def _marks(card: Card, bins: Sequence[Mapping[str, Any]]) -> Iterator[Mark]:
 
 
 def _along(rate: float, bins: Sequence[Mapping[str, Any]]) -> float | None:
-    """Where a rate lies among the bars, whose middles are the whole numbers."""
+    """The position of a rate on the category axis; bar i is centred on i."""
     if not bins or rate > bins[-1]["high"] or rate < bins[0]["low"]:
         return None
     for i, one in enumerate(bins):
@@ -208,15 +208,15 @@ def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
     columns = [Column("b(r)", "", "line", "brand"), Column("Proposed", "", "points", "allowed")]
     return Figure(
         "curve",
-        "Burst: the curve b(r)",
+        "Burst by rate, b(r)",
         "smallest burst that admits all but 0.1 % of arrivals",
         [*columns, Column("Now", "", "points", "ref")],
         rows,
         axis="number",
-        x_name="Rate, a second",
+        x_name="Rate, per second",
         panels=[Panel("burst", 200)],
         classes="c-6",
-        caption="A point above the curve lets the bursts through; one below it denies.",
+        caption="A limit above the curve admits the bursts; one below it denies some.",
     )
 
 
@@ -229,17 +229,17 @@ def _weeks(evidence: Mapping[str, Any]) -> Figure:
         rows.append(FigureRow(i, shares, f"{start:%-d %b}"))
     return Figure(
         "backtest",
-        "Backtest, week by week",
-        "recorded demand replayed through both limits",
+        "Backtest by week",
+        "recorded demand replayed with both limits",
         [
-            Column("Limit now", "%", "line", "ref"),
+            Column("Current limit", "%", "line", "ref"),
             Column("Proposed", "%", "line", "brand"),
-            Column("Asked", "units", ""),
+            Column("Requested", "units", ""),
         ],
         rows,
         axis="category",
         x_name="Week from",
         panels=[Panel("% denied", 200)],
         classes="c-6",
-        caption="The last week is not in the fit.",
+        caption="The last week was held out from the calibration.",
     )

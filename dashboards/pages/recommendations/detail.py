@@ -1,4 +1,4 @@
-"""One recommendation: the evidence as pictures, and the decision beside it."""
+"""One recommendation: its evidence, and the forms to decide on it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MOST_TENANTS = 12
 
 
 class EditForm(ReasonedForm):
-    rate = forms.FloatField(label="Rate, a second", min_value=0.001)
+    rate = forms.FloatField(label="Rate per second", min_value=0.001)
     burst = forms.IntegerField(min_value=1)
 
 
 class DecideForm(PageForm):
-    """A comment is kept with the revision; without one, the summary says why."""
+    """The comment is optional; the summary is the default reason of the revision."""
 
     reason = forms.CharField(
         label="Comment",
         max_length=500,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Kept with the revision"}),
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Saved with the revision"}),
     )
     early = forms.BooleanField(required=False)
 
@@ -57,7 +57,7 @@ def recommendation(request: HttpRequest, number: int) -> HttpResponse:
 def recommendation_decide(request: HttpRequest, number: int, action: str) -> HttpResponse:
     row = _row(number)
     if action not in ACTIONS:
-        raise Http404(f"There is nothing called {action} to do with a recommendation.")
+        raise Http404(f"Unknown action: {action}.")
     form = {"edit": EditForm, "dismiss": DismissForm}.get(action, DecideForm)(request.POST)
     if form.is_valid():
         try:
@@ -77,28 +77,28 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
 
     def simulate() -> str:
         services.recommendation_simulate(**who)
-        return "Simulated|Its forecast is from recorded traffic"
+        return "Simulated|The forecast is based on recorded traffic"
 
     def edit() -> str:
         services.recommendation_edit(**who, **why, rate=fields["rate"], burst=fields["burst"])
         services.recommendation_simulate(**who)
-        return "Edited and simulated again|The forecast is that of your values"
+        return "Values saved|The forecast is updated"
 
     def approve() -> str:
         done = services.recommendation_approve(**who, **why)
-        return f"Approved|It is {done.get_stage_display().lower()} now" + (f": {done.problem}" if done.problem else "")
+        return f"Approved|State: {done.get_stage_display().lower()}" + (f": {done.problem}" if done.problem else "")
 
     def dismiss() -> str:
         services.recommendation_dismiss(**who, **why)
-        return "Dismissed|It is not proposed again for 28 days, unless the evidence changes"
+        return "Dismissed|Not proposed again for 28 days unless the evidence changes"
 
     def enforce() -> str:
         services.recommendation_enforce(**who, **why, early=fields["early"])
-        return "Enforced|It is watched for a week, and taken back if 429s exceed the forecast"
+        return "Enforced|Rolled back within a week if 429s exceed the forecast"
 
     def roll_back() -> str:
         services.recommendation_roll_back(**who, **why)
-        return "Taken back|The limit is again what it was before"
+        return "Rolled back|The previous limit applies again"
 
     return {
         "simulate": simulate,
@@ -113,7 +113,7 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
 def _row(number: int) -> Recommendation:
     row = Recommendation.objects.select_related("change").filter(pk=number).first()
     if row is None:
-        raise Http404(f"There is no recommendation {number}.")
+        raise Http404(f"No recommendation {number}.")
     return row
 
 

@@ -1,4 +1,4 @@
-"""The inbox of recommendations: what the traffic says should change, and why nothing is proposed for the rest."""
+"""The list of recommendations, the last calibration run, and limits with insufficient data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLES = {
     "dismissed": "Dismissed",
     "insufficient": "Insufficient data",
 }
-ORDER = ("Waiting for approval", "In shadow", "Enforced, being evaluated", "Over")
+ORDER = ("Waiting for approval", "In shadow", "Enforced, being evaluated", "Closed")
 
 
 @require_safe
@@ -53,30 +53,30 @@ def recommendations(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def recommendations_bulk(request: HttpRequest) -> HttpResponse:
-    """All that are simulated and of high confidence; the others need somebody to look."""
+    """Approves all simulated recommendations with high confidence; the others need a review."""
     try:
         done = recommendations_approve(author=principal_of(request).actor, reason=request.POST.get("reason", ""))
     except Refused as refusal:
-        messages.error(request, f"Nothing was approved|{refusal.problems[0].message}")
+        messages.error(request, f"Not approved|{refusal.problems[0].message}")
     else:
         count = len(done)
-        messages.success(request, f"Approved {count}|{'It goes' if count == 1 else 'They go'} into shadow first")
+        messages.success(request, f"Approved {count}|{'It starts' if count == 1 else 'They start'} in shadow")
     return redirect("dashboards:recommendations")
 
 
 def _known(inbox: Inbox) -> list[tuple[int, str]]:
-    """Of a run that left no record of itself, what came of it."""
-    found = [(inbox.counts["insufficient"], "insufficient data: too few days, or too few tenants")]
-    found.append((inbox.waiting, "proposed, waiting for somebody"))
+    """The result of a run that has no record of its own."""
+    found = [(inbox.counts["insufficient"], "with insufficient data: too few days or tenants")]
+    found.append((inbox.waiting, "waiting for review"))
     return found if any(count for count, _ in found) else []
 
 
 def _funnel(result: dict[str, Any]) -> list[tuple[int, str]]:
     limits, idle = result.get("limits", 0), result.get("idle", 0)
     return [
-        (limits, "limits looked at"),
-        (idle, "without any traffic"),
-        (result.get("insufficient", 0), "insufficient data: too few days, or too few tenants"),
-        (result.get("fitting", 0), "fit as they are: a change would be small, or come too soon"),
+        (limits, "limits checked"),
+        (idle, "without traffic"),
+        (result.get("insufficient", 0), "with insufficient data: too few days or tenants"),
+        (result.get("fitting", 0), "fit already: a change would be small or too soon"),
         (len(result.get("proposed", [])), "proposed"),
     ]

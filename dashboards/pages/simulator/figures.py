@@ -1,4 +1,4 @@
-"""The simulator's pictures: bars to paint, one panel for each algorithm on one scale, and what comes out."""
+"""Figures of the simulator: the painted traffic, one panel per algorithm, and the traffic that the backend sees."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from headroom_edge.algorithms.base import SECOND_US, format_duration
 from quotas.policies.words import algorithm_words, limit_short
 from quotas.simulation.algorithm_comparison import AlgorithmResult, Timeline
 
-LONG_US = 300 * SECOND_US  # from here on the axis has minutes
+LONG_US = 300 * SECOND_US  # longer axes are in minutes
 DIVISIONS = 4
-ROOM = 1.2  # above the highest bar, to paint into
+ROOM = 1.2  # space above the highest bar for painting
 DRAWN: dict[str, Draw] = {"concurrency": "dash", "calendar_quota": "dots"}
 COLORS = {"concurrency": "ref", "calendar_quota": "ref"}
 WHEN = {
-    "token_bucket": "clients rest and then need a burst",
-    "leaky_bucket": "the backend must see a smooth rate",
+    "token_bucket": "clients are idle and then send bursts",
+    "leaky_bucket": "the backend needs a smooth rate",
     "gcra": "even spacing matters more than bursts",
-    "fixed_window": "a rough cap is enough; up to 2× across the edge",
-    "sliding_log": "the number is a contract, and small",
-    "sliding_counter": "there are many subjects and a small error is fine; an adversary gets close to 2×",
-    "concurrency": "requests differ in how long they take",
-    "calendar_quota": "a plan is sold by the day or the month",
+    "fixed_window": "a rough cap is enough; up to 2× across a boundary",
+    "sliding_log": "the limit is a small contractual number",
+    "sliding_counter": "there are many subjects and a small error is acceptable; an attacker can get close to 2×",
+    "concurrency": "request durations vary",
+    "calendar_quota": "plans are sold per day or month",
 }
 
 
 def span_words(span_us: int) -> str:
-    """As people write it: 250 ms, 1 min."""
+    """A duration for reading: 250 ms, 1 min."""
     text = format_duration(span_us)
     number, unit = text.rstrip("abcdefghijklmnopqrstuvwxyzµ"), text.lstrip("0123456789")
     return f"{int(number):,} {'min' if unit == 'm' else unit}"
@@ -38,7 +38,7 @@ def span_words(span_us: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Time from the begin, in the unit that suits the span."""
+    """Time from the start, in seconds or minutes."""
 
     line: Timeline
 
@@ -88,7 +88,7 @@ class PaintBar:
 class Painter:
     axis: TimeAxis
     counts: Sequence[int]
-    rate: float  # per step, promised
+    rate: float  # allowed per step
     promise: str
 
     @property
@@ -130,11 +130,11 @@ class Painter:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPanel:
-    """One algorithm: accepted above the axis, denied below it."""
+    """One algorithm: allowed above the axis, denied below."""
 
     seen: AlgorithmResult
     axis: TimeAxis
-    top: float  # the same for all
+    top: float  # the same for all panels
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class AlgorithmPanel:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """As text: of some three hundred rows, a template would look up how each number is written."""
+        """Formatted here, because a template would localise every number of some three hundred rows."""
         seen = self.seen
         columns = zip(seen.accepted, seen.denied, seen.out, seen.queued, strict=True)
         return [(self.axis.label(i), f"{self.axis.middle(i):.12g}", *map(str, four)) for i, four in enumerate(columns)]
@@ -195,7 +195,7 @@ def multiples_of(found: Sequence[AlgorithmResult], axis: TimeAxis) -> list[Algor
 
 
 def output_of(multiples: Sequence[AlgorithmPanel], axis: TimeAxis) -> Figure:
-    """When what was let in reaches the backend, and what waits for it."""
+    """When allowed requests reach the backend, and how many wait."""
     queues = [one for one in multiples if one.seen.waits]
     columns = [Column(one.title, "req", _draw(one), _color(one, i)) for i, one in enumerate(multiples)]
     columns += [
@@ -211,12 +211,12 @@ def output_of(multiples: Sequence[AlgorithmPanel], axis: TimeAxis) -> Figure:
     ]
     panels = (
         Panel(f"req per {axis.each}", 140),
-        *([Panel("waiting at the end of each step, req", 96)] if queues else []),
+        *([Panel("req waiting at the end of each step", 96)] if queues else []),
     )
     return Figure(
         "output",
-        "What the backend sees",
-        f"requests that leave, {axis.each} each",
+        "Traffic to the backend",
+        f"released requests per {axis.each}",
         columns,
         rows,
         axis="number",
@@ -239,5 +239,5 @@ def _color(one: AlgorithmPanel, place: int) -> str:
 
 def _after(multiples: Sequence[AlgorithmPanel]) -> str:
     late = [(one.title, one.seen.queued[-1]) for one in multiples if one.seen.queued and one.seen.queued[-1]]
-    told = "; ".join(f"{title}: {count:,} leave after the end of the picture" for title, count in late)
+    told = "; ".join(f"{title}: {count:,} are released after the end of the chart" for title, count in late)
     return f"{told}." if told else ""

@@ -1,4 +1,4 @@
-"""What is typed and painted on the simulator's page, as arrivals and limits."""
+"""The form of the simulator: painted, preset or CSV traffic, and limit parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quotas.simulation.scenarios.model import BASE_US
 MOST_ARRIVALS: Final = 20_000
 MOST_CSV: Final = 1_000_000  # characters
 MOST_BARS: Final = 120
-MOST_STEPS: Final = 60  # of a CSV's timeline
+MOST_STEPS: Final = 60  # of the timeline of a CSV
 STEPS_US: Final = tuple(
     number * unit
     for unit in (1_000, 10_000, 100_000, 1_000_000, 60_000_000, 3_600_000_000)
@@ -32,7 +32,7 @@ PAINT: Final = "paint"
 HOLD: Final = "1m"
 EXAMPLE: Final = "t_us,subject,cost\n0,alice,1\n200000,alice,1\n250000,bob,1\n"
 
-# Algorithm → its parameters, each from a field of the form. The promise is the same for all: rate per per.
+# Algorithm → parameter → form field. All algorithms share the same rate.
 PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
     "token_bucket": {"rate": "rate", "per": "per", "burst": "burst", "max_wait": "max_wait"},
     "leaky_bucket": {"rate": "rate", "per": "per", "queue": "queue"},
@@ -52,7 +52,7 @@ AT_FIRST: Final = tuple(PARAMETERS)[:6]
 
 def _whole(label: str, initial: int, **more: Any) -> forms.IntegerField:
     messages = {
-        "required": f"{label} is missing; give a whole number.",
+        "required": f"{label} is missing. Enter a whole number.",
         "invalid": f"{label} must be a whole number.",
     }
     return forms.IntegerField(
@@ -72,7 +72,7 @@ def _duration(label: str, initial: str, **more: Any) -> forms.CharField:
         initial=initial,
         max_length=20,
         **more,
-        error_messages={"required": f"{label} is missing; write a duration like 1s or 1m."},
+        error_messages={"required": f"{label} is missing. Enter a duration such as 1s or 1m."},
         widget=forms.TextInput(attrs={"class": "input num", "autocomplete": "off", "spellcheck": "false"}),
     )
 
@@ -83,10 +83,10 @@ class SimulatorForm(PageForm):
     burst = _whole("Burst", 200)
     meter = _whole("GCRA burst", 10)
     queue = _whole("Queue", 100)
-    max_wait = _duration("Max wait", "", required=False)
+    max_wait = _duration("Maximum wait", "", required=False)
     in_flight = _whole("In flight", 20)
-    takes = _duration("Each takes", "200ms")
-    quota = _whole("A day", 500)
+    takes = _duration("Request takes", "200ms")
+    quota = _whole("Daily quota", 500)
     algorithms = forms.MultipleChoiceField(
         choices=[(name, algorithm_words(name)) for name in PARAMETERS],
         initial=AT_FIRST,
@@ -96,11 +96,11 @@ class SimulatorForm(PageForm):
     bars = forms.CharField(required=False, max_length=2_000, widget=forms.HiddenInput)
     step = forms.IntegerField(required=False, min_value=1_000, max_value=STEPS_US[-1], widget=forms.HiddenInput)
     csv = forms.CharField(
-        label="Arrivals",
+        label="Requests",
         required=False,
         max_length=MOST_CSV,
         strip=False,
-        error_messages={"max_length": f"The text is longer than {MOST_CSV:,} characters; cut it down."},
+        error_messages={"max_length": f"The text is too long. The maximum is {MOST_CSV:,} characters."},
         widget=forms.Textarea(attrs={"rows": 7, "spellcheck": "false", "class": "textarea mono"}),
     )
 
@@ -127,7 +127,7 @@ class SimulatorForm(PageForm):
         elif preset := presets().get(str(traffic)):
             self.arrivals, self.line = list(preset.arrivals), preset.line
         else:
-            self.add_error("bars", "There is no such traffic; choose one of the list.")
+            self.add_error("bars", "Unknown traffic. Choose a preset.")
 
     def _clean_csv(self, text: str) -> None:
         try:
@@ -135,7 +135,7 @@ class SimulatorForm(PageForm):
             for arrival in read_arrivals(text.strip().splitlines(keepends=True)):
                 found.append(arrival)
                 if len(found) > MOST_ARRIVALS:
-                    self.add_error("csv", f"There are more than {MOST_ARRIVALS:,} arrivals; leave some out.")
+                    self.add_error("csv", f"Too many requests. The maximum is {MOST_ARRIVALS:,}.")
                     return
         except ArrivalsError as error:
             self.add_error("csv", f"{str(error)[:1].upper()}{str(error)[1:]}.")
@@ -146,11 +146,11 @@ class SimulatorForm(PageForm):
         words = fields.get("bars", "").split(",")
         step_us = fields.get("step")
         if step_us is None or len(words) > MOST_BARS or not all(word.isdecimal() and len(word) < 7 for word in words):
-            self.add_error("bars", f"Bars are at most {MOST_BARS} whole numbers with commas between; paint them anew.")
+            self.add_error("bars", f"Bars must be at most {MOST_BARS} whole numbers, separated by commas. Paint again.")
             return
         bars = [int(word) for word in words]
         if sum(bars) > MOST_ARRIVALS:
-            self.add_error("bars", f"That is {sum(bars):,} arrivals; at most {MOST_ARRIVALS:,} fit. Paint lower bars.")
+            self.add_error("bars", f"Too many requests: {sum(bars):,} of at most {MOST_ARRIVALS:,}. Paint lower bars.")
             return
         self.line = Timeline(BASE_US, step_us, len(bars))
         self.arrivals = arrivals_of_bars(bars, self.line)
@@ -175,7 +175,7 @@ class SimulatorForm(PageForm):
 
 
 def timeline_of(arrivals: list[Arrival]) -> Timeline:
-    """Steps of a round length that hold them all, and a little of what comes after."""
+    """A timeline with steps of a round length that covers all requests and a short time after them."""
     if not arrivals:
         return Timeline(BASE_US, 250_000, 48)
     first_us, last_us = arrivals[0].t_us, arrivals[-1].t_us

@@ -1,4 +1,4 @@
-"""The simulator: the same arrivals through every algorithm, side by side. Touches no real quota."""
+"""The simulator: the same traffic through every algorithm. It uses no real quota."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_SHARED = ("csv",)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def simulator(request: HttpRequest) -> HttpResponse:
-    """An address may hold everything but a CSV; what is typed is posted, and only the answer is put in its place."""
+    """The URL holds all parameters except a CSV. htmx posts the form and swaps only the results."""
     asked = request.POST if request.method == "POST" else request.GET
     fields = _fields(asked)
     form = SimulatorForm(fields)
@@ -32,13 +32,13 @@ def simulator(request: HttpRequest) -> HttpResponse:
         return _addressed(render(request, "dashboards/simulator/body.html", context), fields)
     response = render(request, "dashboards/simulator/answer.html", {**context, "swaps": True})
     if form.errors:
-        response["HX-Reswap"] = "none"  # what is shown stays, with a sentence beside the field
+        response["HX-Reswap"] = "none"  # keep the results; show the error beside the field
         return response
     return _addressed(response, fields)
 
 
 def _fields(asked: QueryDict) -> QueryDict:
-    """What was typed; a preset brings its own parameters, and what is missing is as it was at first."""
+    """The form data, with the parameters of a preset and the initial values of missing fields."""
     fields = QueryDict(mutable=True)
     for name, field in SimulatorForm.base_fields.items():
         fields.setlist(
@@ -93,7 +93,7 @@ def _painter(form: SimulatorForm, axis: TimeAxis) -> Painter:
 
 
 def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:
-    """The address that shows the same again. A CSV is too long for one."""
+    """Sets the URL that reproduces this page. A CSV is too long for it."""
     if fields.get("traffic") != CSV:
         left_out = NOT_SHARED if fields.get("traffic") == PAINT else (*NOT_SHARED, "bars", "step")
         pairs = [(name, value) for name, values in fields.lists() if name not in left_out for value in values if value]

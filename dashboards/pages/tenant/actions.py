@@ -1,4 +1,4 @@
-"""Suspending and resuming a tenant, and its API keys."""
+"""Suspending and resuming a tenant, and issuing and revoking its API keys."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tenants.scope import tenant_get
 
 
 class KeyForm(ReasonedForm):
-    label = forms.CharField(label="What it is for", max_length=200)
+    label = forms.CharField(label="Purpose", max_length=200)
     scopes = forms.MultipleChoiceField(
-        label="It may",
+        label="Permissions",
         choices=[("check", "check requests"), ("read", "read its own limits and usage")],
         widget=forms.CheckboxSelectMultiple,
         initial=["check"],
-        error_messages={"required": "Choose at least one."},
+        error_messages={"required": "Choose at least one permission."},
     )
 
 
@@ -60,7 +60,7 @@ def _switched(request: HttpRequest, name: str, act: Callable[..., object], what:
 
 @require_POST
 def key_issue(request: HttpRequest, name: str) -> HttpResponse:
-    """The answer holds the key, which is shown this once."""
+    """The response contains the key, which is shown only once."""
     row = tenant_get(principal_of(request), name)
     form = KeyForm(request.POST)
     issued = None
@@ -87,7 +87,7 @@ def key_revoke(request: HttpRequest, name: str, key_id: str) -> HttpResponse:
     if form.is_valid() and row.api_keys.filter(key_id=key_id).exists():
         author, reason = principal_of(request).actor, form.cleaned_data["reason"]
         api_key_revoke(key_id=key_id, author=author, reason=reason)
-        messages.success(request, f"Key {key_id} is revoked|It opens nothing any more")
+        messages.success(request, f"Key {key_id} revoked|Requests with it are refused")
         return _back(name, "keys")
     context = {"tenant": row, "revoke_form": form, "key_id": key_id}
     return render(request, "dashboards/tenant/key_revoke_form.html", context, status=422)

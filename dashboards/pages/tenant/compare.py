@@ -1,4 +1,4 @@
-"""A tenant beside another one, or beside its tier."""
+"""Comparison of a tenant with another tenant or a tier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LimitPlace = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    name: str = ""  # empty: with nobody
+    name: str = ""  # empty: no comparison
     problem: str = ""
     limits: Mapping[LimitPlace, Effective] = field(default_factory=dict)
     uses: Mapping[LimitPlace, LimitUse] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Comparison:
 
 
 def comparison_of(tenant: Tenant, name: str, now: datetime) -> Comparison:
-    """With a tier, or with another tenant."""
+    """Compares with the tier or tenant of that name."""
     name = name.strip().lower()
     if not name:
         return Comparison()
@@ -43,7 +43,7 @@ def comparison_of(tenant: Tenant, name: str, now: datetime) -> Comparison:
         return Comparison(name, limits=_by_place(standing_of_tier(name)))
     other = Tenant.objects.filter(name=name).exclude(pk=tenant.pk).first()
     if other is None:
-        return Comparison(problem=f"No other tenant and no tier is called {name}.")
+        return Comparison(problem=f"No other tenant or tier is called {name}.")
     limits = _by_place(each.effective for each in standing(tenant=name).limits)
     numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
     demands = demands_read(other.number, now - timedelta(days=1), now)

@@ -1,4 +1,4 @@
-"""Pictures of one tenant: usage against a limit, a quota that runs down, load by hour and weekday."""
+"""Figures of a tenant: usage and limit, quota burn-down, and load by hour and weekday."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHADES = 8
 @dataclass(frozen=True, slots=True)
 class HeatCell:
     hour: int
-    rate: float | None  # requests a second; None: no such hour is known
+    rate: float | None  # requests per second; None: no data for this hour
     shade: int
     is_now: bool
 
@@ -44,7 +44,7 @@ class HeatLine:
 class Heat:
     lines: Sequence[HeatLine]
     most: float
-    words: str  # the answer first
+    words: str  # the caption
     zone: str
     width: str = f"{100 / 24:.3f}%"
     height: str = f"{100 / 7:.3f}%"
@@ -55,7 +55,7 @@ class Heat:
 
 
 def heat_of(hours: Mapping[datetime, int], zone: str, now: datetime) -> Heat | None:
-    """Of what was asked for in each hour; None: nothing is known."""
+    """A heat map of the requests per hour; None if there is no data."""
     if not hours:
         return None
     place = ZoneInfo(zone)
@@ -84,14 +84,14 @@ def _shade(rate: float | None, most: float) -> int:
 
 def _words(rates: Mapping[tuple[int, int], float], most: float) -> str:
     if not most:
-        return "Nothing was asked for."
+        return "No requests."
     (day, hour), _ = max(rates.items(), key=lambda pair: pair[1])
     mean = fmean(rates.values())
-    return f"Busiest on {DAYS[day]} at {hour:02}:00, {most / mean:.1f} times its mean. The outlined cell is now."
+    return f"Busiest on {DAYS[day]} at {hour:02}:00, at {most / mean:.1f} times the mean. The outlined cell is now."
 
 
 def usage_figure(line: TenantLimit, traffic: Traffic, classes: str = "") -> Figure:
-    """Asked and allowed in the limit's own unit, so that its line is where it is enforced."""
+    """Requested and allowed in the unit of the limit, so that its line is at the enforced value."""
     allowance = line.allowance
     scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
     noun = "req" if line.limit.unit == "requests" else "units"
@@ -99,14 +99,14 @@ def usage_figure(line: TenantLimit, traffic: Traffic, classes: str = "") -> Figu
     rows = [FigureRow(moment.start, _values(moment, scale)) for moment in reversed(traffic.moments)]
     return Figure(
         id="usage",
-        title=f"{_where(line)}: usage against {line.limit.name}",
+        title=f"{_where(line)}: usage and limit {line.limit.name}",
         note=f"{traffic.period.step_words} averages",
-        columns=(Column("Asked", unit, "line", "denied"), Column("Allowed", unit, "area", "allowed")),
+        columns=(Column("Requested", unit, "line", "denied"), Column("Allowed", unit, "area", "allowed")),
         rows=rows,
         panels=(Panel(unit, 260),),
         marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), *_limits(line, allowance, traffic)],
         legend=_legend(line, allowance),
-        caption="What lies between asked and allowed was denied.",
+        caption="The difference between requested and allowed was denied.",
         classes=classes,
         zooms=True,
         start=traffic.period.begin.timestamp(),
@@ -134,9 +134,9 @@ def _limits(line: TenantLimit, allowance: Allowance | None, traffic: Traffic) ->
     if allowance.burst:
         step_s = traffic.period.step.total_seconds()
         top = allowance.most_in(step_s) / step_s * allowance.window_s
-        # Over a long point, what a burst adds is thinner than the line.
+        # With long steps, the burst adds less than the width of the line.
         if top > 1.02 * allowance.units:
-            marks.insert(0, band(allowance.units, top, f"with all of {line.short.rest}"))
+            marks.insert(0, band(allowance.units, top, f"with full {line.short.rest}"))
     return marks
 
 
@@ -145,7 +145,7 @@ def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:
         return []
     found = [Mark("limit", f"Limit {line.short.main}")]
     if allowance.burst:
-        found.append(Mark("band", "Burst band: only while saved burst lasts"))
+        found.append(Mark("band", "Burst: available until used up"))
     return found
 
 
@@ -159,7 +159,7 @@ def burn_figure(line: TenantLimit, burn: BurnDown) -> Figure:
     return Figure(
         id="burn",
         title="Quota burn-down",
-        note=f"{_where(line)}: {compact(burn.limit)} {unit} a {line.short.main.rpartition('/')[2]}",
+        note=f"{_where(line)}: {compact(burn.limit)} {unit} per {line.short.main.rpartition('/')[2]}",
         columns=(
             Column("Left", unit, "area", "brand"),
             Column("Forecast", unit, "dots", "degraded"),
@@ -184,6 +184,6 @@ def _outlook(burn: BurnDown) -> str:
     if burn.left_now == 0:
         return f"{used} The quota is used up until {burn.end:%-d %B %H:%M} UTC."
     if burn.runs_out is None:
-        return f"{used} At the pace of the last weeks it lasts until it is renewed on {burn.end:%-d %B %H:%M} UTC."
+        return f"{used} At the recent pace it lasts until it renews on {burn.end:%-d %B %H:%M} UTC."
     early = f", {burn.days_early} days early" if burn.days_early else ""
-    return f"{used} At the pace of the last weeks it runs out on {burn.runs_out:%-d %B}{early}."
+    return f"{used} At the recent pace it runs out on {burn.runs_out:%-d %B}{early}."

@@ -1,4 +1,4 @@
-"""The limits of a tenant as pages show them: in words, against what is asked for, and why they are so."""
+"""The limits of a tenant for display: values, use, and the source of each value."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TenantLimit:
 
     explained: ExplainedLimit
     use: LimitUse
-    denied_share: float | None = None  # of what it counts, in a day: refused by this limit itself; None: not known
-    other: Short | None = None  # the same limit of whom it is compared with
+    denied_share: float | None = None  # share of its requests in 24 h that this limit denied; None: unknown
+    other: Short | None = None  # the same limit of the compared tenant or tier
     other_use: LimitUse | None = None
 
     @property
@@ -73,19 +73,19 @@ class Rung:
 
 
 def sorted_lines(lines: Iterable[TenantLimit]) -> list[TenantLimit]:
-    """The tightest first; what is not measured last."""
+    """Most used first; limits without data last."""
     return sorted(lines, key=lambda line: (line.use.share is None, -(line.use.share or 0), line.scope, line.limit.name))
 
 
 def chosen_of(lines: Sequence[TenantLimit], scope: str, name: str) -> TenantLimit | None:
-    """The limit that an address asks for, or the tightest that can be drawn."""
+    """The limit named in the URL, else the most used one that can be charted."""
     fitting = [line for line in lines if scope in ("", line.scope) and name in ("", line.limit.name)]
     drawable = [line for line in fitting if line.allowance and not line.effective.is_global]
     return next(iter(drawable or fitting or lines), None)
 
 
 def ladder_of(line: TenantLimit, lines: Sequence[TenantLimit]) -> list[Rung]:
-    """From most to least specific, then what is counted as well."""
+    """Sources from most to least specific, then the other limits that count the same requests."""
     places = _places(line)
     held = {lost.source: limit_short(lost.limit.algorithm) for lost in line.explained.lost}
     rungs = [_override(line)]
@@ -104,20 +104,20 @@ def ladder_of(line: TenantLimit, lines: Sequence[TenantLimit]) -> list[Rung]:
 
 def _override(line: TenantLimit) -> Rung:
     if not line.is_overridden:
-        return Rung("none", "Override of this tenant", "none that holds now")
+        return Rung("none", "Tenant override", "none active")
     ids = ", ".join(str(override.id) for override in line.explained.overrides)
-    return Rung("wins", "Override of this tenant", f"override {ids}", str(line.short), "#overrides", "see it")
+    return Rung("wins", "Tenant override", f"override {ids}", str(line.short), "#overrides", "view")
 
 
 def _places(line: TenantLimit) -> list[tuple[str, str]]:
-    """The rungs of the ladder (quotas.policies.resolve), as policies name themselves."""
+    """The possible sources, from most to least specific, in the order of quotas.policies.resolve."""
     if line.effective.is_global:
-        return [(line.effective.source, "Global: counted over all tenants")]
+        return [(line.effective.source, "Global: counts all tenants together")]
     owners = _owners(line)
     scopes = (
-        [(line.scope, "endpoint"), (EVERYWHERE, "every endpoint")]
+        [(line.scope, "endpoint"), (EVERYWHERE, "all endpoints")]
         if line.scope != EVERYWHERE
-        else [(EVERYWHERE, "every endpoint")]
+        else [(EVERYWHERE, "all endpoints")]
     )
     return [(f"{owner} × {scope}", f"{word} × {what}") for owner, word in owners for scope, what in scopes]
 
@@ -130,7 +130,7 @@ def _owners(line: TenantLimit) -> list[tuple[str, str]]:
 
 
 def _counts_too(other: TenantLimit, line: TenantLimit) -> bool:
-    """Whether a request that meets `line` meets the other one as well."""
+    """Whether a request counted by `line` is counted by `other` too."""
     if other is line or other.limit.mode == "off":
         return False
     if other.effective.is_global:
@@ -141,8 +141,8 @@ def _counts_too(other: TenantLimit, line: TenantLimit) -> bool:
 
 def _beside(other: TenantLimit) -> Rung:
     where = "over all tenants" if other.effective.is_global else _plain(other.effective.source)
-    use = f", {100 * other.use.share:.0f} % used at its peak" if other.use.share is not None else ""
-    return Rung("and", f"{other.limit.name}, also counts", f"{where}{use}", str(other.short))
+    use = f", {100 * other.use.share:.0f} % used at the peak" if other.use.share is not None else ""
+    return Rung("and", f"{other.limit.name}, also applies", f"{where}{use}", str(other.short))
 
 
 def _plain(source: str) -> str:

@@ -1,4 +1,4 @@
-"""What is known of one tenant: its limits, what it asks for, what it has used."""
+"""The state of one tenant: its limits, their use and denials, and its quota counters."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    """What the parts of the page are made of."""
+    """What the tenant page and the portal are built from."""
 
     tenant: Tenant
     now: datetime
     standing: Standing
     lines: Sequence[TenantLimit]
-    numbers: dict[str, int]  # of endpoints
+    numbers: dict[str, int]  # of endpoints, by name
     counters: dict[tuple[str, str], int]
 
 
@@ -49,7 +49,7 @@ def _with_denials(
     limits: Mapping[str, int],
     denied: Mapping[tuple[int, int], int],
 ) -> TenantLimit:
-    """Only what this limit refused: others count the same requests."""
+    """Adds the share denied by this limit alone; other limits count the same requests."""
     demand = demands.get(EVERY_ENDPOINT if line.scope == EVERYWHERE else state.numbers.get(line.scope, 0))
     if line.effective.is_global or demand is None or not demand.in_all:
         return line
@@ -63,7 +63,7 @@ def _with_denials(
 
 
 def counted_endpoints(line: TenantLimit, state: TenantState) -> list[int]:
-    """Of which endpoints the limit counts the traffic; none: of all."""
+    """The numbers of the endpoints that the limit counts; empty means all."""
     if line.scope != EVERYWHERE:
         return [state.numbers.get(line.scope, 0)]
     apart = {each.scope for each in state.lines if each.limit.name == line.limit.name and each.scope != EVERYWHERE}

@@ -1,4 +1,4 @@
-"""One tenant: why it is throttled, why its limits are what they are, and what to do about it."""
+"""The tenant page: denials and their causes, effective limits and their sources, overrides, and API keys."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _asked(row: Tenant) -> list[tuple[QuotaRequest, AnswerForm]]:
 
 def _blank_forms(row: Tenant) -> dict[str, Any]:
     return {
-        "override_title": f"Give {row.name} an override",
+        "override_title": f"Add override for {row.name}",
         "switch_form": ReasonedForm(auto_id="switch_%s"),
         "key_form": KeyForm(auto_id="key_%s"),
     }

@@ -1,4 +1,4 @@
-"""The rules for a request as rows: what each says, whether it would pass, and why it holds rather than another."""
+"""The limits that match a request: their values, decisions and sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quotas.usage.queries.denials import wait_words
 @dataclass(frozen=True, slots=True)
 class Rule:
     explained: ExplainedLimit
-    row: LimitRow | None  # None: the store does not enforce it
+    row: LimitRow | None  # None: not enforced in Redis
     rungs: tuple[Rung, ...]
 
     @property
@@ -29,10 +29,10 @@ class Rule:
 
     @property
     def counted(self) -> str:
-        """What is counted together, in words."""
+        """What is counted together."""
         effective = self.explained.effective
-        who = "everyone together" if effective.is_global else f"per {effective.limit.subject}"
-        where = "all endpoints together" if effective.scope == "*" else effective.scope
+        who = "all tenants together" if effective.is_global else f"per {effective.limit.subject}"
+        where = "all endpoints" if effective.scope == "*" else effective.scope
         return f"{who}, {where}, in {effective.limit.unit}"
 
     @property
@@ -47,7 +47,7 @@ class Rule:
 
     @property
     def again(self) -> str:
-        """When there is more, or enough."""
+        """When more is available, or enough for a retry."""
         if self.row is None:
             return ""
         if not self.row.allowed:
@@ -60,16 +60,14 @@ def rule_of(verdict: Verdict) -> Rule:
 
 
 def rungs_of(explained: ExplainedLimit) -> tuple[Rung, ...]:
-    """From the most specific to the least."""
+    """From most to least specific."""
     effective, overrides = explained.effective, explained.overrides
-    base = Rung(
-        "and" if overrides else "wins", effective.source, "its policy", str(limit_short(effective.limit.algorithm))
-    )
+    base = Rung("and" if overrides else "wins", effective.source, "policy", str(limit_short(effective.limit.algorithm)))
     lost = (Rung("lost", one.source, "less specific", str(limit_short(one.limit.algorithm))) for one in explained.lost)
     if not overrides:
         return (base, *lost)
     changed = (_override(override) for override in overrides)
-    return (*changed, Rung("and", effective.source, "its policy, changed by the override"), *lost)
+    return (*changed, Rung("and", effective.source, "policy, changed by the override"), *lost)
 
 
 def _override(override: Override) -> Rung:
@@ -87,35 +85,35 @@ def headline_of(decision: Decision) -> Headline:
     if decision.allowed:
         return _passes(decision)
     texts = {
-        "limit": (f"It would be denied by {decision.limit}", _again(decision)),
+        "limit": (f"Denied by {decision.limit}", _again(decision)),
         "cost_too_big": (
-            f"It would be denied by {decision.limit}",
-            "It costs more than this limit can ever give at once: make it smaller, or raise the limit.",
+            f"Denied by {decision.limit}",
+            "The cost is higher than this limit can ever allow. Reduce the cost or raise the limit.",
         ),
-        "suspended": ("It would be denied: the tenant is suspended", "Nothing passes until it is resumed."),
+        "suspended": ("Denied: the tenant is suspended", "All requests are denied until it is resumed."),
         "overflow": (
-            "It would be denied: too many new subjects in an hour",
-            "New subjects past the cap share one bucket, and that is used up.",
+            "Denied: too many new subjects in an hour",
+            "New subjects over the cap share one bucket, which is used up.",
         ),
     }
-    text, detail = texts.get(decision.reason, (f"It would be denied: {decision.reason}", _again(decision)))
+    text, detail = texts.get(decision.reason, (f"Denied: {decision.reason}", _again(decision)))
     return Headline("denied", text, detail)
 
 
 def _passes(decision: Decision) -> Headline:
     if decision.reason == "bypass":
-        return Headline("degraded", "It would pass: a bypass is on", "Limits count, and deny nothing, until it ends.")
+        return Headline("degraded", "Allowed: a bypass is active", "Limits count but deny no requests until it ends.")
     if decision.wait_us:
-        return Headline("allowed", "It would pass, after a wait", f"Its turn comes in {wait_words(decision.wait_us)}.")
+        return Headline("allowed", "Allowed after a wait", f"It may proceed in {wait_words(decision.wait_us)}.")
     if not decision.limit:
-        return Headline("allowed", "It would pass", "No limit holds for it.")
-    left = f"{decision.remaining:,} of {decision.quota:,} would be left of {decision.limit}, the limit that is nearest."
-    return Headline("allowed", "It would pass", left)
+        return Headline("allowed", "Allowed", "No limit applies.")
+    left = f"{decision.remaining:,} of {decision.quota:,} would be left of {decision.limit}, the tightest limit."
+    return Headline("allowed", "Allowed", left)
 
 
 def _again(decision: Decision) -> str:
     if decision.retry_us == NEVER:
-        return "Waiting does not help."
+        return "Retrying does not help."
     if decision.retry_us < SECOND_US:
-        return f"It fits again in {wait_words(decision.retry_us)}; Retry-After would say 1 s."
-    return f"It fits again in {wait_words(decision.retry_us)}."
+        return f"Retry in {wait_words(decision.retry_us)}. Retry-After would be 1 s."
+    return f"Retry in {wait_words(decision.retry_us)}."

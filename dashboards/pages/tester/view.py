@@ -1,4 +1,4 @@
-"""The pages' own line to Redis: they ask as an enforcer does, and consume nothing."""
+"""The request tester: explains how a request would be decided, without using quota."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_VALUE = 1_000
 
 
 class RequestForm(PageForm):
-    tenant = forms.CharField(max_length=63, error_messages={"required": "Whose request is it? Name the tenant."})
+    tenant = forms.CharField(max_length=63, error_messages={"required": "Enter a tenant."})
     endpoint = forms.CharField(max_length=ENDPOINT_CHARACTERS, required=False)
     method = forms.ChoiceField(choices=[(method, method) for method in METHODS[:-1]], required=False)
     path = forms.CharField(max_length=LONGEST_PATH, required=False)
@@ -45,7 +45,7 @@ class RequestForm(PageForm):
         label="More dimensions",
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "placeholder": "region eu-west"}),
-        help_text="One a line: its name, a space, its value.",
+        help_text="One per line: name, space, value",
     )
 
     fields_of = {"subject": "more"}
@@ -55,12 +55,12 @@ class RequestForm(PageForm):
         self.fields["tenant"].widget.attrs |= {"autocomplete": "off", "spellcheck": "false"}
         self.fields["endpoint"].widget.attrs |= {"list": "endpoints", "autocomplete": "off", "spellcheck": "false"}
         self.fields["path"].widget.attrs |= {"placeholder": "/v1/rides/7", "spellcheck": "false"}
-        self.fields["cost"].widget.attrs |= {"placeholder": "its own"}
+        self.fields["cost"].widget.attrs |= {"placeholder": "default"}
 
     def clean(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().clean() or {}
         if bool(fields.get("endpoint")) == bool(fields.get("path")) and not self.errors:
-            self.add_error("endpoint", "Give the endpoint, or the path of the request: one of the two.")
+            self.add_error("endpoint", "Enter either an endpoint or a path.")
         return fields
 
     @property
@@ -73,7 +73,7 @@ class RequestForm(PageForm):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def tester(request: HttpRequest) -> HttpResponse:
-    """An address may fill in the form, as a denial's does; what is tested is posted, because logs keep addresses."""
+    """The URL may prefill the form. Tests are posted, because servers log URLs and they may contain keys."""
     form = RequestForm(request.POST) if request.method == "POST" else RequestForm(initial=request.GET.dict())
     answer, unreachable = None, ""
     if form.is_bound and form.is_valid():

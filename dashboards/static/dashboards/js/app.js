@@ -1,4 +1,4 @@
-// Of every page.
+// Loaded on every page.
 import "./toast.js";
 import "./dialogs.js";
 import "./times.js";

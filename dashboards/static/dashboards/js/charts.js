@@ -1,8 +1,8 @@
-// Draws every figure from the rows of its own table, so that chart, tip and table cannot disagree.
+// Draws every figure from the rows of its own table, so that chart, tooltip and table always agree.
 //
 // <figure class="fig" data-chart="time|number|log|category" [data-zoom] [data-x-unit]>
-//   .chart[data-panel][data-y="log|mirror"][data-top]   one canvas each; all share the x axis. mirror: what goes down
-//                                         is counted like what goes up; top: the end of the scale, where several share it
+//   .chart[data-panel][data-y="log|mirror"][data-top]   one canvas each; all share the x axis. mirror: negative
+//                                         values are labelled without their sign; top: the end of a shared scale
 //   .fig-table th[data-draw][data-color][data-panel], tr[data-x] > td[data-v]
 //   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel]
 /* global uPlot */
@@ -32,7 +32,7 @@ function faded(hex, alpha) {
   return parts ? `rgb(${parts.slice(1).map((part) => parseInt(part, 16)).join(" ")} / ${alpha})` : hex;
 }
 
-// ---------- what the table says ----------
+// ---------- reading the table ----------
 const numberOf = (text) => (text === undefined || text === "" ? null : Number(text));
 
 function read(figure) {
@@ -84,7 +84,7 @@ function timeTexts(splits, step) {
   return splits.map((at) => (step < 60 ? written(new Date(at * 1000), "seconds").split(" ").at(-1) : written(new Date(at * 1000), "clock")));
 }
 
-// ---------- what lies under and over the series ----------
+// ---------- gaps, bands, limits and marks ----------
 function hatch(context, token, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6 * ratio;
@@ -171,9 +171,9 @@ function flags(plot, facts) {
     const flag = el(mark.href ? "a" : "span", { class: "chart-flag", ...(mark.href ? { href: mark.href } : {}) }, mark.label);
     flag.addEventListener("mousedown", (event) => event.stopPropagation());
     plot.over.append(flag);
-    // At an edge it stands beside its line rather than outside of the card.
+    // Near an edge the flag moves beside its line to stay inside the card.
     const half = flag.offsetWidth / 2, middle = Math.max(half, Math.min(x, plot.over.clientWidth + RIGHT - half - 2));
-    // Flags that would lie on each other are drawn as one line without its name.
+    // A flag that would overlap the previous one is left out; its line stays.
     if (middle - half < free) { flag.remove(); continue; }
     free = middle + half + 2;
     flag.style.left = `${middle}px`;
@@ -185,7 +185,7 @@ const DASHES = { dash: [5, 3], dots: [1.5, 3] };
 
 function series(column, token, kind) {
   const colour = colourOf(token, column.color);
-  const base = { label: column.name, stroke: colour, width: column.color === "ref" ? 1.1 : 1.6, points: { show: false }, spanGaps: kind !== "time" }; // only time can be missing
+  const base = { label: column.name, stroke: colour, width: column.color === "ref" ? 1.1 : 1.6, points: { show: false }, spanGaps: kind !== "time" }; // only a time axis has gaps
   if (column.draw === "area") return { ...base, fill: faded(colour, token("fill-alpha")) };
   if (column.draw === "step") return { ...base, fill: faded(colour, token("fill-alpha")), paths: uPlot.paths.stepped({ align: 1 }) };
   if (column.draw === "bars") return { ...base, fill: faded(colour, 0.6), width: 0, paths: uPlot.paths.bars({ size: [0.72, 44] }) };
@@ -231,7 +231,7 @@ const data = (facts, panel, kind) => [kind === "category" ? facts.xs.map((_, ind
 function tip(figure, plot) {
   const { facts, tip: box } = figure.hr, { idx, left } = plot.cursor;
   if (idx === null || idx === undefined || left < 0) { box.hidden = true; return; }
-  if (!plot.over.matches(":hover")) return; // the panels follow each other; one of them writes
+  if (!plot.over.matches(":hover")) return; // synchronised cursors: only the hovered panel writes the tooltip
   const row = facts.rows[idx];
   const lines = facts.heads.slice(1).map((head, index) => el("div", {}, el("span", {}, head.textContent), el("span", {}, cellText(row.cells[index + 1], head))));
   box.replaceChildren(el("b", {}, row.cells[0].textContent), ...lines);
@@ -269,7 +269,7 @@ function unzoom(figure) {
   } else draw(figure);
 }
 
-// ---------- life ----------
+// ---------- drawing and redrawing ----------
 function draw(figure) {
   figure.hr?.plots.forEach((plot) => plot.destroy());
   const facts = read(figure), boxes = $$(".chart", figure);
@@ -293,7 +293,7 @@ const watcher = new ResizeObserver((entries) => {
 });
 
 function begin(root) {
-  // A live refresh brings the table alone; htmx may bring a whole figure.
+  // A live refresh replaces the table only; htmx may replace a whole figure.
   const own = root instanceof Element ? root.closest("figure[data-chart]") : null;
   if (own) draw(own);
   for (const figure of $$("figure[data-chart]", root)) {

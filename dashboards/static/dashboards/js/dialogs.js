@@ -1,4 +1,4 @@
-// Dialogs, popovers, copy buttons and the theme: what a click on a data attribute does.
+// Click handlers for data attributes: dialogs, popovers, copy buttons and the theme.
 import { $, onFresh } from "./dom.js";
 import { toast } from "./toast.js";
 
@@ -11,7 +11,7 @@ system.addEventListener("change", announceTheme);
 
 function switchTheme() {
   root.dataset.theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("hr-theme", root.dataset.theme); } catch { /* storage is refused */ }
+  try { localStorage.setItem("hr-theme", root.dataset.theme); } catch { /* storage is not available */ }
   announceTheme();
 }
 
@@ -32,7 +32,7 @@ async function copy(button) {
     range.selectNodeContents(source);
     getSelection().removeAllRanges();
     getSelection().addRange(range);
-    toast("Selected", "Press Ctrl C to copy it");
+    toast("Selected", "Press Ctrl C to copy");
   }
 }
 
@@ -49,16 +49,16 @@ document.addEventListener("click", (event) => {
   if (pressed.matches("[data-copy]")) copy(pressed);
 });
 
-// A form that takes a while says so and is not sent twice.
+// Shows that a form is being sent, and prevents sending it twice.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   if (!button || event.target.hasAttribute("hx-post") || event.target.method !== "post") return;
   if (button.getAttribute("aria-busy") === "true") { event.preventDefault(); return; }
   button.setAttribute("aria-busy", "true");
 });
-// A control that submits its form as soon as it is changed.
+// A control that submits its form when it changes.
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
-// A dialog whose form was refused comes back open, with what was typed.
+// A dialog whose form had errors opens again with the input.
 onFresh((part) => part.querySelectorAll("dialog[data-open-now]").forEach(open));

@@ -1,4 +1,4 @@
-// What every other module uses.
+// Helpers for all modules.
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -21,7 +21,7 @@ export function icon(name, classes = "") {
   return svg;
 }
 
-// A part that htmx or a live refresh has put in place: `start` is called for it, and once for the page.
+// Calls `start` once for the page, and for each part that htmx or a live refresh replaces.
 export function onFresh(start) {
   start(document);
   document.addEventListener("htmx:afterSwap", (event) => start(event.detail.target));

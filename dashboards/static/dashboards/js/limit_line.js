@@ -1,4 +1,4 @@
-// The limit line of an endpoint: dragged, or moved with the keys; the server says what it would do.
+// The draggable limit line of an endpoint. The server returns the effect of each position.
 import { $ } from "./dom.js";
 
 const line = $("#limit-line");
@@ -12,7 +12,7 @@ function start() {
 
   const now = () => Number(line.getAttribute("aria-valuenow"));
 
-  // One question at a time; while it is under way only the newest place is remembered.
+  // One request at a time; meanwhile only the latest position is kept.
   async function ask() {
     if (asking) return;
     asking = true;

@@ -1,5 +1,5 @@
-// Keeps a page fresh: the server says when there is something new (SSE; polling where that fails), the same page is
-// fetched, and each part marked data-live takes its new content. What the reader is using is left alone.
+// Keeps a page up to date. The server sends an event when something changed (SSE, or polling if that fails); the page is
+// fetched again and each part marked data-live is replaced. Parts that the user is editing or selecting are not replaced.
 import { $, $$ } from "./dom.js";
 
 const EVERY_MS = 5000;
@@ -35,7 +35,7 @@ export async function refresh() {
   }
 }
 
-// The same page at another address: the range was dragged, so the address says so.
+// Loads the same page at another URL, for example after zooming.
 export async function visit(url) {
   history.pushState(null, "", url);
   await refresh();

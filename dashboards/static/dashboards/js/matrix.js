@@ -1,4 +1,4 @@
-// The grid of limits: moving, choosing one cell or many, filtering, and the editor beside it.
+// The limits matrix: keyboard navigation, selection, filters, and the editor.
 /* global htmx */
 import { $, $$, onFresh } from "./dom.js";
 import { refresh } from "./live.js";
@@ -7,11 +7,11 @@ const grid = $("#matrix-grid"), inspector = $("#inspector"), filter = $("#matrix
 const url = $("#matrix").dataset.cellUrl;
 const NARROW = matchMedia("(max-width: 1100px)");
 grid.style.setProperty("--columns", grid.tHead.rows[0].cells.length - 1);
-let chosen = [], home = null, wantsFocus = false; // chosen: keys of cells
+let chosen = [], home = null, wantsFocus = false; // chosen: keys of the selected cells
 
 const cellOf = (key) => $(`.cell[data-cell="${CSS.escape(key)}"]`, grid);
 
-// ---------- choosing ----------
+// ---------- selection ----------
 function mark() {
   for (const cell of $$(".cell[aria-pressed=true]", grid)) cell.setAttribute("aria-pressed", "false");
   for (const key of chosen) cellOf(key)?.setAttribute("aria-pressed", "true");
@@ -55,7 +55,7 @@ grid.addEventListener("click", (event) => {
   if (cell) choose(cell, event.shiftKey, false);
 });
 
-// ---------- moving ----------
+// ---------- keyboard ----------
 function beside(cell, key) {
   const place = cell.closest("td"), row = place.parentElement;
   if (key === "ArrowRight") return place.nextElementSibling;
@@ -96,7 +96,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// ---------- filtering ----------
+// ---------- filters ----------
 function sift() {
   const words = filter.value.trim().toLowerCase();
   const tags = $$(".chip[aria-pressed=true]").map((chip) => chip.dataset.tag);
@@ -109,7 +109,7 @@ function sift() {
     shown += row.hidden ? 0 : 1;
   }
   $("#matrix-none").hidden = shown > 0;
-  // Tab leads into the grid by one cell; that one has to be in sight.
+  // Tab enters the grid at one cell, which must be visible.
   if ($(".cell[tabindex='0']", grid)?.closest("tr").hidden) {
     const first = $("tr:not([hidden]) .cell", grid.tBodies[0]);
     if (first) rove(first);
@@ -124,7 +124,7 @@ $("#matrix-chips").addEventListener("click", (event) => {
   sift();
 });
 
-// ---------- the editor ----------
+// ---------- editor ----------
 function showParameters() {
   const algorithm = $("#id_algorithm", inspector)?.value;
   for (const input of $$("[data-algorithms]", inspector)) {
@@ -148,7 +148,7 @@ inspector.addEventListener("htmx:afterSwap", (event) => {
   else if (NARROW.matches) inspector.scrollIntoView({ block: "nearest" });
   wantsFocus = false;
 });
-// Sent by the server with the answer to a publish.
+// The server sends this event after publishing.
 document.body.addEventListener("matrix:changed", () => refresh());
 
 onFresh((part) => {
@@ -159,7 +159,7 @@ onFresh((part) => {
   sift();
 });
 
-// A cell in the address is opened at once: /matrix?at=pro/rider:quote
+// Opens the cells named in the URL: /matrix?at=pro/rider:quote
 const wanted = new URL(location.href).searchParams.getAll("at").filter((key) => cellOf(key));
 if (wanted.length) {
   chosen = wanted;

@@ -1,4 +1,4 @@
-// Ctrl-K: the server finds tenants, endpoints and policies; the keys move through what it found.
+// Command palette (Ctrl-K): the server searches, the arrow keys move through the results.
 import { $, $$ } from "./dom.js";
 import { open } from "./dialogs.js";
 
@@ -20,7 +20,7 @@ if (palette) {
   const find = async () => {
     const turn = ++asked;
     const response = await fetch(`${palette.dataset.find}?q=${encodeURIComponent(input.value.trim())}`);
-    if (!response.ok || turn !== asked) return; // an older answer must not replace a newer one
+    if (!response.ok || turn !== asked) return; // an older response must not replace a newer one
     list.innerHTML = await response.text();
     choose(options()[0]);
   };

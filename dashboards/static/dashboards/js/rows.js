@@ -1,4 +1,4 @@
-// j and k move through the rows of a table; Enter on the link that has the focus opens it.
+// j and k move the focus through the links of table rows; Enter opens the link.
 import { $$ } from "./dom.js";
 
 document.addEventListener("keydown", (event) => {

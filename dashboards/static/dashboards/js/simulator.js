@@ -1,11 +1,11 @@
-// The traffic painter: bars are dragged, or gone through with the arrow keys; the form then asks for all panels.
+// The traffic painter: drag the bars or use the arrow keys; the form then updates all panels.
 import { $, $$ } from "./dom.js";
 import { toast } from "./toast.js";
 
 const KEYS_MS = 250; // after the last key
 const MOST = 999999;
 let dragging = false, last = null, timer = 0;
-const shown = new Set(); // figures that are looked at as tables
+const shown = new Set(); // figures shown as tables
 
 const bars = () => $$("#painter .pb");
 const form = () => $("#sim-form");
@@ -40,7 +40,7 @@ function paint(event) {
   const all = bars(), box = $("#painter .painter > svg").getBoundingClientRect();
   const place = Math.max(0, Math.min(all.length - 1, Math.floor(((event.clientX - box.left) / box.width) * all.length)));
   const value = top() * (1 - Math.max(0, Math.min(1, (event.clientY - box.top) / box.height)));
-  // A fast pointer leaps over bars; those between get what lies between.
+  // A fast pointer skips bars; interpolate them.
   const from = last ?? { place, value }, steps = Math.abs(place - from.place);
   for (let step = 0; step <= steps; step += 1) {
     const part = steps ? step / steps : 1;
@@ -65,7 +65,7 @@ for (const name of ["pointerup", "pointercancel"]) {
   });
 }
 
-// ---------- keys ----------
+// ---------- keyboard ----------
 function focus(bar) {
   bars().forEach((each) => each.setAttribute("tabindex", each === bar ? "0" : "-1"));
   bar.focus();
@@ -86,8 +86,8 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-clear]")) { bars().forEach((bar) => set(bar, 0)); send(); }
   if (event.target.closest("[data-share]")) {
-    if (form().elements.traffic.value === "csv") { toast("A CSV does not fit into a link", "Send the file along"); return; }
-    try { await navigator.clipboard.writeText(location.href); toast("Link copied", "It holds the traffic and the parameters"); } catch { toast("Copy the address of this page", "It holds the traffic and the parameters"); }
+    if (form().elements.traffic.value === "csv") { toast("Cannot link to a CSV", "Share the file instead"); return; }
+    try { await navigator.clipboard.writeText(location.href); toast("Link copied", "It includes the traffic and the parameters"); } catch { toast("Copy the URL of this page", "It includes the traffic and the parameters"); }
   }
 });
 
@@ -105,7 +105,7 @@ document.addEventListener("change", async (event) => {
 
 document.addEventListener("htmx:beforeRequest", () => $("#results").classList.add("is-old"));
 document.addEventListener("htmx:afterRequest", () => $("#results").classList.remove("is-old"));
-// An answer that comes while somebody paints on must not take the bars from under the pointer.
+// A response that arrives while the user is painting must not replace the bars.
 document.addEventListener("htmx:oobBeforeSwap", (event) => {
   if (event.detail.target.id === "painter" && dragging) event.detail.shouldSwap = false;
 });

@@ -1,4 +1,4 @@
-// A click on the head of a column sorts the rows that are on the page; pages with more rows sort on the server.
+// Clicking a column head sorts the rows on the page. Paged lists are sorted by the server.
 import { $$ } from "./dom.js";
 
 const value = (cell) => cell.dataset.v ?? cell.textContent.trim();

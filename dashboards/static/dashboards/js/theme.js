@@ -1,6 +1,6 @@
-// Before the first paint: the theme that was chosen here, or else the system's.
+// Runs before the first paint: applies the chosen theme, if any; otherwise the system's applies.
 "use strict";
 try {
   const chosen = localStorage.getItem("hr-theme");
   if (chosen) document.documentElement.dataset.theme = chosen;
-} catch { /* storage is refused in private windows */ }
+} catch { /* storage is not available in some private windows */ }

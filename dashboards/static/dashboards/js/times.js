@@ -1,4 +1,4 @@
-// Times in the viewer's zone; the absolute time, with its zone, is in the title.
+// Shows times in the viewer's zone. The title has the absolute time and the zone.
 import { $$, onFresh } from "./dom.js";
 
 const FORMS = {

@@ -1,4 +1,4 @@
-// A short message in the corner. Never the only trace of an error: that stands where it happened.
+// A short message in the corner. Errors are also shown where they occurred.
 import { $, el, icon, onFresh } from "./dom.js";
 
 const SHOWN_MS = 6000;
@@ -11,7 +11,7 @@ export function toast(text, detail = "", kind = "ok") {
   setTimeout(() => box.remove(), SHOWN_MS);
 }
 
-// What the server has to say comes with the page, as Django's messages.
+// Django messages come with the page.
 onFresh((root) => {
   for (const said of root.querySelectorAll("[data-toast-now]")) {
     const [head, detail] = said.textContent.split("|");
@@ -19,5 +19,5 @@ onFresh((root) => {
     said.remove();
   }
 });
-// htmx answers may bring one in a header: HX-Trigger: {"hr:toast": {"text": …}}
+// htmx responses may send one in a header: HX-Trigger: {"hr:toast": {"text": …}}
 document.addEventListener("hr:toast", (event) => toast(event.detail.text, event.detail.detail, event.detail.kind));
