@@ -12,7 +12,10 @@ from django.core.management import get_commands
 
 from config.places import ROOT
 
-TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md")]
+TOP = [
+    ROOT / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "headroom_edge/README.md")
+]
 PAGES = [*TOP, *sorted(ROOT.glob("docs/**/*.md"))]
 TEXT = {page: page.read_text() for page in PAGES}
 PACKAGES = ("headroom_edge", "quotas", "tenants", "access", "api", "dashboards", "config", "tests", "benchmarks")
