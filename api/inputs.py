@@ -16,8 +16,7 @@ from rest_framework.request import Request
 from headroom_edge.algorithms.base import shown
 from quotas.changes.draft import LONGEST_REASON
 from quotas.policies import schema
-from quotas.policies.fields import unknown_field
-from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_within
+from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_within, unknown_field
 
 MOST_BYTES = 2 * 1_048_576
 

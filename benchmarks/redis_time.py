@@ -18,7 +18,7 @@ from benchmarks.servers import flush, throw_away_valkey
 from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import TokenBucket
-from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.library import ensure_loaded
 from headroom_edge.plan.subject import Subject
 from quotas.policies.compile import Compiler, Target

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.report import BenchmarkRow
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Limit
 from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.fast_replay import ArrivalBatch, FastReplay

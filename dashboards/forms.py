@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
-from headroom_edge.algorithms.periods import known_zones
+from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.errors import Refused
 from quotas.policies.problems import WITHIN, is_within
 from quotas.usage.queries.periods import Period, PeriodError, period_read

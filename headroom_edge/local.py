@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from headroom_edge.algorithms import KINDS
 from headroom_edge.algorithms.base import SECOND_US, Algorithm, Outcome, ParameterError, State, Verdict
-from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.decision import Decision
 from headroom_edge.plan.subject import network

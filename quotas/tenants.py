@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Unpack
 
-from headroom_edge.algorithms.periods import known_zones
+from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.draft import Draft, Permits, draft
 from quotas.changes.snapshot import TENANT, TIER, key_of
 from quotas.errors import read, refuse

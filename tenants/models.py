@@ -53,7 +53,7 @@ class Tenant(models.Model):
     timezone = models.CharField(max_length=64, default="UTC")
     suspended = models.BooleanField(default=False)
     suspended_reason = models.CharField(max_length=500, blank=True, default="")
-    # Limits whose source changed for this tenant only; written by quotas.models.limit_history.
+    # Limits whose source changed for this tenant only; written by quotas.policies.limit_codec.
     handovers = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(db_default=Now(), editable=False)
 

@@ -16,9 +16,8 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
-from quotas.models.policy import PART
 from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH
-from quotas.policies.spec import METHODS, MOST_COST
+from quotas.policies.spec import ENDPOINT_PART, METHODS, MOST_COST
 
 
 class HintsOut(serializers.Serializer[Any]):
@@ -51,7 +50,7 @@ class EndpointChange(Guarded):
 
 
 class NewEndpoint(EndpointChange):
-    name = Word(f"{PART}:{PART}", max_length=LONGEST_NAME)
+    name = Word(f"{ENDPOINT_PART}:{ENDPOINT_PART}", max_length=LONGEST_NAME)
 
 
 class EndpointQuery(PageQuery):

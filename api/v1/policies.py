@@ -17,10 +17,10 @@ from api.inputs import LIMITS, Choice, LimitField, Text, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from quotas.changes.snapshot import limit_state
 from quotas.models import Limit, Policy
 from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
+from quotas.policies.limit_codec import limit_list, row_fields
 from quotas.policies.spec import CARRIES
 from quotas.policies.validate import MOST_LIMITS
 from tenants.models import TENANT_NAME, WORD
@@ -38,7 +38,7 @@ class PolicyOut(serializers.Serializer[Any]):
 
     @extend_schema_field(LIMITS)
     def get_limits(self, row: Policy) -> list[dict[str, Any]]:
-        return [{"name": limit.name.name, **_without_candidate(limit)} for limit in _limits(row)]
+        return limit_list({limit.name.name: row_fields(limit) for limit in _limits(row)})
 
     def get_candidates(self, row: Policy) -> dict[str, Any]:
         return {limit.name.name: limit.candidate for limit in _limits(row) if limit.candidate}
@@ -157,7 +157,3 @@ def _policy(request: Request, name: str) -> dict[str, Any]:
 
 def _limits(row: Policy) -> list[Limit]:
     return list(row.limits.all())
-
-
-def _without_candidate(limit: Limit) -> dict[str, Any]:
-    return {field: value for field, value in limit_state(limit).items() if field != "candidate"}

@@ -17,7 +17,7 @@ from api.preconditions import shown
 from api.v1.tenants import tenant_shown
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.explain import ExplainedLimit, standing
-from quotas.policies.fields import limit_fields
+from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import Override
 from quotas.policies.words import limit_words, override_words
 

@@ -5,7 +5,7 @@ state as Lua keeps, with whole numbers only, so both must agree to the last micr
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 SECOND_US = 1_000_000
@@ -18,14 +18,15 @@ _UNITS_US = {
     "h": 3_600 * SECOND_US,
     "d": DAY_US,
 }
-_DURATION = re.compile(r"([1-9][0-9]{0,11})(ms|s|m|h|d)")
+DURATION_PATTERN = "[1-9][0-9]{0,11}(ms|s|m|h|d)"
+_DURATION = re.compile(DURATION_PATTERN)
 
 
 def parse_duration_us(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text[:20]!r} is not a duration; write one like 250ms, 1s, 5m, 1h or 1d")
-    return int(match[1]) * _UNITS_US[match[2]]
+    return int(text[: match.start(1)]) * _UNITS_US[match[1]]
 
 
 def format_duration(us: int) -> str:
@@ -36,7 +37,7 @@ def format_duration(us: int) -> str:
 
 
 def per_text(us: int) -> str:
-    """What stands behind the stroke: `s` in 100/s, `5m` in 100/5m."""
+    """The text after the slash: `s` in 100/s, `5m` in 100/5m."""
     text = format_duration(us)
     return text[1:] if text[0] == "1" and text[1:].isalpha() else text
 
@@ -55,7 +56,7 @@ State = tuple[int, ...]
 
 
 class ParameterError(ValueError):
-    """A parameter that cannot work: names the field and the way out."""
+    """A parameter that cannot work. The message names the field and says what to write instead."""
 
     def __init__(self, field: str, message: str, code: str = "parameter") -> None:
         super().__init__(message)
@@ -102,17 +103,17 @@ class Algorithm(Protocol):
     name: ClassVar[str]
     kind: ClassVar[str]  # one letter, stored in the record's header
     width: ClassVar[int]  # how many numbers of the record are its own; 0: it has a key of its own
-    fields: ClassVar[tuple[str, ...]]  # the parameters that `parse` knows
+    parameters: ClassVar[tuple["Parameter", ...]]  # the fields that `parse` knows
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        """From a policy's fields; takes what it knows out of `fields`, raises ParameterError."""
+        """Reads its parameters, and removes them from `fields`. Raises ParameterError."""
 
     def describe(self) -> dict[str, Any]:
-        """The fields again, as `parse` takes them."""
+        """The parameters as `parse` takes them."""
 
     def words(self) -> str:
-        """What this buys, in one line for people."""
+        """What the limit allows, in one line for people."""
 
     @property
     def capacity(self) -> int:
@@ -130,7 +131,7 @@ class Algorithm(Protocol):
     def decide(self, state: State | None, now_us: int, cost: int) -> Outcome: ...
 
     def level(self, state: State | None, now_us: int) -> Level:
-        """As `decide` would tell it, without a request."""
+        """What `decide` would report now, without a request."""
 
     def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
         """The state after giving back what a decision charged, if it is still charged.
@@ -142,7 +143,7 @@ class Algorithm(Protocol):
         """Units in use at that moment. A double, computed in the same order as in Lua."""
 
     def with_used(self, used: float, at_us: int) -> State:
-        """The state of somebody who has used so much."""
+        """The state of a subject that has used this many units."""
 
     def scaled(self, numerator: int, denominator: int) -> Self:
         """Rate and capacity times this fraction: the rate exactly, capacities rounded down to at least 1."""
@@ -164,33 +165,6 @@ def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: s
     return new.with_used(min(used, float(new.capacity)), at_us)
 
 
-def whole(fields: dict[str, Any], name: str, default: int | None = None, minimum: int = 1) -> int:
-    value = fields.pop(name, default)
-    if value is None:
-        raise ParameterError(name, f"{name} is missing; give a whole number of at least {minimum}")
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ParameterError(name, f"{name} must be a whole number of at least {minimum}, not {shown(value)}")
-    if value > EXACT_MAX:
-        raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
-    return value
-
-
-def duration(fields: dict[str, Any], name: str, default: str | None = None) -> int:
-    """Whole microseconds."""
-    text = fields.pop(name, default)
-    if text is None:
-        raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
-    if not isinstance(text, str):
-        raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {shown(text)}")
-    try:
-        span_us = parse_duration_us(text)
-    except ValueError as error:
-        raise ParameterError(name, f"{name}: {error}") from None
-    if span_us > EXACT_MAX:
-        raise ParameterError(name, f"{name} is longer than {format_duration(EXACT_MAX // DAY_US * DAY_US)}; shorten it")
-    return span_us
-
-
 def shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"
@@ -207,8 +181,96 @@ def scaled_size(size: int, numerator: int, denominator: int) -> int:
     return max(1, size * numerator // denominator)
 
 
-def window_of(limit: int, window_us: int) -> Window:
-    """Of a limit per window; under a second, what it comes to in one."""
-    if window_us >= SECOND_US:
-        return Window(limit, ceil_div(window_us, SECOND_US))
-    return Window(limit * SECOND_US // window_us, 1)
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One field of an algorithm, as an author writes it. The JSON Schema of a policy is made from these."""
+
+    name: str
+    description: str = ""
+    default: str | None = None
+    is_required: bool = True
+
+    def schema(self) -> dict[str, Any]:
+        stated = {"default": self.default, "description": self.description}
+        return {**self._values(), **{keyword: text for keyword, text in stated.items() if text}}
+
+    def _values(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber(Parameter):
+    most: int = EXACT_MAX
+
+    def read(self, fields: dict[str, Any], default: int | None = None) -> int:
+        name, value = self.name, fields.pop(self.name, default)
+        if value is None:
+            raise ParameterError(name, f"{name} is missing; give a whole number of at least 1")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ParameterError(name, f"{name} must be a whole number of at least 1, not {shown(value)}")
+        if value > EXACT_MAX:
+            raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
+        return value
+
+    def _values(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(Parameter):
+    def read(self, fields: dict[str, Any]) -> int:
+        """Whole microseconds."""
+        name, text = self.name, fields.pop(self.name, self.default)
+        if text is None:
+            raise ParameterError(name, f"{name} is missing; write a duration like 1s, 1m or 1h")
+        if not isinstance(text, str):
+            raise ParameterError(name, f"{name} must be a duration like 250ms, 1s, 5m, 1h or 1d, not {shown(text)}")
+        try:
+            span_us = parse_duration_us(text)
+        except ValueError as error:
+            raise ParameterError(name, f"{name}: {error}") from None
+        if span_us > EXACT_MAX:
+            longest = format_duration(EXACT_MAX // DAY_US * DAY_US)
+            raise ParameterError(name, f"{name} is longer than {longest}; shorten it")
+        return span_us
+
+    def _values(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^{DURATION_PATTERN}$"}
+
+
+LIMIT = WholeNumber("limit", "units per window or period, or requests in flight")
+WINDOW = Duration("window")
+
+
+@dataclass(frozen=True, slots=True)
+class PerWindow:
+    """Shared by the algorithms whose parameters are a limit and a window."""
+
+    limit: int
+    window_us: int
+
+    parameters: ClassVar[tuple[Parameter, ...]] = (LIMIT, WINDOW)
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Self:
+        return cls(LIMIT.read(fields), WINDOW.read(fields))
+
+    def describe(self) -> dict[str, Any]:
+        return {"limit": self.limit, "window": format_duration(self.window_us)}
+
+    def compiled(self) -> dict[str, Any]:
+        return {"n": self.limit, "W": self.window_us}
+
+    @property
+    def capacity(self) -> int:
+        return self.limit
+
+    @property
+    def window(self) -> Window:
+        if self.window_us >= SECOND_US:
+            return Window(self.limit, ceil_div(self.window_us, SECOND_US))
+        # The header counts whole seconds, so a shorter window is stated as what it allows in one second.
+        return Window(self.limit * SECOND_US // self.window_us, 1)
+
+    def scaled(self, numerator: int, denominator: int) -> Self:
+        return replace(self, limit=scaled_size(self.limit, numerator, denominator))

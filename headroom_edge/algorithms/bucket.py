@@ -14,19 +14,26 @@ from headroom_edge.algorithms.base import (
     EXACT_MAX,
     SECOND_US,
     TTL_SLACK_MS,
+    Duration,
     Level,
     Outcome,
+    Parameter,
     ParameterError,
     State,
     Verdict,
+    WholeNumber,
     Window,
     ceil_div,
-    duration,
     format_duration,
     per_text,
     scaled_size,
-    whole,
 )
+
+RATE = WholeNumber("rate", "units per `per`")
+PER = Duration("per", default="1s", is_required=False)
+BURST = WholeNumber("burst", "units at once; token_bucket: 2 × rate by default, gcra: 1", is_required=False)
+QUEUE = WholeNumber("queue", "units that may wait")
+MAX_WAIT = Duration("max_wait", "how long an admitted request may be told to wait", is_required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +169,13 @@ class _Bucket:
 class TokenBucket(_Bucket):
     name: ClassVar[str] = "token_bucket"
     kind: ClassVar[str] = "t"
-    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst", "max_wait")
+    parameters: ClassVar[tuple[Parameter, ...]] = (RATE, PER, BURST, MAX_WAIT)
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        rate = whole(fields, "rate")
-        return cls(
-            rate,
-            duration(fields, "per", "1s"),
-            whole(fields, "burst", default=2 * rate),
-            duration(fields, "max_wait") if fields.get("max_wait") is not None else 0,
-        )
+        rate = RATE.read(fields)
+        per_us, burst = PER.read(fields), BURST.read(fields, default=2 * rate)
+        return cls(rate, per_us, burst, MAX_WAIT.read(fields) if fields.get("max_wait") is not None else 0)
 
     def words(self) -> str:
         return f"{self.rate:,}/{per_text(self.per_us)} sustained, up to {self.size:,} at once"
@@ -182,11 +185,11 @@ class TokenBucket(_Bucket):
 class Gcra(_Bucket):
     name: ClassVar[str] = "gcra"
     kind: ClassVar[str] = "g"
-    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "burst")
+    parameters: ClassVar[tuple[Parameter, ...]] = (RATE, PER, BURST)
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        return cls(whole(fields, "rate"), duration(fields, "per", "1s"), whole(fields, "burst", 1))
+        return cls(RATE.read(fields), PER.read(fields), BURST.read(fields, default=1))
 
     def words(self) -> str:
         gap = ceil_div(self.P, self.Q)
@@ -199,12 +202,12 @@ class LeakyBucket(_Bucket):
 
     name: ClassVar[str] = "leaky_bucket"
     kind: ClassVar[str] = "l"
-    fields: ClassVar[tuple[str, ...]] = ("rate", "per", "queue")
+    parameters: ClassVar[tuple[Parameter, ...]] = (RATE, PER, QUEUE)
     size_field: ClassVar[str] = "queue"
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        return cls(whole(fields, "rate"), duration(fields, "per", "1s"), whole(fields, "queue"))
+        return cls(RATE.read(fields), PER.read(fields), QUEUE.read(fields))
 
     def words(self) -> str:
         return f"smoothed to {self.rate:,}/{per_text(self.per_us)}, up to {self.size:,} waiting"

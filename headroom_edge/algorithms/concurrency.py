@@ -10,22 +10,25 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from headroom_edge.algorithms.base import (
+    LIMIT,
     SECOND_US,
     TTL_SLACK_MS,
+    Duration,
     Level,
     Outcome,
+    Parameter,
     State,
     Verdict,
     Window,
     ceil_div,
-    duration,
     format_duration,
     scaled_size,
-    whole,
 )
 
 # Nobody knows when a holder will release; a denied caller is told to try again after this.
 RETRY_HINT_US = SECOND_US
+
+HOLD = Duration("hold", "after which a request that never ends is given up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,12 @@ class Concurrency:
 
     name: ClassVar[str] = "concurrency"
     kind: ClassVar[str] = "c"
-    fields: ClassVar[tuple[str, ...]] = ("limit", "hold")
+    parameters: ClassVar[tuple[Parameter, ...]] = (LIMIT, HOLD)
     width: ClassVar[int] = 0
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        return cls(whole(fields, "limit"), duration(fields, "hold"))
+        return cls(LIMIT.read(fields), HOLD.read(fields))
 
     def describe(self) -> dict[str, Any]:
         return {"limit": self.limit, "hold": format_duration(self.hold_us)}

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone as clock
 
-from headroom_edge.algorithms.periods import known_zones
+from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.rules import RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headroom_edge.algorithms.sliding import LONGEST_LOG
+from headroom_edge.algorithms.sliding_log import LONGEST_LOG
 from quotas.calibration.arrival_curve import Point
 from quotas.policies.endpoint import Hints
 

@@ -16,7 +16,7 @@ from quotas.models import Override
 from quotas.overrides import add_override
 from quotas.policies.compare import cuts
 from quotas.policies.configuration_rows import EPOCH, MICROSECOND
-from quotas.policies.fields import limit_fields
+from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import EVERYWHERE
 
 ALL_HURT = "*"

@@ -17,6 +17,7 @@ from quotas.lookups import find_tenant, find_tier
 from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
 from quotas.policies.carry_over import hand_over_tier
+from quotas.policies.limit_codec import row_stored
 from quotas.policies.spec import Carry
 from quotas.tenants import write_tier
 
@@ -50,7 +51,7 @@ def _candidates(states: Mapping[str, State]) -> dict[int, Any]:
 
 def _adopt(opened: Draft, candidates: Mapping[int, Any]) -> None:
     for row in Limit.objects.filter(pk__in=candidates, changed_revision_id=opened.number):
-        if candidates[row.pk] == {"algorithm": row.algorithm, "parameters": row.parameters}:
+        if candidates[row.pk] == row_stored(row):
             row.adopts_candidate = True
             row.save(update_fields=["adopts_candidate"])
 

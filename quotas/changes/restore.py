@@ -18,6 +18,7 @@ from quotas.models import Change, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override
 from quotas.policies.endpoint import parse_endpoint
+from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list
 from quotas.policies.limit_rows import delete_policy, set_candidate, write_policy
 from quotas.policies.spec import EVERYWHERE
 from quotas.policies.validate import parse_policy
@@ -66,18 +67,11 @@ def _place(state: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _restore_policy(opened: Draft, name: str, state: Mapping[str, Any]) -> None:
-    limits = [{"name": limit, **_without_candidate(fields)} for limit, fields in state["limits"].items()]
-    row = write_policy(opened, accepted(parse_policy({**state, "name": name, "limits": limits})))
-    for limit in row.limits.select_related("name"):
-        candidate = state["limits"][limit.name.name].get("candidate")
+    wanted = accepted(parse_policy({**state, "name": name, "limits": limit_list(state["limits"])}))
+    for limit in write_policy(opened, wanted).limits.select_related("name"):
+        candidate = state["limits"][limit.name.name].get(CANDIDATE)
         if limit.candidate != candidate:
-            set_candidate(
-                limit, {"algorithm": candidate["algorithm"], **candidate["parameters"]} if candidate else None
-            )
-
-
-def _without_candidate(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in fields.items() if field != "candidate"}
+            set_candidate(limit, fields_of_stored(candidate) if candidate else None)
 
 
 def _restore_tenant(opened: Draft, name: str, state: State) -> None:

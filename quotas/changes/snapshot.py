@@ -11,8 +11,9 @@ from typing import Any
 from quotas.models import Change, Endpoint, Limit, Override, Policy
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
-from quotas.policies.canary import Trial, canaries_of, policy_of
+from quotas.policies.canary import Trial, canaries_of
 from quotas.policies.configuration_rows import to_us
+from quotas.policies.limit_codec import policy_of, row_state
 from tenants.models import Tenant, Tier
 
 State = dict[str, Any] | None  # None: it is not there
@@ -65,7 +66,7 @@ def _endpoints(names: Collection[str]) -> dict[str, State]:
 def _policies(names: Collection[str]) -> dict[str, State]:
     limits: dict[int, dict[str, Any]] = defaultdict(dict)
     for limit in Limit.objects.filter(policy__name__in=names).select_related("name").order_by("name__name"):
-        limits[limit.policy_id][limit.name.name] = limit_state(limit)
+        limits[limit.policy_id][limit.name.name] = row_state(limit)
     rows = Policy.objects.filter(name__in=names).select_related("tier", "tenant", "endpoint")
     return {
         row.name: {
@@ -76,12 +77,6 @@ def _policies(names: Collection[str]) -> dict[str, State]:
         }
         for row in rows
     }
-
-
-def limit_state(limit: Limit) -> dict[str, Any]:
-    fields = ("subject", "unit", "mode", "on_failure")
-    state = {"algorithm": limit.algorithm, **limit.parameters, **{field: getattr(limit, field) for field in fields}}
-    return state | {"candidate": limit.candidate} if limit.candidate else state
 
 
 def _overrides(names: Collection[str]) -> dict[str, State]:

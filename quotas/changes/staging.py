@@ -7,10 +7,11 @@ from typing import Any
 from quotas.changes.draft import Draft
 from quotas.changes.restore import restore
 from quotas.changes.snapshot import POLICY, snapshots, split_key
-from quotas.changes.trial import algorithm_of, remember_canary
+from quotas.changes.trial import remember_canary
 from quotas.errors import Refused, refuse
 from quotas.models import Change
 from quotas.models.change import ChangeState
+from quotas.policies.limit_codec import CANDIDATE, stored_of_fields
 
 ENFORCE, SHADOW, OFF = "enforce", "shadow", "off"
 
@@ -78,9 +79,9 @@ def _beside(name: str, live: dict[str, Any] | None, wanted: dict[str, Any]) -> d
         return {**wanted, "mode": SHADOW}
     if (wanted["subject"], wanted["unit"]) != (live["subject"], live["unit"]):
         raise _incomparable(name)
-    if algorithm_of(wanted) == algorithm_of(live):
+    if stored_of_fields(wanted) == stored_of_fields(live):
         return None
-    return {**live, "candidate": algorithm_of(wanted)}
+    return {**live, CANDIDATE: stored_of_fields(wanted)}
 
 
 def _incomparable(name: str) -> Refused:

@@ -9,9 +9,8 @@ from quotas.changes.draft import Draft
 from quotas.changes.snapshot import CHANGE, POLICY, key_of, snapshots
 from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
+from quotas.policies.limit_codec import row_stored, stored_of_fields
 from quotas.policies.spec import PAST_GENERATIONS
-
-_NOT_PARAMETERS = ("algorithm", "subject", "unit", "mode", "on_failure", "candidate")
 
 
 def end_change(opened: Draft, row: Change, state: ChangeState) -> None:
@@ -41,18 +40,12 @@ def remember_canary(opened: Draft, row: Change) -> None:
             fields = state["limits"].get(limit.name.name) if state else None
             if fields is not None:
                 _remember(
-                    opened, limit, {**algorithm_of(fields), "revision": row.start_revision_id, "carry": row.carry}
+                    opened, limit, {**stored_of_fields(fields), "revision": row.start_revision_id, "carry": row.carry}
                 )
 
 
-def algorithm_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a limit as a revision has it, as a row has it."""
-    parameters = {field: value for field, value in fields.items() if field not in _NOT_PARAMETERS}
-    return {"algorithm": fields["algorithm"], "parameters": parameters}
-
-
 def _remember(opened: Draft, limit: Limit, tried: Mapping[str, Any]) -> None:
-    live = {"algorithm": limit.algorithm, "parameters": limit.parameters}
+    live = row_stored(limit)
     if all(tried[field] == value for field, value in live.items()):
         return
     former = {**live, "revision": limit.changed_revision_id, "carry": limit.carry}

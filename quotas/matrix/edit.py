@@ -12,12 +12,12 @@ from django.db.models import Prefetch
 from quotas.changes.draft import Permits, Waiting, draft
 from quotas.changes.effect import Effect, effect_of
 from quotas.changes.guard import Impact
-from quotas.changes.snapshot import limit_state
 from quotas.errors import Refused, refuse
 from quotas.matrix.sheet import SheetRow, read_sheet, write_sheet
 from quotas.models import Endpoint, Limit, Policy, Revision
 from quotas.policies import spec
 from quotas.policies.bulk import write_policies
+from quotas.policies.limit_codec import row_fields
 from quotas.policies.limit_rows import delete_policy
 from quotas.policies.problems import Problem
 from quotas.policies.validate import parse_policy
@@ -101,8 +101,7 @@ def _present() -> dict[Place, Policy]:
 
 
 def _limits(row: Policy) -> dict[str, dict[str, Any]]:
-    states = ((limit.name.name, limit_state(limit)) for limit in row.limits.all())
-    return {name: {k: v for k, v in state.items() if k != "candidate"} for name, state in states}
+    return {limit.name.name: row_fields(limit) for limit in row.limits.all()}
 
 
 def _wanted(edits: Sequence[Edit], present: Mapping[Place, Policy]) -> Iterator[spec.Policy]:

@@ -12,11 +12,10 @@ from datetime import datetime
 
 from django.db.models import Count
 
-from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, Limit, Override, Policy
-from quotas.models.limit_history import algorithm_load
 from quotas.overrides import ACTIVE, overrides_in
 from quotas.policies import spec
+from quotas.policies.limit_codec import row_limit
 from tenants.models import Tier
 
 EVERYONE = ""  # the column of limits that are counted over all tenants
@@ -116,21 +115,10 @@ def _standing() -> _Standing:
     rows = Limit.objects.filter(policy__tenant=None).select_related("name").order_by("name__name")
     for limit in rows:
         if limit.policy_id in places:
-            found.limits[places[limit.policy_id]].append(MatrixLimit(_limit(limit), limit.changed_revision_id))
+            found.limits[places[limit.policy_id]].append(
+                MatrixLimit(row_limit(limit.name.name, limit), limit.changed_revision_id)
+            )
     return found
-
-
-def _limit(row: Limit) -> spec.Limit:
-    """Without its history, which nobody reads here."""
-    return spec.Limit(
-        name=row.name.name,
-        algorithm=algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters}),
-        subject=Subject.parse(row.subject),
-        unit=row.unit,  # type: ignore[arg-type]  # a constraint of the table
-        mode=row.mode,  # type: ignore[arg-type]
-        on_failure=row.on_failure,  # type: ignore[arg-type]
-        candidate=algorithm_load(row.candidate) if row.candidate else None,
-    )
 
 
 def _own(now: datetime, tiers: Mapping[int, str]) -> Counter[Place]:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headroom_edge.algorithms import ALGORITHMS
-from quotas.policies.fields import CHOICES
+from headroom_edge.algorithms import PARAMETERS
+from quotas.policies.limit_codec import CHOICES
 from quotas.policies.problems import Problem
 from quotas.policies.spec import Limit
 from quotas.policies.validate import parse_limit
 
 PLACE = ("tier", "endpoint", "name")
-PARAMETERS = tuple(dict.fromkeys(field for kind in ALGORITHMS.values() for field in kind.fields))
 COLUMNS = (*PLACE, "algorithm", *PARAMETERS, "subject", *CHOICES)
 NEEDED = (*PLACE, "algorithm")
 MOST_ROWS = 20_000

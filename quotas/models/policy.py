@@ -10,12 +10,21 @@ from django.db.models.lookups import LessThanOrEqual
 
 from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
-from quotas.policies.spec import CARRIES, EVERYWHERE, METHODS, MOST_COST, PAST_GENERATIONS, Mode, OnFailure, Unit
+from quotas.policies.spec import (
+    CARRIES,
+    ENDPOINT_PART,
+    EVERYWHERE,
+    METHODS,
+    MOST_COST,
+    PAST_GENERATIONS,
+    Mode,
+    OnFailure,
+    Unit,
+)
 from tenants.constraints import json_is, named, one_of
 from tenants.history import tracked
 from tenants.models import WORD, Tenant, Tier
 
-PART = "[a-z0-9][a-z0-9_.-]*"
 # A candidate counts apart from the limit it would replace, under a number of its own.
 CANDIDATE_SUFFIX = "~candidate"
 # An endpoint's number is written in three digits of base 36 (headroom_edge.keys).
@@ -40,7 +49,7 @@ class Endpoint(models.Model):
     class Meta:
         ordering = ["name"]
         constraints = [
-            named(f"{PART}:{PART}", "endpoint_name"),
+            named(f"{ENDPOINT_PART}:{ENDPOINT_PART}", "endpoint_name"),
             models.CheckConstraint(condition=Q(number__gt=0, number__lt=ENDPOINT_NUMBERS), name="endpoint_number"),
             models.CheckConstraint(
                 condition=Q(default_cost__gte=1, default_cost__lte=MOST_COST), name="endpoint_default_cost"
@@ -77,7 +86,7 @@ class Policy(models.Model):
             models.CheckConstraint(
                 condition=Q(service="") | Q(tier=None, tenant=None), name="policy_service_is_global"
             ),
-            named(f"{PART}|", "policy_service", "service"),
+            named(f"{ENDPOINT_PART}|", "policy_service", "service"),
             models.UniqueConstraint(
                 fields=["tier", "tenant", "endpoint", "service"], nulls_distinct=False, name="policy_attached_once"
             ),
@@ -126,7 +135,7 @@ class Limit(models.Model):
         Revision, on_delete=models.PROTECT, related_name="+", help_text="gave it its present parameters"
     )
     carry = models.CharField(max_length=12, default="keep")
-    # Earlier parameters, newest first, as quotas.models.limit_history writes them.
+    # Earlier parameters, newest first, as quotas.policies.limit_codec writes them.
     past = models.JSONField(default=list, blank=True)
     candidate = models.JSONField(null=True, blank=True, help_text="algorithm and parameters under trial")
     adopts_candidate = models.BooleanField(default=False, help_text="its parameters were its candidate's")

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm, per_text
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.periods import LONGEST_DAYS
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, CalendarQuota
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 
 
 @dataclass(frozen=True, slots=True)

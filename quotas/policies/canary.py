@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from quotas.policies.limit_codec import policy_of
 from quotas.policies.spec import PAST_GENERATIONS, Canary, Carry, Generation, Limit, Policy
-from quotas.policies.validate import parse_policy
 
 PolicyState = Mapping[str, Any] | None  # as a revision has it; None: it is not there
 
@@ -31,16 +31,6 @@ def canaries_of(trial: Trial, live: Iterable[Policy]) -> Iterator[Canary]:
         if policy is not None and policy.tier is not None:
             by_tier[policy.tier][policy.endpoint] = policy
     return (Canary(trial.change, tier, trial.share, policies) for tier, policies in by_tier.items())
-
-
-def policy_of(name: str, state: Mapping[str, Any]) -> Policy | None:
-    """Without history or candidates. None: what was stored then is not valid any more."""
-    limits = [
-        {"name": limit, **{field: value for field, value in fields.items() if field != "candidate"}}
-        for limit, fields in state["limits"].items()
-    ]
-    parsed = parse_policy({**state, "name": name, "limits": limits})
-    return parsed if isinstance(parsed, Policy) else None
 
 
 def _tried(trial: Trial, name: str, state: PolicyState, live: Policy | None) -> Policy | None:

@@ -10,8 +10,8 @@ from django.db.models import Model, Q
 
 from quotas.changes.draft import Draft
 from quotas.models import Limit, Policy
-from quotas.models.limit_history import handovers_dump
 from quotas.policies.configuration import configuration_part
+from quotas.policies.limit_codec import handovers_dump
 from quotas.policies.resolve import Index, Layers, history
 from quotas.policies.spec import PAST_GENERATIONS, Generation, Handover
 from tenants.models import Tenant, Tier

@@ -14,9 +14,10 @@ from math import inf
 
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm, ceil_div
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.periods import LONGEST_DAYS
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, CalendarQuota
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
 from quotas.policies.resolve import Effective, Layers, Resolved, globals_at, limit_at
 from quotas.policies.spec import EVERYWHERE, Endpoint, Limit, Policy, Unit

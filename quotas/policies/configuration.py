@@ -26,9 +26,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from quotas.models import Override, Policy, Revision
-from quotas.models.limit_history import Clock, by_number
 from quotas.policies import spec
 from quotas.policies.configuration_rows import Rows, to_us
+from quotas.policies.limit_codec import Clock, by_number
 from tenants.models import Tenant
 
 # An override that ended this long ago has left its mark on no record: no period is longer than a year.

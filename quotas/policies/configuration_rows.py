@@ -13,13 +13,12 @@ from typing import Any, NamedTuple, cast
 
 from django.db.models import QuerySet
 
-from headroom_edge.plan.subject import Subject
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy
 from quotas.models.change import ChangeState
-from quotas.models.limit_history import Clock, algorithm_load, generations_load, handovers_load, revisions_in
 from quotas.models.revision import newest_revision_number
 from quotas.policies import spec
 from quotas.policies.canary import Trial, canaries_of
+from quotas.policies.limit_codec import Clock, generations_load, handovers_load, revisions_in, row_limit
 from tenants.models import Tenant, Tier
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -153,17 +152,11 @@ class Rows:
         return f"{policy.service}:{spec.EVERYWHERE}" if policy.service else spec.EVERYWHERE
 
     def _limit(self, row: LimitRow, clock: Clock) -> spec.Limit:
-        return spec.Limit(
-            name=self.limit_names[row.name_id],
-            algorithm=algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters}),
-            subject=Subject.parse(row.subject),
-            unit=row.unit,
-            mode=row.mode,
-            on_failure=row.on_failure,
+        return replace(
+            row_limit(self.limit_names[row.name_id], row),
             since_us=clock(row.revision),
             carry=row.carry,
             past=generations_load(row.past, clock),
-            candidate=algorithm_load(row.candidate) if row.candidate else None,
             adopts_candidate=row.adopts_candidate,
         )
 

@@ -13,8 +13,7 @@ import yaml
 
 from headroom_edge.algorithms.base import ParameterError
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
-from quotas.policies.fields import unknown_fields
-from quotas.policies.problems import Problem, Problems, items, mapping
+from quotas.policies.problems import Problem, Problems, items, mapping, unknown_fields
 from quotas.policies.spec import Policy
 from quotas.policies.validate import check_policies, parse_policy, read_name
 

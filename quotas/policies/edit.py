@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from quotas.changes.draft import Draft, Permits, draft
-from quotas.changes.snapshot import POLICY, key_of, limit_state
+from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import accepted, refuse
 from quotas.models import Limit, Policy, Revision
 from quotas.policies import spec
+from quotas.policies.limit_codec import limit_list, row_fields
 from quotas.policies.limit_rows import change_parameters, delete_policy, set_candidate, write_policy
 from quotas.policies.spec import Carry
 from quotas.policies.validate import parse_policy
@@ -118,9 +119,8 @@ def _limit(policy: Policy, name: str) -> Limit:
 
 
 def _limits(row: Policy) -> list[dict[str, Any]]:
-    """As a document has them."""
-    states = {limit.name.name: limit_state(limit) for limit in row.limits.select_related("name")}
-    return [{"name": name, **{k: v for k, v in state.items() if k != "candidate"}} for name, state in states.items()]
+    """As a document lists them."""
+    return limit_list({limit.name.name: row_fields(limit) for limit in row.limits.select_related("name")})
 
 
 def _write_limits(opened: Draft, row: Policy, limits: Sequence[Fields]) -> None:

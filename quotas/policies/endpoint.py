@@ -5,19 +5,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headroom_edge.algorithms.base import ParameterError, shown, whole
-from quotas.policies.fields import unknown_field, unknown_fields
-from quotas.policies.problems import Problem, Problems, mapping
-from quotas.policies.spec import EVERYWHERE, METHODS, MOST_COST
+from headroom_edge.algorithms.base import ParameterError, WholeNumber, shown
+from quotas.policies.problems import Problem, Problems, mapping, unknown_field, unknown_fields
+from quotas.policies.spec import ENDPOINT_PART, EVERYWHERE, METHODS, MOST_COST
 
-ENDPOINT_FIELDS = ("name", "method", "path", "default_cost", "hints")
-HINT_FIELDS = ("bursty", "clients", "exact")
 LONGEST_NAME = 128
 LONGEST_PATH = 512
+DEFAULT_COST = WholeNumber("default_cost", most=MOST_COST)
 
-_PART = r"[a-z0-9][a-z0-9_.-]*"
-_NAME = re.compile(f"{_PART}:{_PART}")
-_SERVICE = re.compile(rf"{_PART}:\*")
+# Field → its JSON Schema.
+HINT_FIELDS: dict[str, dict[str, Any]] = {
+    "bursty": {"type": "boolean"},
+    "clients": {"enum": ["few", "many"]},
+    "exact": {"type": "boolean"},
+}
+ENDPOINT_FIELDS: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "pattern": f"^{ENDPOINT_PART}:{ENDPOINT_PART}$", "maxLength": LONGEST_NAME},
+    "method": {"enum": list(METHODS), "default": "*"},
+    "path": {"type": "string", "pattern": "^(/.*)?$", "maxLength": LONGEST_PATH, "default": ""},
+    "default_cost": {**DEFAULT_COST.schema(), "default": 1},
+    "hints": {"type": "object", "properties": HINT_FIELDS, "additionalProperties": False},
+}
+
+_NAME = re.compile(f"{ENDPOINT_PART}:{ENDPOINT_PART}")
+_SERVICE = re.compile(rf"{ENDPOINT_PART}:\*")
 _LITERAL = re.compile(r"[A-Za-z0-9._~@:-]+")
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
@@ -101,7 +112,7 @@ def path_template(value: object) -> str:
 
 
 def default_cost(fields: Mapping[str, Any]) -> int:
-    cost = whole({"default_cost": fields.get("default_cost", 1)}, "default_cost")
+    cost = DEFAULT_COST.read({"default_cost": fields.get("default_cost", 1)})
     if cost > MOST_COST:
         raise ParameterError("default_cost", f"default_cost is at most {MOST_COST:,}", "cost")
     return cost
@@ -133,7 +144,7 @@ def _hints(raw: object) -> Hints:
         if field not in HINT_FIELDS:
             error = unknown_field(field, HINT_FIELDS, "hints")
             raise ParameterError(f"hints.{field}", error.message, error.code)
-        if field == "clients" and value not in ("few", "many"):
+        if field == "clients" and value not in HINT_FIELDS["clients"]["enum"]:
             raise ParameterError("hints.clients", f"clients must be few or many, not {shown(value)}", "hint")
         if field != "clients" and not isinstance(value, bool):
             raise ParameterError(f"hints.{field}", f"{field} must be true or false, not {shown(value)}", "hint")

@@ -9,7 +9,7 @@ import yaml
 
 from quotas.policies.document import Document
 from quotas.policies.endpoint import DeclaredEndpoint
-from quotas.policies.fields import DEFAULTS, limit_fields
+from quotas.policies.limit_codec import DEFAULTS, fields_of, limit_fields
 from quotas.policies.spec import Policy
 
 States = Mapping[str, Mapping[str, Any]]
@@ -25,8 +25,7 @@ def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | N
     """A document says nothing of what is on trial beside a limit."""
     if state is None or "limits" not in state:
         return state
-    limits = {name: {k: v for k, v in fields.items() if k != "candidate"} for name, fields in state["limits"].items()}
-    return {**state, "limits": limits}
+    return {**state, "limits": {name: fields_of(limit) for name, limit in state["limits"].items()}}
 
 
 def _endpoint(endpoint: DeclaredEndpoint) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import Refused, read, refuse
 from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy
-from quotas.models.limit_history import algorithm_dump, generations_dump
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import algorithm_dump, generations_dump, limit_parse, row_stored
 from quotas.policies.resolve import Layers
 from quotas.policies.spec import PAST_GENERATIONS
 from tenants.models import Tenant, Tier
@@ -45,7 +44,7 @@ def delete_policy(opened: Draft, row: Policy) -> None:
 
 def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> None:
     """The present parameters join the past; the caller saves."""
-    old = {"algorithm": row.algorithm, "parameters": row.parameters}
+    old = row_stored(row)
     if old == stored:
         return
     row.past = [{**old, "revision": row.changed_revision_id, "carry": row.carry}, *row.past][:PAST_GENERATIONS]

@@ -12,8 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm
-from headroom_edge.algorithms.periods import LONGEST_DAYS, calendar_text
-from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
+from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, TENANT_ZONE, CalendarQuota, calendar_text
 from headroom_edge.keys import base36
 from quotas.policies.image import canonical
 from quotas.policies.resolve import Effective, Resolved, globals_at

@@ -1,15 +1,19 @@
 """What is wrong with a configuration somebody wrote, and what can be kept and shown at all."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
+from itertools import islice
 from math import isfinite
 from typing import Any, TypeVar
 
 from headroom_edge.algorithms.base import ParameterError, shown
 
 T = TypeVar("T")
+
+MOST_UNKNOWN = 10  # fields that are reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,22 @@ def items(raw: object, field: str) -> list[Any]:
     if not isinstance(raw, list | tuple):
         raise ParameterError(field, f"{field} must be a list, not {shown(raw)}", "type")
     return list(raw)
+
+
+def unknown_fields(given: Iterable[object], known: Iterable[str], owner: str) -> Iterator[ParameterError]:
+    """Only the first few, because the search for a similar name is slow."""
+    names = tuple(known)
+    unknown = (field for field in given if field not in names)
+    yield from (unknown_field(field, names, owner) for field in islice(unknown, MOST_UNKNOWN))
+
+
+def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterError:
+    known = tuple(known)
+    close = get_close_matches(str(field), known, n=1)
+    way_out = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known) or 'none'}"
+    text = str(field)[:64]
+    shown_name = text if text.isprintable() else repr(text)
+    return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")
 
 
 ENDLESS = "a number is too large to be one; write a smaller one"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from quotas.policies.fields import PatchError, merged, scaled
+from quotas.policies.override_patch import PatchError, merged, scaled
 from quotas.policies.spec import (
     EVERYWHERE,
     PAST_GENERATIONS,

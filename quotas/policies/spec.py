@@ -17,6 +17,9 @@ CARRIES: tuple[Carry, ...] = get_args(Carry)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*")
 
 EVERYWHERE = "*"
+NAME_PATTERN = "[a-z0-9][a-z0-9_.-]{0,62}"  # of tiers, policies and limits
+TENANT_PATTERN = "[a-z0-9][a-z0-9-]{0,62}"
+ENDPOINT_PART = "[a-z0-9][a-z0-9_.-]*"  # each side of the colon
 MOST_COST = 10**9  # of one request
 PAST_GENERATIONS = 8  # of parameters that a limit remembers
 SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept

@@ -8,17 +8,31 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headroom_edge.algorithms.base import ParameterError, shown
-from headroom_edge.algorithms.windows import TENANT_ZONE, CalendarQuota
-from quotas.policies.endpoint import endpoint_or_service
-from quotas.policies.fields import limit_read, unknown_fields
-from quotas.policies.problems import Problem, Problems, items, mapping
-from quotas.policies.spec import Limit, Policy
+from headroom_edge.algorithms.calendar_quota import TENANT_ZONE, CalendarQuota
+from quotas.policies.endpoint import LONGEST_NAME, endpoint_or_service
+from quotas.policies.limit_codec import NAME, limit_read
+from quotas.policies.problems import Problem, Problems, items, mapping, unknown_fields
+from quotas.policies.spec import ENDPOINT_PART, NAME_PATTERN, TENANT_PATTERN, Limit, Policy
 
-POLICY_FIELDS = ("name", "tier", "tenant", "endpoint", "limits")
 MOST_LIMITS = 32  # of one policy
+TENANT = {"type": "string", "pattern": f"^{TENANT_PATTERN}$"}
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-_TENANT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+# Field → its JSON Schema.
+POLICY_FIELDS: dict[str, dict[str, Any]] = {
+    "name": NAME,
+    "tier": {"anyOf": [NAME, {"type": "null"}]},
+    "tenant": {"anyOf": [TENANT, {"type": "null"}]},
+    "endpoint": {
+        "type": "string",
+        "pattern": rf"^(\*|{ENDPOINT_PART}:(\*|{ENDPOINT_PART}))$",
+        "maxLength": LONGEST_NAME,
+        "description": "service:operation, * for all, or (global policies only) service:*",
+    },
+    "limits": {"type": "array", "minItems": 1, "maxItems": MOST_LIMITS, "items": {"$ref": "#/$defs/limit"}},
+}
+
+_NAME = re.compile(NAME_PATTERN)
+_TENANT = re.compile(TENANT_PATTERN)
 
 
 def parse_limit(raw: object, path: str = "") -> Limit | list[Problem]:

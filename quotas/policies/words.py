@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from headroom_edge.algorithms.base import Algorithm, format_duration, per_text
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from quotas.policies.spec import Limit, Override
 
 

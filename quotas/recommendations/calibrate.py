@@ -19,8 +19,8 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Change, Insufficient, Recommended, TenantLimit, change, recommend
 from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.models import Override, Recommendation
-from quotas.models.limit_history import algorithm_dump
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.policies.limit_codec import algorithm_dump
 from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
 from quotas.recommendations.filing import AUTHOR as AUTHOR
 from quotas.recommendations.filing import store, withdraw

@@ -9,8 +9,8 @@ from django.db import transaction
 
 from quotas.calibration.parameters import Parameters
 from quotas.models import Recommendation
-from quotas.models.limit_history import algorithm_dump
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
+from quotas.policies.limit_codec import algorithm_dump
 from quotas.recommendations.targets import Target
 from tenants.history import acting
 

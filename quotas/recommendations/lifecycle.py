@@ -21,13 +21,12 @@ from quotas.calibration.sizing import is_sized, resized
 from quotas.changes.approval import change_agree, check_two
 from quotas.changes.draft import said, take_turn
 from quotas.changes.rollout import change_drop, change_promote, change_start
-from quotas.changes.snapshot import limit_state
 from quotas.errors import Refused, refuse
 from quotas.models import Limit, Override, Recommendation
-from quotas.models.limit_history import algorithm_dump, algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_set
+from quotas.policies.limit_codec import algorithm_dump, algorithm_load, fields_of_stored, row_fields, row_stored
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.forecast import forecast_of
 from quotas.recommendations.measure import Progress
@@ -164,10 +163,16 @@ def undo(row: Recommendation, *, author: str, reason: str) -> None:
         override_cancel(override=_override(row), author=author, reason=reason, **_PERMITTED)
         return
     live = _limit(row)
-    if {"algorithm": live.algorithm, "parameters": live.parameters} != row.proposed:
+    if row_stored(live) != row.proposed:
         message = f"limit {row.limit} of policy {row.policy} was changed since; change it there"
         raise refuse("recommendation", "touched_since", message)
-    limit_set(policy=row.policy, limit=_fields(live, row.current), author=author, reason=reason, **_PERMITTED)
+    limit_set(
+        policy=row.policy,
+        limit={"name": row.limit, **row_fields(live, row.current)},
+        author=author,
+        reason=reason,
+        **_PERMITTED,
+    )
 
 
 def shadow_ends(row: Recommendation, parameters: Parameters) -> datetime:
@@ -181,7 +186,7 @@ _PERMITTED: Any = {"force": True, "emergency": True}
 def _start_shadow(row: Recommendation) -> None:
     if row.proposed is None:
         raise refuse("recommendation", "nothing", f"{row} proposes nothing")
-    wanted = _fields(_limit(row), row.proposed)
+    wanted = {"name": row.limit, **row_fields(_limit(row), row.proposed)}
     reason = f"{row}: {row.reason}"[:LONGEST]
     change = change_agree(limit_set, policy=row.policy, limit=wanted, **_agreed(row, reason))
     row.change = change_start(change=change.pk, mode="shadow", author=row.decider, reason=reason)
@@ -189,9 +194,8 @@ def _start_shadow(row: Recommendation) -> None:
 
 
 def _start_override(row: Recommendation) -> None:
-    fields = {"algorithm": row.proposed["algorithm"], **row.proposed["parameters"]} if row.proposed else {}
+    limits = {row.limit: fields_of_stored(row.proposed) if row.proposed else {}}
     reason = f"{row}: {row.reason}"[:LONGEST]
-    limits = {row.limit: fields}
     change = change_agree(
         override_create, tenant=row.tenant, endpoint=row.endpoint, limits=limits, **_agreed(row, reason)
     )
@@ -231,18 +235,6 @@ def _limit(row: Recommendation) -> Limit:
     if found is None:
         raise refuse("recommendation", "gone", f"policy {row.policy} has no limit {row.limit} any more; dismiss it")
     return found
-
-
-def _fields(live: Limit, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The limit as a document has it, with another size."""
-    kept = ("subject", "unit", "mode", "on_failure")
-    state = limit_state(live)
-    return {
-        "name": live.name.name,
-        "algorithm": wanted["algorithm"],
-        **wanted["parameters"],
-        **{field: state[field] for field in kept},
-    }
 
 
 def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:

@@ -9,9 +9,9 @@ from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.calibration.sizing import is_sized
 from quotas.models import Endpoint, Limit, Policy
-from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind
 from quotas.policies.endpoint import Hints
+from quotas.policies.limit_codec import algorithm_load, row_stored
 from quotas.policies.spec import EVERYWHERE
 from quotas.usage.queries.demand import TrafficScope
 from tenants.models import Tenant
@@ -120,7 +120,7 @@ class _Replaced:
 
 
 def _target(row: Limit, replaced: _Replaced, sampled: Sampled) -> Target | None:
-    algorithm = algorithm_load({"algorithm": row.algorithm, "parameters": row.parameters})
+    algorithm = algorithm_load(row_stored(row))
     if not is_sized(algorithm):
         return None
     policy, name, subject = row.policy, row.name.name, Subject.parse(row.subject)

@@ -10,7 +10,7 @@ import numpy as np
 
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from quotas.observations.arrays import Flags, Ints, whole_numbers
 from quotas.policies.spec import Limit
 from quotas.simulation import replay

@@ -15,8 +15,10 @@ import numpy as np
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.spec import Limit
 from quotas.simulation.generated_loop import ONE, Loop, build_loop

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 from headroom_edge.algorithms.base import Algorithm
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.policies.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, turns

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm, State
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 
 LIMIT = 100
 WINDOW_US = 60 * SECOND_US

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import TENANT
 from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.resolve import Effective, Index, Resolved, resolve

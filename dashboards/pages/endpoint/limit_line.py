@@ -15,7 +15,7 @@ from quotas.calibration.arrival_curve import Point
 from quotas.calibration.sizing import is_sized, point_of, resized
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell
-from quotas.policies.fields import limit_fields
+from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, DeniedTenant
 

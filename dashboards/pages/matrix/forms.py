@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 from django import forms
 
 from dashboards.forms import PageForm
-from headroom_edge.algorithms import ALGORITHMS
+from headroom_edge.algorithms import ALGORITHMS, FIELDS, PARAMETERS
 from quotas.errors import refuse
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
-from quotas.matrix.sheet import PARAMETERS
-from quotas.policies.fields import CHOICES, limit_fields
+from quotas.policies.limit_codec import CHOICES, limit_fields
 from quotas.policies.spec import CARRIES
 from quotas.policies.words import algorithm_words
 
@@ -105,7 +104,7 @@ class CellForm(_EditForm):
         super().__init__(selection, *args, **kwargs)
         for name in PARAMETERS:
             field = forms.CharField(label=LABELS[name], max_length=40, required=False, help_text=HINTS.get(name, ""))
-            used_by = " ".join(kind.name for kind in ALGORITHMS.values() if name in kind.fields)
+            used_by = " ".join(algorithm for algorithm, fields in FIELDS.items() if name in fields)
             field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
             self.fields[f"p_{name}"] = field
         choices = [*((name, name) for name in selection.names), (NEW, "new limit …")]
@@ -132,7 +131,7 @@ class CellForm(_EditForm):
 
     def limit_fields(self) -> dict[str, Any]:
         fields = self.cleaned_data
-        taken = ALGORITHMS[fields["algorithm"]].fields
+        taken = FIELDS[fields["algorithm"]]
         parameters = {name: _value(fields[f"p_{name}"]) for name in taken if fields.get(f"p_{name}")}
         others = {name: fields[name] for name in ("subject", "unit", "mode", "on_failure") if fields[name]}
         return {"algorithm": fields["algorithm"], **parameters, **others}

@@ -12,8 +12,8 @@ from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
 from dashboards.templatetags.numbers import number
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
-from quotas.models.limit_history import algorithm_load
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.words import Short, algorithm_words, limit_short
 
 

@@ -19,7 +19,7 @@ from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.usage.queries import denials

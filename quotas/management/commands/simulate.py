@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import ParameterError
 from quotas.policies.document import Document, read_document
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Limit, Policy
 from quotas.simulation import replay
 from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals

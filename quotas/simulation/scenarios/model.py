@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import EVERYWHERE, Carry, Generation, Limit, Policy
 
 BASE_US = 1_772_409_600 * SECOND_US  # Monday 2026-03-02, 00:00 UTC: the start of every aligned window

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import Sum
 
 from headroom_edge import keys
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.calibration.run_out import RunOut, run_out
 from quotas.models import Endpoint
 from quotas.models.usage import LET_THROUGH, UsageHour

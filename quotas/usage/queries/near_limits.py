@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage_rates import EVERY_ENDPOINT

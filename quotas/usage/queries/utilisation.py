@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from headroom_edge import keys
 from headroom_edge.algorithms.base import DAY_US, SECOND_US
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.models import Endpoint
 from quotas.models.calendar_counter import CalendarCounter

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headroom_edge.algorithms import ALGORITHMS, KINDS
+from headroom_edge.algorithms import ALGORITHMS, FIELDS, KINDS
 from headroom_edge.algorithms.base import Algorithm, ParameterError, format_duration, parse_duration_us
 
 
@@ -45,7 +45,7 @@ def test_capacity_header_and_life(
 def test_the_fields_survive_the_way_back(name: str, fields: dict[str, object]) -> None:
     algorithm = parse(name, **fields)
     assert parse(name, **algorithm.describe()) == algorithm
-    assert set(algorithm.describe()) <= set(algorithm.fields)
+    assert set(algorithm.describe()) <= set(FIELDS[algorithm.name])
     assert str(algorithm.capacity) in algorithm.words().replace(",", "")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headroom_edge.algorithms.periods import PERIODS, Period, boundaries, first_instant, known_zones
+from headroom_edge.algorithms.calendar_quota import PERIODS, Period, boundaries, first_instant, known_zones
 
 ANCHORS: dict[Period, list[str]] = {
     "day": [""],

@@ -16,9 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import CalendarQuota, FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us
 from quotas.policies.spec import Carry, Generation, Limit, Policy

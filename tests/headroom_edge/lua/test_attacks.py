@@ -10,8 +10,8 @@ from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.sliding import SlidingLog
-from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.keys import base36
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit

@@ -8,8 +8,9 @@ import pytest
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
-from headroom_edge.algorithms.sliding import SlidingCounter, SlidingLog
-from headroom_edge.algorithms.windows import FixedWindow
+from headroom_edge.algorithms.fixed_window import FixedWindow
+from headroom_edge.algorithms.sliding_counter import SlidingCounter
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit
 from tests.headroom_edge.lua.world import NOW_US, World

@@ -12,7 +12,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.sliding import SlidingLog
+from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit, Tenant
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, World, tier_policy

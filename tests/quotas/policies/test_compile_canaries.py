@@ -9,8 +9,8 @@ from headroom_edge.algorithms import ALGORITHMS
 from quotas.policies.book import Touched
 from quotas.policies.canary import Trial, canaries_of
 from quotas.policies.compile import Compiler, Piece
-from quotas.policies.fields import limit_fields
 from quotas.policies.image import Delta
+from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import CANARY_PARTS, Canary, Configuration, Generation, Policy, Tenant
 from tests.quotas.policies.worlds import (
     NOW_US,

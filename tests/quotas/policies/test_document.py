@@ -6,7 +6,7 @@ import pytest
 
 from quotas.policies.document import MOST_BYTES, Document, read_document
 from quotas.policies.endpoint import DeclaredEndpoint, Hints
-from quotas.policies.fields import limit_fields, limit_parse
+from quotas.policies.limit_codec import limit_fields, limit_parse
 
 FOLDER = Path(__file__).parent / "documents"
 INVALID = sorted((FOLDER / "invalid").glob("*.yaml"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Override
 from quotas.policies.words import algorithm_words, compact, limit_short, limit_words, override_words
 

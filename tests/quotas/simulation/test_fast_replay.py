@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm, State
-from headroom_edge.algorithms.windows import CalendarQuota
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.observations.arrays import whole_numbers
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Limit
 from quotas.simulation import fast_replay
 from quotas.simulation.arrivals_csv import Arrival

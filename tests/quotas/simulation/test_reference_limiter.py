@@ -7,7 +7,7 @@ import pytest
 
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Generation, Limit, Policy
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
 from quotas.simulation.reference_plan import AppliedLimit, ReferencePlan, applied_at

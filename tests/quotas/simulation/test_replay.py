@@ -1,7 +1,7 @@
 """Replay of arrivals through a list of limits."""
 
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.replay import ReplayTotals, replay
 

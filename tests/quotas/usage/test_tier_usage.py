@@ -12,7 +12,7 @@ from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.models.usage_totals import TierUse
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
-from quotas.policies.fields import limit_parse
+from quotas.policies.limit_codec import limit_parse
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.backfill import backfill_usage
 from quotas.usage.queries.busiest_tenants import LEADERS, busiest_tenants_read

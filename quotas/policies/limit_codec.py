@@ -1,0 +1,291 @@
+"""One limit in its five forms, and every way between them. Pure: knows no database.
+
+| form   | where                                  | what it looks like                                              |
+| ------ | -------------------------------------- | --------------------------------------------------------------- |
+| spec   | everything that computes               | `spec.Limit`                                                    |
+| fields | documents, forms, the API, overrides   | `{"algorithm": "gcra", "rate": 5, "subject": "tenant", …}`      |
+| state  | revisions and changes                  | the fields, and `candidate` (stored) if one is on trial         |
+| row    | Postgres                               | the columns of `models.Limit`                                   |
+| stored | JSON columns: candidates, history,     | `{"algorithm": "gcra", "parameters": {"rate": 5, …}}`           |
+|        | recommendations                        |                                                                 |
+
+A name is never part of a limit's fields; a list of limits puts it in front (`limit_list`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Protocol, cast, get_args
+
+from headroom_edge.algorithms import ALGORITHMS, FIELDS
+from headroom_edge.algorithms.base import Algorithm, Duration, ParameterError, WholeNumber, shown
+from headroom_edge.plan.subject import DIMENSION, Subject
+from quotas.policies.problems import MOST_UNKNOWN, unknown_field
+from quotas.policies.spec import (
+    NAME_PATTERN,
+    PAST_GENERATIONS,
+    Generation,
+    Handover,
+    Limit,
+    Mode,
+    OnFailure,
+    Policy,
+    Unit,
+)
+
+Fields = Mapping[str, Any]
+State = Mapping[str, Any]
+Stored = Mapping[str, Any]
+# Turns the number of a revision, which is how history is stored, into a time.
+Clock = Callable[[int], int]
+
+CANDIDATE = "candidate"
+CHOICES: dict[str, tuple[str, ...]] = {
+    "unit": get_args(Unit),
+    "mode": get_args(Mode),
+    "on_failure": get_args(OnFailure),
+}
+DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
+NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
+
+# Field → its JSON Schema; the fields that a limit has with every algorithm.
+COMMON_FIELDS: dict[str, dict[str, Any]] = {
+    "subject": {
+        "type": "string",
+        "pattern": f"^{DIMENSION.pattern}([+|]{DIMENSION.pattern})*$",
+        "default": "tenant",
+        "description": "tenant, or what the caller sends: ip, key, user+ip, key|ip",
+    },
+    **{field: {"enum": list(choices), "default": DEFAULTS[field]} for field, choices in CHOICES.items()},
+}
+
+
+class LimitColumns(Protocol):
+    """The columns of `models.Limit` that say what the limit is."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def parameters(self) -> dict[str, Any]: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def on_failure(self) -> str: ...
+    @property
+    def candidate(self) -> Stored | None: ...
+
+
+# Algorithm ↔ stored ↔ fields
+
+
+def algorithm_load(stored: Stored) -> Algorithm:
+    return ALGORITHMS[stored["algorithm"]].parse(dict(stored["parameters"]))
+
+
+def algorithm_dump(algorithm: Algorithm) -> dict[str, Any]:
+    return {"algorithm": algorithm.name, "parameters": algorithm.describe()}
+
+
+def stored_of_fields(fields: Fields) -> dict[str, Any]:
+    parameters = {
+        field: value for field, value in fields.items() if field not in ("algorithm", CANDIDATE, *COMMON_FIELDS)
+    }
+    return {"algorithm": fields["algorithm"], "parameters": parameters}
+
+
+def fields_of_stored(stored: Stored) -> dict[str, Any]:
+    return {"algorithm": stored["algorithm"], **stored["parameters"]}
+
+
+# Row → stored, fields, state, spec
+
+
+def row_stored(row: LimitColumns) -> dict[str, Any]:
+    return {"algorithm": row.algorithm, "parameters": row.parameters}
+
+
+def row_fields(row: LimitColumns, stored: Stored | None = None) -> dict[str, Any]:
+    """`stored`: another algorithm in place of the row's own."""
+    own = fields_of_stored(stored or row_stored(row))
+    return {**own, "subject": row.subject, "unit": row.unit, "mode": row.mode, "on_failure": row.on_failure}
+
+
+def row_state(row: LimitColumns) -> dict[str, Any]:
+    fields = row_fields(row)
+    return fields | {CANDIDATE: row.candidate} if row.candidate else fields
+
+
+def row_limit(name: str, row: LimitColumns) -> Limit:
+    """Without its history, which `configuration_rows` adds."""
+    return Limit(
+        name,
+        algorithm_load(row_stored(row)),
+        Subject.parse(row.subject),
+        cast("Unit", row.unit),
+        cast("Mode", row.mode),
+        cast("OnFailure", row.on_failure),
+        candidate=algorithm_load(row.candidate) if row.candidate else None,
+    )
+
+
+# State → fields, spec
+
+
+def fields_of(state: State) -> dict[str, Any]:
+    """What documents, forms and the API show: a candidate is on trial, not part of the limit."""
+    return {field: value for field, value in state.items() if field != CANDIDATE}
+
+
+def limit_list(states: Mapping[str, State]) -> list[dict[str, Any]]:
+    """Limits by name as a document lists them."""
+    return [{"name": name, **fields_of(state)} for name, state in states.items()]
+
+
+def policy_of(name: str, state: State) -> Policy | None:
+    """Without history and candidates. None: a newer version no longer accepts the stored limits."""
+    try:
+        limits = tuple(limit_parse(limit, fields_of(fields)) for limit, fields in state["limits"].items())
+    except ParameterError:
+        return None
+    return Policy(name, state["endpoint"], limits, state["tier"], state["tenant"])
+
+
+# Fields ↔ spec
+
+
+def limit_fields(limit: Limit) -> dict[str, Any]:
+    return {
+        "algorithm": limit.algorithm.name,
+        **limit.algorithm.describe(),
+        "subject": str(limit.subject),
+        "unit": limit.unit,
+        "mode": limit.mode,
+        "on_failure": limit.on_failure,
+    }
+
+
+def limit_parse(name: str, fields: Fields) -> Limit:
+    """Raises ParameterError for the first field that cannot work."""
+    limit = limit_read(name, fields)
+    if isinstance(limit, Limit):
+        return limit
+    raise limit[0]
+
+
+def limit_read(name: str, fields: Fields) -> Limit | list[ParameterError]:
+    """The limit, or everything that is wrong with its fields."""
+    rest, errors = dict(fields), list[ParameterError]()
+    chosen: dict[str, Any] = {}
+    for field in CHOICES:
+        try:
+            chosen[field] = _choice(rest, field)
+        except ParameterError as error:
+            errors.append(error)
+    try:
+        chosen["subject"] = _subject(rest.pop("subject", "tenant"))
+    except ParameterError as error:
+        errors.append(error)
+    algorithm = _algorithm(rest)
+    if isinstance(algorithm, list):
+        return errors + algorithm
+    if algorithm.kind == "c" and chosen.get("unit") == "cost":
+        message = "unit cannot be cost for concurrency, which counts requests in flight; use requests"
+        errors.append(ParameterError("unit", message, "unit"))
+    return errors or Limit(name, algorithm=algorithm, **chosen)
+
+
+def _choice(rest: dict[str, Any], field: str) -> str:
+    value = rest.pop(field, DEFAULTS[field])
+    if not isinstance(value, str) or value not in CHOICES[field]:
+        raise ParameterError(field, f"{field} must be one of {', '.join(CHOICES[field])}, not {shown(value)}", field)
+    return value
+
+
+def _subject(text: Any) -> Subject:
+    if not isinstance(text, str):
+        raise ParameterError(
+            "subject", f"subject must be text such as tenant, ip or key|ip, not {shown(text)}", "subject"
+        )
+    try:
+        return Subject.parse(text)
+    except ValueError as error:
+        raise ParameterError("subject", f"subject: {error}", "subject") from None
+
+
+def _algorithm(rest: dict[str, Any]) -> Algorithm | list[ParameterError]:
+    name = rest.pop("algorithm", None)
+    if not isinstance(name, str) or name not in ALGORITHMS:
+        given = "is missing" if name is None else f"cannot be {shown(name)}"
+        message = f"algorithm {given}; use one of {', '.join(ALGORITHMS)}"
+        return [ParameterError("algorithm", message, "unknown_algorithm")]
+    kind, known = ALGORITHMS[name], (*FIELDS[name], "name", "algorithm", *COMMON_FIELDS)
+    others = islice((field for field in rest if field not in FIELDS[name]), MOST_UNKNOWN)
+    unknown = [unknown_field(field, known, name) for field in others]
+    sent = set(rest)
+    try:
+        algorithm = kind.parse(rest)
+    except ParameterError as error:
+        # A parameter that is missing was probably sent under the unknown name: report only that name.
+        first = [error] if error.field in sent or not unknown else []
+        return [*unknown, *first, *_unread(kind, error.field, rest)]
+    return unknown or algorithm
+
+
+def _unread(kind: type[Algorithm], failed: str, rest: dict[str, Any]) -> Iterator[ParameterError]:
+    """What is wrong with the parameters after the one at which `parse` failed."""
+    for parameter in kind.parameters:
+        if parameter.name in rest and parameter.name != failed and isinstance(parameter, WholeNumber | Duration):
+            try:
+                parameter.read(rest)
+            except ParameterError as error:
+                yield error
+
+
+# History: the parameters a limit had before. It is stored with revision numbers in place of times.
+
+
+def by_number(revision: int) -> int:
+    """The clock of a writer, which compares revisions before they are published."""
+    return revision
+
+
+def generations_load(stored: Iterable[Stored], clock: Clock) -> tuple[Generation, ...]:
+    return tuple(Generation(algorithm_load(row), clock(row["revision"]), row["carry"]) for row in stored)
+
+
+def generations_dump(generations: Iterable[Generation]) -> list[dict[str, Any]]:
+    """Of generations that were loaded `by_number`; the newest ones."""
+    kept = islice(generations, PAST_GENERATIONS)
+    return [{**algorithm_dump(g.algorithm), "revision": g.since_us, "carry": g.carry} for g in kept]
+
+
+def handovers_load(stored: Iterable[Stored], clock: Clock) -> tuple[Handover, ...]:
+    return tuple(
+        Handover(row["scope"], row["limit"], clock(row["revision"]), row["carry"], generations_load(row["past"], clock))
+        for row in stored
+    )
+
+
+def handovers_dump(handovers: Iterable[Handover]) -> list[dict[str, Any]]:
+    return [
+        {
+            "scope": handover.scope,
+            "limit": handover.limit,
+            "revision": handover.since_us,
+            "carry": handover.carry,
+            "past": generations_dump(handover.past),
+        }
+        for handover in handovers
+    ]
+
+
+def revisions_in(stored: Iterable[Stored]) -> set[int]:
+    """Every revision that rows of `Limit.past` or `Tenant.handovers` mention."""
+    numbers: set[int] = set()
+    for row in stored:
+        numbers.add(row["revision"])
+        numbers |= {past["revision"] for past in row.get("past", ())}
+    return numbers
