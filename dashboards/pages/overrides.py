@@ -25,10 +25,10 @@ from dashboards.viewer import principal_of
 from quotas.errors import Refused
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.allowance import parameters_of
+from quotas.recommendations.settings import calibration_parameters
 from tenants.models import Tenant
 from tenants.scope import tenant_get
 
-MARGIN = 1.15  # above the peak, as in recommendations
 STEP_UP = 1.5  # if the peak is unknown or already fits
 
 
@@ -80,8 +80,8 @@ def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> d
     """The context of a newly opened dialog."""
     own = [line for line in lines if not line.effective.is_global]
     line = chosen if chosen in own else next(iter(own), None)
-    form = OverrideForm(lines, initial=_suggested(line) if line else {})
-    return {"form": form, "line": line, **_words(line)}
+    words = _words(line)
+    return {"form": OverrideForm(lines, initial=words.get("suggestion")), "line": line, **words}
 
 
 def _words(line: TenantLimit | None) -> dict[str, Any]:
@@ -99,9 +99,10 @@ def _words(line: TenantLimit | None) -> dict[str, Any]:
 
 
 def _suggested(line: TenantLimit) -> dict[str, Any]:
-    """Enough for the measured peak; if that already fits, one step up."""
+    """Enough for the measured peak, with calibration's margin; if that already fits, one step up."""
     main, size = parameters_of(line.limit.algorithm)
-    peak = MARGIN * line.use.peak if line.use.peak is not None and line.use.share is not None else 0.0
+    is_measured = line.use.peak is not None and line.use.share is not None
+    peak = calibration_parameters().margin * (line.use.peak or 0.0) if is_measured else 0.0
     most = _round(peak if peak > main.held else STEP_UP * main.held)
     found: dict[str, Any] = {"place": line.key, "main": most}
     if size:

@@ -9,10 +9,10 @@ from statistics import median
 
 from dashboards.svg import nice_top
 from dashboards.templatetags.numbers import number
-from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.plan.subject import Subject
 from quotas.calibration.arrival_curve import Point
-from quotas.calibration.sizing import is_sized, point_of, resized
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.sizing import bucket, is_sized, point_of, resized
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell
 from quotas.policies.limit_codec import limit_fields
@@ -21,8 +21,6 @@ from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, Den
 
 DIVISIONS = 5
 STEPS = 100  # of the limit line over the whole axis
-BURST_QUANTILE = 0.95
-MARGIN = 1.15
 MOST_SHOWN = 16
 MOST_OF_SECONDS = 2  # busy seconds extend the axis to at most this many times the minutes and limits
 MOST_STRUCK = 5
@@ -161,27 +159,27 @@ class Trial:
         return self.struck[:MOST_STRUCK]
 
 
-def burst_for(leaders: BusiestTenants, rate: float) -> int:
-    """The burst that admits the busiest second of 95 % of tenants, with a margin."""
+def burst_for(leaders: BusiestTenants, rate: float, parameters: Parameters) -> int:
+    """The burst that admits the busiest second of most tenants, with the share and margin of calibration."""
     peaks = sorted(leader.in_1s for leader in leaders.leaders)
-    place = min(ceil(BURST_QUANTILE * len(peaks)), len(peaks)) - 1
-    return max(ceil(rate), ceil(peaks[place] * MARGIN), 1)
+    place = min(ceil(parameters.pool_quantile * len(peaks)), len(peaks)) - 1
+    return max(ceil(rate), ceil(peaks[place] * parameters.burst_margin), 1)
+
+
+def burst_words(parameters: Parameters) -> str:
+    return f"highest second of {100 * parameters.pool_quantile:g} % × {parameters.burst_margin:g}"
 
 
 def edit_of(cell: Cell, holding: Holding | None, rate: float, burst: int, cost: int) -> Edit:
     """Edits the endpoint's own limit, or adds one if it has none."""
     if holding is None or not holding.is_own:
-        fresh = resized(TokenBucket(1, 1_000_000, 1), Point(rate, burst))
-        return Edit(cell.tier or None, cell.scope, NEW_LIMIT, limit_fields(_plain(fresh)))
+        fresh = Limit(NEW_LIMIT, bucket(Point(rate, burst)), Subject())
+        return Edit(cell.tier or None, cell.scope, NEW_LIMIT, limit_fields(fresh))
     each = cost if holding.limit.unit == "cost" else 1
     sized = resized(holding.limit.algorithm, Point(rate * each, burst * each))
     return Edit(
         cell.tier or None, cell.scope, holding.limit.name, limit_fields(replace(holding.limit, algorithm=sized))
     )
-
-
-def _plain(algorithm: object) -> Limit:
-    return Limit(NEW_LIMIT, algorithm, Subject())  # type: ignore[arg-type]
 
 
 def scope_words(holding: Holding | None) -> str:

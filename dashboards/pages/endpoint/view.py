@@ -14,7 +14,16 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboards.edits import carry_out
 from dashboards.forms import number_of
 from dashboards.pages.endpoint.latency import latency_figure
-from dashboards.pages.endpoint.limit_line import Axis, Holding, Trial, burst_for, edit_of, holding_of, scope_words
+from dashboards.pages.endpoint.limit_line import (
+    Axis,
+    Holding,
+    Trial,
+    burst_for,
+    burst_words,
+    edit_of,
+    holding_of,
+    scope_words,
+)
 from dashboards.pages.endpoint.over_commit import over_commit_of
 from dashboards.pages.matrix.cells import without_own
 from dashboards.pages.palette import address
@@ -24,6 +33,7 @@ from quotas.errors import Refused
 from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
+from quotas.recommendations.settings import calibration_parameters
 from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants_read
 from quotas.usage.queries.near_limits import TierUsage, tier_usage_read
 
@@ -146,7 +156,8 @@ def _busiest(tiers: list[Column], measured: TierUsage, name: str) -> Column:
 
 
 def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) -> dict[str, Any]:
-    burst = burst_for(leaders, rate)
+    parameters = calibration_parameters()
+    burst = burst_for(leaders, rate, parameters)
     today = (
         Trial.of(leaders, endpoint_tier.holding.rate, round(endpoint_tier.holding.burst))
         if endpoint_tier.holding
@@ -154,6 +165,7 @@ def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) ->
     )
     return {
         "trial": Trial.of(leaders, rate, burst),
+        "burst_words": burst_words(parameters),
         "today": today,
         "holds": scope_words(endpoint_tier.holding),
         "over": over_commit_of(
