@@ -24,7 +24,8 @@ from quotas.changes.snapshot import (
 from quotas.policies.compare import Cut, Plan, cuts, same_enforced
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
 from quotas.policies.configuration_rows import to_us
-from quotas.policies.resolve import Index, Layers, moments
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.resolve import moments
 from quotas.policies.spec import Configuration
 from tenants.models import Tenant, Tier
 
@@ -108,11 +109,11 @@ class Period:
 @dataclass(frozen=True, slots=True)
 class Side:
     configuration: Configuration
-    index: Index
+    index: PolicyIndex
 
     @classmethod
     def of(cls, configuration: Configuration) -> Side:
-        return cls(configuration, Index.of_configuration(configuration))
+        return cls(configuration, PolicyIndex.of_configuration(configuration))
 
     def plan(self, layers: Layers, at_us: int) -> Plan:
         return Plan.of_layers(layers, at_us, self.configuration.endpoints)

@@ -31,8 +31,8 @@ from quotas.policies.book import Touched
 from quotas.policies.compile import check_compiles
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.enforceable import override_problem
+from quotas.policies.layers import PolicyIndex
 from quotas.policies.problems import Problem, is_fit
-from quotas.policies.resolve import Index
 from quotas.policies.spec import CARRIES, Carry, Configuration
 from tenants.history import acting
 
@@ -78,7 +78,7 @@ def check_enforceable(concerned: Concerned) -> None:
 
 def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Problem]:
     """Of those that are not over: an edit must not leave one that changes nothing."""
-    index = Index.of_configuration(configuration)
+    index = PolicyIndex.of_configuration(configuration)
     for override in configuration.overrides:
         if override.end_us is None or override.end_us > now_us:
             layers = index.of_tenant(configuration.tenants[override.tenant])

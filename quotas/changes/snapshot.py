@@ -11,9 +11,9 @@ from typing import Any
 from quotas.models import Change, Endpoint, Limit, Override, Policy
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
-from quotas.policies.canary import Trial, canaries_of
+from quotas.policies.canary import CanaryChange, canaries_of
 from quotas.policies.configuration_rows import to_us
-from quotas.policies.limit_codec import policy_of, row_state
+from quotas.policies.limit_codec import policies_of, policy_of, row_state
 from tenants.models import Tenant, Tier
 
 State = dict[str, Any] | None  # None: it is not there
@@ -162,7 +162,8 @@ def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Cana
     """As they were; their history would not matter."""
     for name, state in _present(before, CHANGE):
         if "share" in state:
-            yield from canaries_of(Trial(int(name), state["share"], state["policies"], 0, state["carry"]), live)
+            policies = policies_of(state["policies"])
+            yield from canaries_of(CanaryChange(int(name), state["share"], policies, 0, state["carry"]), live)
 
 
 def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:

@@ -8,9 +8,9 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.lookups import LessThanOrEqual
 
-from headroom_edge.algorithms import ALGORITHMS
 from quotas.models.revision import Revision
 from quotas.policies.spec import (
+    ALGORITHM_NAMES,
     CARRIES,
     ENDPOINT_PART,
     EVERYWHERE,
@@ -144,7 +144,7 @@ class Limit(models.Model):
         ordering = ["policy", "name"]
         constraints = [
             models.UniqueConstraint(fields=["policy", "name"], name="limit_once_per_policy"),
-            one_of("algorithm", tuple(ALGORITHMS), "limit_algorithm"),
+            one_of("algorithm", ALGORITHM_NAMES, "limit_algorithm"),
             one_of("unit", get_args(Unit), "limit_unit"),
             one_of("mode", get_args(Mode), "limit_mode"),
             one_of("on_failure", get_args(OnFailure), "limit_on_failure"),

@@ -6,7 +6,6 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from quotas.models.policy import Override
 from tenants.constraints import json_is, one_of
 from tenants.history import tracked
 from tenants.models import Tenant
@@ -35,7 +34,7 @@ class QuotaRequest(models.Model):
     answer_author = models.CharField(max_length=150, blank=True, default="")
     answer_reason = models.CharField(max_length=500, blank=True, default="")
     answered_at = models.DateTimeField(null=True, blank=True)
-    override = models.ForeignKey(Override, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    override = models.ForeignKey("quotas.Override", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
 
     class Meta:
         ordering = ["-id"]

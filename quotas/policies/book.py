@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from headroom_edge.algorithms.base import DAY_US
+from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.plans import uses_tenant_zone
-from quotas.policies.resolve import Index, Layers
 from quotas.policies.spec import Canary, Configuration, Endpoint, Override, Policy, Tenant, Tier
 
 Value = TypeVar("Value")
@@ -57,7 +57,7 @@ class Book:
 
     def absorb(self, parts: Configuration, touched: Touched) -> None:
         """Takes over what was touched; a touched tenant or tier that is not in `parts` is gone."""
-        index = Index.of_configuration(parts)
+        index = PolicyIndex.of_configuration(parts)
         self.revision = parts.revision
         self.limit_numbers |= parts.limit_numbers
         if touched.common:
@@ -72,7 +72,7 @@ class Book:
         for name in touched.tenants:
             self._absorb_tenant(name, parts.tenants.get(name), index)
 
-    def _absorb_common(self, parts: Configuration, index: Index) -> None:
+    def _absorb_common(self, parts: Configuration, index: PolicyIndex) -> None:
         self.endpoints = parts.endpoints
         self.globals = index.globals
         self.subject_cap = parts.subject_cap
@@ -80,7 +80,7 @@ class Book:
         self.usage_room = parts.usage_room
         self.unknown_tenant = parts.unknown_tenant
 
-    def _absorb_tenant(self, name: str, tenant: Tenant | None, index: Index) -> None:
+    def _absorb_tenant(self, name: str, tenant: Tenant | None, index: PolicyIndex) -> None:
         before = self.tenants.get(name)
         if before:
             self._customised[before.tier].discard(name)

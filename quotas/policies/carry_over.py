@@ -11,8 +11,9 @@ from django.db.models import Model, Q
 from quotas.changes.draft import Draft
 from quotas.models import Limit, Policy
 from quotas.policies.configuration import configuration_part
+from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.limit_codec import handovers_dump
-from quotas.policies.resolve import Index, Layers, history
+from quotas.policies.resolve import history
 from quotas.policies.spec import PAST_GENERATIONS, Generation, Handover
 from tenants.models import Tenant, Tier
 
@@ -68,10 +69,10 @@ def _columns(event: Any) -> Former:
     return {column: getattr(event, column) for column in columns}
 
 
-def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, Index]:
+def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, PolicyIndex]:
     """Of the tenant as the database has it now; times are revision numbers."""
     part = configuration_part(tenants=[tenant.name], tiers=list(tiers), in_revisions=True)
-    index = Index.of_configuration(part)
+    index = PolicyIndex.of_configuration(part)
     return index.of_tenant(part.tenants[tenant.name]), index
 
 

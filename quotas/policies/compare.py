@@ -19,7 +19,8 @@ from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
-from quotas.policies.resolve import Effective, Layers, Resolved, globals_at, limit_at
+from quotas.policies.layers import Layers
+from quotas.policies.resolve import Effective, Resolved, globals_at, limit_at
 from quotas.policies.spec import EVERYWHERE, Endpoint, Limit, Policy, Unit
 
 TOLERATED = Fraction(1, 10)

@@ -17,8 +17,8 @@ from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.models.revision import newest_revision_number
 from quotas.policies import spec
-from quotas.policies.canary import Trial, canaries_of
-from quotas.policies.limit_codec import Clock, generations_load, handovers_load, revisions_in, row_limit
+from quotas.policies.canary import CanaryChange, canaries_of
+from quotas.policies.limit_codec import Clock, generations_load, handovers_load, policies_of, revisions_in, row_limit
 from tenants.models import Tenant, Tier
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,7 +124,7 @@ class Rows:
             overrides=tuple(o for row in self.overrides if (o := self._override(row, clock))),
             limit_numbers={name: number for number, name in self.limit_names.items()},
             unknown_tenant=unknown_tenant,
-            canaries=tuple(canary for row in self.canaries for canary in canaries_of(_trial(row, clock), policies)),
+            canaries=tuple(c for row in self.canaries for c in canaries_of(_canary_change(row, clock), policies)),
         )
 
     def _tenant(self, row: TenantRow, clock: Clock) -> spec.Tenant:
@@ -177,9 +177,9 @@ class Rows:
         return spec.Override(row.id, row.tenant_name, scope, start_us, end_us, row.limits, multiplier, row.carry)
 
 
-def _trial(change: Change, clock: Clock) -> Trial:
-    since_us = clock(change.start_revision_id or 0)
-    return Trial(change.pk, change.share or 0, change.policies, since_us, cast("spec.Carry", change.carry))
+def _canary_change(row: Change, clock: Clock) -> CanaryChange:
+    since_us, carry = clock(row.start_revision_id or 0), cast("spec.Carry", row.carry)
+    return CanaryChange(row.pk, row.share or 0, policies_of(row.policies), since_us, carry)
 
 
 def to_us(moment: datetime) -> int:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quotas.policies.override_patch import PatchError, merged, scaled
+from quotas.policies.layers import Layers
 from quotas.policies.plans import ENDPOINT_NUMBER_MAX, CompileError, PlanWriter, Terms, uses_tenant_zone
-from quotas.policies.resolve import Layers, Resolved, resolve
+from quotas.policies.resolve import PatchError, Resolved, merged, resolve, scaled
 from quotas.policies.spec import EVERYWHERE, MOST_COST, Endpoint, Limit, Override, Policy
 
 

@@ -18,7 +18,8 @@ from quotas.errors import refuse
 from quotas.models import Endpoint
 from quotas.policies.configuration import configuration_part
 from quotas.policies.configuration_rows import to_us
-from quotas.policies.resolve import Effective, Index, Layers, globals_at, resolve
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.resolve import Effective, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Override
 from tenants.isolation import unrestricted
 
@@ -69,7 +70,7 @@ class Standing:
 def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explanation:
     """What holds at that time (now, if none is given) as far as is known today."""
     part = _part(tenant)
-    index = Index.of_configuration(part)
+    index = PolicyIndex.of_configuration(part)
     layers = index.of_tenant(part.tenants[tenant])
     at_us = to_us(at or timezone.now())
     scope = endpoint if endpoint in part.endpoints else EVERYWHERE
@@ -89,7 +90,7 @@ def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explan
 
 def standing(*, tenant: str, at: datetime | None = None) -> Standing:
     part = _part(tenant)
-    index = Index.of_configuration(part)
+    index = PolicyIndex.of_configuration(part)
     layers = index.of_tenant(part.tenants[tenant])
     at_us = to_us(at or timezone.now())
     resolved = resolve(layers, at_us)
@@ -123,7 +124,7 @@ def _explained(effective: Effective, layers: Layers, endpoint: str) -> Explained
 
 def standing_of_tier(tier: str, at: datetime | None = None) -> tuple[Effective, ...]:
     """What a tenant of this tier has that has nothing of its own."""
-    index = Index.of_configuration(configuration_part(tiers=[tier]))
+    index = PolicyIndex.of_configuration(configuration_part(tiers=[tier]))
     resolved = resolve(index.of_tier(tier), to_us(at or timezone.now()))
     return (*resolved.everywhere, *(effective for limits in resolved.own.values() for effective in limits))
 

@@ -153,6 +153,12 @@ def policy_of(name: str, state: State) -> Policy | None:
     return Policy(name, state["endpoint"], limits, state["tier"], state["tenant"])
 
 
+def policies_of(states: Mapping[str, State | None]) -> dict[str, Policy | None]:
+    """By name; None: the policy is not there. Policies that are no longer accepted are left out."""
+    policies = {name: policy_of(name, state) if state else None for name, state in states.items()}
+    return {name: policy for name, policy in policies.items() if policy is not None or states[name] is None}
+
+
 # Fields ↔ spec
 
 
@@ -235,9 +241,10 @@ def _algorithm(rest: dict[str, Any]) -> Algorithm | list[ParameterError]:
 
 
 def _unread(kind: type[Algorithm], failed: str, rest: dict[str, Any]) -> Iterator[ParameterError]:
-    """What is wrong with the parameters after the one at which `parse` failed."""
-    for parameter in kind.parameters:
-        if parameter.name in rest and parameter.name != failed and isinstance(parameter, WholeNumber | Duration):
+    """What is wrong with the parameters after the one at which `parse` failed: numbers first, then durations."""
+    readable = [parameter for parameter in kind.parameters if isinstance(parameter, WholeNumber | Duration)]
+    for parameter in sorted(readable, key=lambda parameter: isinstance(parameter, Duration)):
+        if parameter.name in rest and parameter.name != failed:
             try:
                 parameter.read(rest)
             except ParameterError as error:

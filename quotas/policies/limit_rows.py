@@ -16,8 +16,8 @@ from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
 from quotas.policies.carry_over import Formers, Place, former_limits, generations, hand_over_limits, layers_of
+from quotas.policies.layers import Layers
 from quotas.policies.limit_codec import algorithm_dump, generations_dump, limit_parse, row_stored
-from quotas.policies.resolve import Layers
 from quotas.policies.spec import PAST_GENERATIONS
 from tenants.models import Tenant, Tier
 

@@ -9,25 +9,14 @@ State belongs to (scope, limit name, subject) whoever supplies the limit, so eve
 parameters it had before (`since_us`, `past`), across edits, overrides, moves and policies of its own.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from quotas.policies.override_patch import PatchError, merged, scaled
-from quotas.policies.spec import (
-    EVERYWHERE,
-    PAST_GENERATIONS,
-    Canary,
-    Carry,
-    Configuration,
-    Generation,
-    Handover,
-    Limit,
-    Override,
-    Policy,
-    Tenant,
-)
+from headroom_edge.algorithms.base import ParameterError
+from quotas.policies.layers import Layers
+from quotas.policies.limit_codec import limit_fields, limit_parse
+from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS, Carry, Generation, Handover, Limit, Override, Policy
 
 FOREVER_US = 2**53
 
@@ -55,93 +44,6 @@ class Resolved:
         own = self.own.get(endpoint, ())
         replaced = {effective.limit.name for effective in own}
         return own + tuple(e for e in self.everywhere if e.limit.name not in replaced)
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """A limit on the ladder, and the policy that holds it."""
-
-    policy: Policy
-    limit: Limit
-
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """Everything that can give one tenant its limits; with `tier` alone, what a plain tenant of it has."""
-
-    tier: Mapping[str, Policy]  # by endpoint
-    tenant: Mapping[str, Policy] = field(default_factory=dict)
-    handovers: tuple[Handover, ...] = ()
-    overrides: tuple[Override, ...] = ()
-
-    @property
-    def is_plain(self) -> bool:
-        return not (self.tenant or self.handovers or self.overrides)
-
-    def ladder(self, endpoint: str, name: str) -> tuple[Rung, ...]:
-        """Every policy that gives the endpoint a limit of that name; the first wins."""
-        scopes = (endpoint,) if endpoint == EVERYWHERE else (endpoint, EVERYWHERE)
-        found = (by_scope.get(scope) for by_scope in (self.tenant, self.tier) for scope in scopes)
-        rungs = ((policy, policy.limit(name)) for policy in found if policy)
-        return tuple(Rung(policy, limit) for policy, limit in rungs if limit)
-
-    def endpoints(self) -> frozenset[str]:
-        """Those that something names; `*` is always among them."""
-        return frozenset({EVERYWHERE, *self.tier, *self.tenant, *(o.endpoint for o in self.overrides)})
-
-    def names(self, scope: str) -> list[str]:
-        policies = (by_scope.get(scope) for by_scope in (self.tenant, self.tier))
-        named = [limit.name for policy in policies if policy for limit in policy.limits]
-        named += [name for o in self.overrides if o.endpoint == scope for name in o.limits]
-        return sorted(set(named))
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """A configuration's policies and overrides by whom they belong to."""
-
-    tiers: Mapping[str, Mapping[str, Policy]]
-    tenants: Mapping[str, Mapping[str, Policy]]
-    globals: Mapping[str, Policy]
-    overrides: Mapping[str, tuple[Override, ...]]
-    canaries: Mapping[str, Canary] = field(default_factory=dict)  # by tier
-
-    @classmethod
-    def of(cls, policies: Iterable[Policy], overrides: Iterable[Override], canaries: Iterable[Canary] = ()) -> "Index":
-        tiers: dict[str, dict[str, Policy]] = defaultdict(dict)
-        tenants: dict[str, dict[str, Policy]] = defaultdict(dict)
-        everyone: dict[str, Policy] = {}
-        for policy in policies:
-            if policy.tier is not None:
-                tiers[policy.tier][policy.endpoint] = policy
-            elif policy.tenant is not None:
-                tenants[policy.tenant][policy.endpoint] = policy
-            else:
-                everyone[policy.endpoint] = policy
-        by_tenant: dict[str, tuple[Override, ...]] = {}
-        for override in sorted(overrides, key=lambda o: o.id):
-            by_tenant[override.tenant] = (*by_tenant.get(override.tenant, ()), override)
-        return cls(dict(tiers), dict(tenants), everyone, by_tenant, {canary.tier: canary for canary in canaries})
-
-    @classmethod
-    def of_configuration(cls, configuration: Configuration) -> "Index":
-        return cls.of(configuration.policies, configuration.overrides, configuration.canaries)
-
-    def of_tier(self, tier: str, *, is_canary: bool = False) -> Layers:
-        policies, canary = self.tiers.get(tier, {}), self.canaries.get(tier)
-        return Layers({**policies, **canary.policies} if is_canary and canary else policies)
-
-    def is_canary(self, tenant: str, tier: str) -> bool:
-        canary = self.canaries.get(tier)
-        return canary is not None and canary.has(tenant)
-
-    def of_tenant(self, tenant: Tenant) -> Layers:
-        return Layers(
-            self.of_tier(tenant.tier, is_canary=self.is_canary(tenant.name, tenant.tier)).tier,
-            self.tenants.get(tenant.name, {}),
-            tenant.handovers,
-            self.overrides.get(tenant.name, ()),
-        )
 
 
 class Moment(NamedTuple):
@@ -199,7 +101,7 @@ def _handed_over(generations: tuple[Generation, ...], handover: Handover) -> tup
     return (*later, first, *handover.past)
 
 
-class _Step(NamedTuple):
+class _LimitStep(NamedTuple):
     since_us: int
     carry: Carry
     limit: Limit | None
@@ -212,7 +114,7 @@ def _scope(layers: Layers, scope: str, at_us: int) -> tuple[Effective, ...]:
     return tuple(effective for effective in found if effective)
 
 
-def _effective(steps: list[_Step], scope: str) -> Effective | None:
+def _effective(steps: list[_LimitStep], scope: str) -> Effective | None:
     """The last step, with the generations that lead to it without a gap."""
     limit = steps[-1].limit
     if limit is None:
@@ -228,7 +130,7 @@ def _effective(steps: list[_Step], scope: str) -> Effective | None:
     return Effective(whole, scope, steps[-1].source, steps[-1].overrides)
 
 
-def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_Step]:
+def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_LimitStep]:
     """What the limit was at each time that something about it changed, oldest first."""
     carries: dict[int, Carry] = {}
     for generation in _base_history(layers, scope, name, at_us):
@@ -238,7 +140,7 @@ def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_Step]
             carries.update({us: override.carry for us in _edges(override) if us <= at_us})
     for since_us in sorted(carries or {0: "keep"}):
         limit, source, overrides = limit_at(layers, scope, name, since_us)
-        yield _Step(since_us, carries.get(since_us, "keep"), limit, source, overrides)
+        yield _LimitStep(since_us, carries.get(since_us, "keep"), limit, source, overrides)
 
 
 def _base_history(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Generation, ...]:
@@ -296,3 +198,34 @@ def _is_active(override: Override, at_us: int) -> bool:
 
 def _edges(override: Override) -> tuple[int, ...]:
     return (override.start_us,) if override.end_us is None else (override.start_us, override.end_us)
+
+
+class PatchError(ValueError):
+    """The override does not fit the limit. The message names the field and says what to change."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def merged(name: str, base: Limit | None, patch: Mapping[str, Any]) -> Limit:
+    """The patch over the base's fields. A patch with another algorithm must bring all of its parameters."""
+    fields: dict[str, Any] = {}
+    if base is not None:
+        fields = limit_fields(base)
+        if patch.get("algorithm", base.algorithm.name) != base.algorithm.name:
+            fields = {key: value for key, value in fields.items() if key not in base.algorithm.describe()}
+    try:
+        limit = limit_parse(name, {**fields, **patch})
+    except ParameterError as error:
+        between = "." if error.message.startswith(error.field) else ": "
+        raise PatchError(error.field, f"limits.{name}{between}{error.message}") from None
+    return replace(limit, candidate=base.candidate) if base is not None else limit
+
+
+def scaled(limit: Limit, numerator: int, denominator: int) -> Limit:
+    try:
+        return replace(limit, algorithm=limit.algorithm.scaled(numerator, denominator))
+    except ParameterError as error:
+        raise PatchError("multiplier", f"{limit.name} × {numerator}/{denominator}: {error.message}") from None

@@ -14,6 +14,17 @@ Unit = Literal["requests", "cost"]
 Carry = Literal["keep", "proportional", "reset"]
 
 CARRIES: tuple[Carry, ...] = get_args(Carry)
+# What the database accepts. A new algorithm of headroom_edge.algorithms also needs a migration.
+ALGORITHM_NAMES = (
+    "token_bucket",
+    "gcra",
+    "leaky_bucket",
+    "fixed_window",
+    "sliding_log",
+    "sliding_counter",
+    "concurrency",
+    "calendar_quota",
+)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*")
 
 EVERYWHERE = "*"

@@ -20,7 +20,6 @@ from quotas.calibration.recommend import Change, Insufficient, Recommended, Tena
 from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.models import Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.policies.limit_codec import algorithm_dump
 from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
 from quotas.recommendations.filing import AUTHOR as AUTHOR
 from quotas.recommendations.filing import store, withdraw
@@ -182,13 +181,12 @@ def _propose(finding: _Finding, step: Change) -> Recommendation | None:
     }
     proposed = resized(target.algorithm, step.proposed)
     fields = {
-        "proposed": algorithm_dump(proposed),
         "evidence": evidence,
         "trust": trust_of(finding.measured, marker, parameters),
         "binds": finding.committed.binds,
         "summary": _summary(target, proposed, finding),
     }
-    return store(target, target.kind, target.tenant, finding.now, fields, parameters)
+    return store(target, target.kind, target.tenant, finding.now, proposed, fields, parameters)
 
 
 def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
@@ -205,13 +203,12 @@ def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
         "is_whole": step.is_whole,
     }
     fields = {
-        "proposed": algorithm_dump(proposed),
         "evidence": evidence,
         "trust": Trust.LOW if one.estimate.is_lower_bound else trust_of(finding.measured, one.estimate, parameters),
         "binds": "demand",
         "summary": f"{one.estimate.tenant} needs more than tier {target.tier}: {proposed.words()}."[:300],
     }
-    return store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, fields, parameters)
+    return store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, proposed, fields, parameters)
 
 
 def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
@@ -228,7 +225,6 @@ def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters,
     fields = {
         "stage": Stage.INSUFFICIENT,
         "ready_at": _ready_at(measured, parameters, now),
-        "proposed": None,
         "trust": Trust.LOW,
         "summary": why.reason[:300],
         "evidence": {
@@ -238,7 +234,7 @@ def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters,
             "tenants": [{"tenant": one.tenant, **point_json(one.point)} for one in measured.estimates[:200]],
         },
     }
-    store(measured.target, measured.target.kind, measured.target.tenant, now, fields, parameters)
+    store(measured.target, measured.target.kind, measured.target.tenant, now, None, fields, parameters)
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:

@@ -1,4 +1,4 @@
-"""How what calibration found is filed: one open recommendation of a limit and a tenant, and no nagging."""
+"""Files what calibration found: at most one open recommendation for a limit and a tenant."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 from django.db import transaction
 
+from headroom_edge.algorithms.base import Algorithm
 from quotas.calibration.parameters import Parameters
+from quotas.calibration.sizing import point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
-from quotas.policies.limit_codec import algorithm_dump
+from quotas.policies.limit_codec import algorithm_dump, algorithm_load
 from quotas.recommendations.targets import Target
 from tenants.history import acting
 
 AUTHOR = "calibration"
-QUIET_DAYS = 28  # what was dismissed is not proposed again so soon
+QUIET_DAYS = 28  # after a dismissal, before nearly the same is proposed again
 
 
 def store(
@@ -23,20 +25,25 @@ def store(
     kind: Kind,
     tenant: str,
     now: datetime,
+    proposed: Algorithm | None,
     fields: dict[str, Any],
     parameters: Parameters,
 ) -> Recommendation | None:
-    """New, or in place of what nobody has decided on yet; None: somebody has, or said no to much the same."""
+    """A new recommendation, or the open one with new values.
+
+    None: somebody has decided on the open one, or has recently dismissed nearly the same.
+    """
     with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
         row = _open(target, tenant)
         if row is None:
-            if _was_dismissed(target, tenant, fields["proposed"], now, parameters):
+            if proposed is not None and _was_dismissed(target, tenant, proposed, now, parameters):
                 return None
             row = Recommendation(kind=kind, policy=target.policy, limit=target.limit, tenant=tenant)
         elif row.stage not in UNDECIDED or row.is_edited:
             return None
         row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
         row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
+        row.proposed = None if proposed is None else algorithm_dump(proposed)
         row.forecast, row.problem = {}, ""
         for name, value in fields.items():
             setattr(row, name, value)
@@ -45,7 +52,7 @@ def store(
 
 
 def withdraw(target: Target, now: datetime) -> None:
-    """The limit fits: what was proposed and not yet decided on no longer stands."""
+    """The limit fits now: ends the open recommendation, unless somebody has decided on it or edited it."""
     with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
         row = _open(target, target.tenant)
         if row is not None and row.stage in UNDECIDED and not row.is_edited:
@@ -59,17 +66,10 @@ def _open(target: Target, tenant: str) -> Recommendation | None:
     return rows.filter(stage__in=OPEN).first()
 
 
-def _was_dismissed(
-    target: Target, tenant: str, proposed: dict[str, Any], now: datetime, parameters: Parameters
-) -> bool:
+def _was_dismissed(target: Target, tenant: str, proposed: Algorithm, now: datetime, parameters: Parameters) -> bool:
     rows = Recommendation.objects.filter(policy=target.policy, limit=target.limit, tenant=tenant)
     last = rows.filter(stage=Stage.DISMISSED, ended_at__gt=now - timedelta(days=QUIET_DAYS)).first()
-    if last is None:
+    if last is None or last.proposed is None:
         return False
-    before, after = (_rate_in(fields) for fields in (last.proposed, proposed))
+    before, after = point_of(algorithm_load(last.proposed)).rate, point_of(proposed).rate
     return abs(after - before) < parameters.small_change * before
-
-
-def _rate_in(stored: dict[str, Any] | None) -> float:
-    fields = (stored or {}).get("parameters", {})
-    return float(fields.get("rate") or fields.get("limit") or 0)

@@ -65,7 +65,8 @@ def forecast_of(
     row: Recommendation, target: Target, parameters: Parameters, now: datetime, progress: Progress = lambda *_: None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The forecast, and the same week by week."""
-    live, tried = (algorithm_load(fields) for fields in (row.current, row.proposed or row.current))
+    live = algorithm_load(row.current)
+    tried = algorithm_load(row.proposed) if row.proposed else live
     edges = _edges(parameters, now)
     sums, sudden_units, past = _Sums(len(edges) - 1), 0.0, list[Estimate]()
     kept = set(row.evidence.get("sudden", ()))
@@ -79,7 +80,7 @@ def forecast_of(
         if earlier := [_earlier(one, edges[-2]) for one in calm if one.first_s < edges[-2]]:
             past.append(estimate_of(earlier, edges[-2], parameters))
         progress("replaying", number + 1, max(number + 2, len(target.names)))
-    held_out = _held_out(row, target, parameters, now, past, edges)
+    held_out = _held_out(row, target, live, parameters, now, past, edges)
     return _forecast(sums, sudden_units, held_out, row, parameters), _weeks(sums, edges)
 
 
@@ -132,6 +133,7 @@ def _earlier(one: Observed, moment_s: float) -> Observed:
 def _held_out(
     row: Recommendation,
     target: Target,
+    live: Algorithm,
     parameters: Parameters,
     now: datetime,
     past: list[Estimate],
@@ -141,7 +143,6 @@ def _held_out(
     known = [one for one in past if one.rate > 0]
     if not known:
         return None
-    algorithm = algorithm_load(row.current)
     if row.tenant:
         needed = with_margin(known[0].point, parameters)
     else:
@@ -149,7 +150,7 @@ def _held_out(
         if isinstance(tier, Insufficient):
             return None
         needed = tier.point
-    limit = resized(algorithm, seen_by(algorithm, needed))
+    limit = resized(live, seen_by(live, needed))
     units = denied = 0.0
     sudden = set(row.evidence.get("sudden", ()))
     for parts in _observed(row, target, parameters, now):

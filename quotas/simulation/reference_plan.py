@@ -8,7 +8,8 @@ from typing import Literal
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import Subject
-from quotas.policies.resolve import FOREVER_US, Effective, Index, Layers, globals_at, resolve
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.resolve import FOREVER_US, Effective, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, turns
 
 # As far as the store's clock is exact.
@@ -133,7 +134,7 @@ def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str
 
     Within a record the compiler goes by the limits' numbers; here they go by name.
     """
-    index = Index.of(policies, ())
+    index = PolicyIndex.of(policies, ())
     resolved = resolve(Layers(index.tiers.get(tier, {}), index.tenants.get(tenant, {})), FOREVER_US)
     effective = [*resolved.at(endpoint), *globals_at(index.globals, endpoint)]
     own = {one.limit.name for one in resolved.own.get(endpoint, ())}

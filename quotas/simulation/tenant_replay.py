@@ -10,7 +10,8 @@ import numpy as np
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import TENANT
 from quotas.observations.arrays import Ints, whole_numbers
-from quotas.policies.resolve import Effective, Index, Resolved, resolve
+from quotas.policies.layers import PolicyIndex
+from quotas.policies.resolve import Effective, Resolved, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Tenant
 from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay
 from quotas.simulation.reference_plan import on_calendar
@@ -70,7 +71,7 @@ def arrivals_of(loads: Sequence[EndpointLoad]) -> ArrivalBatch:
 
 
 def replay_plan(
-    configuration: Configuration, index: Index, tenant: Tenant, at_us: int, numbers: set[int]
+    configuration: Configuration, index: PolicyIndex, tenant: Tenant, at_us: int, numbers: set[int]
 ) -> ReplayPlan:
     """`numbers`: of the endpoints that the tenant asked for; 0 is what nobody registered."""
     names = {endpoint.number: name for name, endpoint in configuration.endpoints.items()}

@@ -18,7 +18,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import Document, read_document
-from quotas.policies.resolve import Index
+from quotas.policies.layers import PolicyIndex
 from quotas.policies.spec import Configuration
 from quotas.recommendations.measure import Progress
 from quotas.simulation.tenant_replay import ReplayPlan, ReplayResult, arrivals_of, replay_load, replay_plan
@@ -70,7 +70,7 @@ def whatif(
     names = {tenant.number: name for name, tenant in before.tenants.items()}
     wanted = [number for number in askers_read(begin, end) if number in names]
     report = _Report([names[number] for number in wanted[:MOST_SEEN]])
-    sides = tuple((one, Index.of_configuration(one)) for one in (before, after))
+    sides = tuple((one, PolicyIndex.of_configuration(one)) for one in (before, after))
     subjects = _subjects(begin, end)
     for place, number in enumerate(wanted):
         progress("replaying", place, len(wanted))
@@ -134,7 +134,7 @@ def _replay(
     report: _Report,
     name: str,
     number: int,
-    sides: tuple[tuple[Configuration, Index], ...],
+    sides: tuple[tuple[Configuration, PolicyIndex], ...],
     span: tuple[datetime, datetime],
     subjects: int,
 ) -> None:

@@ -16,7 +16,8 @@ from quotas.models import Endpoint, LimitName
 from quotas.models.calendar_counter import CalendarCounter
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
 from quotas.policies.configuration_rows import to_us
-from quotas.policies.resolve import Effective, Index, Layers, resolve
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.resolve import Effective, resolve
 from quotas.policies.spec import EVERYWHERE
 from quotas.usage.queries.near_limits import NEAR, NearLimit
 from quotas.usage.queries.utilisation import PeakDemand, use_of
@@ -59,7 +60,7 @@ class _Limits:
         self.tiers = dict(Tier.objects.values_list("number", "name"))
         own = tenants_with_own_limits(tiers=self.tiers.values())
         part = configuration_part(tenants=own, tiers=self.tiers.values())
-        self._index, self._own, self._at_us = Index.of_configuration(part), part.tenants, to_us(now)
+        self._index, self._own, self._at_us = PolicyIndex.of_configuration(part), part.tenants, to_us(now)
         self._plain: dict[tuple[str, bool], tuple[Effective, ...]] = {}
 
     def of(self, tenant: str, tier: str) -> tuple[Effective, ...]:

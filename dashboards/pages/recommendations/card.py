@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import log
 from typing import Any
 
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
 from dashboards.templatetags.numbers import number
+from headroom_edge.algorithms.base import Algorithm
+from quotas.calibration.arrival_curve import Point
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.words import Short, algorithm_words, limit_short
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """Rate in requests or units per second, and burst."""
-
-    rate: float
-    burst: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +26,15 @@ class LifecycleStep:
     state: str  # done, now, todo
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Card:
     row: Recommendation
+    current: Algorithm = field(init=False)
+    proposed: Algorithm | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.current = algorithm_load(self.row.current)
+        self.proposed = algorithm_load(self.row.proposed) if self.row.proposed else None
 
     @property
     def owner(self) -> str:
@@ -42,23 +42,23 @@ class Card:
 
     @property
     def now(self) -> Short:
-        return limit_short(algorithm_load(self.row.current))
+        return limit_short(self.current)
 
     @property
     def then(self) -> Short | None:
-        return limit_short(algorithm_load(self.row.proposed)) if self.row.proposed else None
+        return limit_short(self.proposed) if self.proposed else None
 
     @property
     def algorithm(self) -> str:
-        return algorithm_words(str(self.row.current["algorithm"]))
+        return algorithm_words(self.current.name)
 
     @property
-    def size_now(self) -> Size | None:
-        return _size(self.row.current)
+    def size_now(self) -> Point | None:
+        return _size(self.current)
 
     @property
-    def size_then(self) -> Size | None:
-        return _size(self.row.proposed) if self.row.proposed else None
+    def size_then(self) -> Point | None:
+        return _size(self.proposed) if self.proposed else None
 
     @property
     def direction(self) -> str:
@@ -72,7 +72,7 @@ class Card:
     def verb(self) -> str:
         if self.row.kind == Kind.OVERRIDE:
             return "Override for"
-        if self.row.proposed is None:
+        if self.proposed is None:
             return ""
         return {"up": "Raise", "down": "Lower"}.get(self.direction, "Change")
 
@@ -117,12 +117,8 @@ class Card:
         return groups.get(self.row.stage, "Closed")
 
 
-def _size(stored: Mapping[str, Any]) -> Size | None:
-    algorithm = algorithm_load(dict(stored))
-    if not is_sized(algorithm):
-        return None
-    point = point_of(algorithm)
-    return Size(point.rate, point.burst)
+def _size(algorithm: Algorithm) -> Point | None:
+    return point_of(algorithm) if is_sized(algorithm) else None
 
 
 def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor: float) -> list[LifecycleStep]:

@@ -17,7 +17,8 @@ from quotas.policies.configuration import configuration_load
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
-from quotas.policies.resolve import Index, resolve
+from quotas.policies.layers import PolicyIndex
+from quotas.policies.resolve import resolve
 from quotas.policies.spec import PAST_GENERATIONS
 from quotas.tenants import tenant_move, tier_create
 from tenants.models import Tenant
@@ -33,7 +34,7 @@ def publish(at_us: int) -> None:
 def history(tenant: str, name: str = "burst", at_us: int = 10**18) -> list[tuple[object, int, str]]:
     """Rate, since, carry of the limit on `*`, newest first."""
     configuration = configuration_load()
-    layers = Index.of_configuration(configuration).of_tenant(configuration.tenants[tenant])
+    layers = PolicyIndex.of_configuration(configuration).of_tenant(configuration.tenants[tenant])
     limit = next(e.limit for e in resolve(layers, at_us).everywhere if e.limit.name == name)
     now = (limit.algorithm.describe()["rate"], limit.since_us, limit.carry)
     return [now, *((g.algorithm.describe()["rate"], g.since_us, g.carry) for g in limit.past)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quotas.policies.compare import NOT_ENFORCED, Cut, Plan, cuts, same_enforced
-from quotas.policies.resolve import Index
+from quotas.policies.layers import PolicyIndex
 from quotas.policies.spec import Endpoint, Limit, Policy
 from tests.quotas.policies.worlds import NOW_US, global_policy, limit, tier_policy
 
@@ -16,7 +16,7 @@ QUERY, PAY = "search:query", "payments:create"
 def plan(*policies: Policy, costs: Mapping[str, int] | None = None) -> Plan:
     """Of tier pro."""
     endpoints = {name: Endpoint(n, name, (costs or {}).get(name, 1)) for n, name in enumerate((QUERY, PAY), 1)}
-    layers = Index.of(policies, ()).of_tier("pro")
+    layers = PolicyIndex.of(policies, ()).of_tier("pro")
     return Plan.of_layers(layers, NOW_US, endpoints)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from headroom_edge.algorithms import ALGORITHMS
 from quotas.policies.book import Touched
-from quotas.policies.canary import Trial, canaries_of
+from quotas.policies.canary import CanaryChange, canaries_of
 from quotas.policies.compile import Compiler, Piece
 from quotas.policies.image import Delta
-from quotas.policies.limit_codec import limit_fields
+from quotas.policies.limit_codec import limit_fields, policies_of
 from quotas.policies.spec import CANARY_PARTS, Canary, Configuration, Generation, Policy, Tenant
 from tests.quotas.policies.worlds import (
     NOW_US,
@@ -37,7 +37,7 @@ def state(policy: Policy) -> dict[str, object]:
 
 
 def canary(share: int = 500, policy: Policy = TRIED, live: Policy = LIVE, change: int = 1) -> Canary:
-    trial = Trial(change, share, {"pro": state(policy)}, NOW_US, "proportional")
+    trial = CanaryChange(change, share, policies_of({"pro": state(policy)}), NOW_US, "proportional")
     return next(canaries_of(trial, [replace(live, name="pro")]))
 
 
@@ -109,7 +109,7 @@ class TestItsPlans:
 
     def test_a_policy_that_goes_takes_its_limits_along(self) -> None:
         live = tier_policy("search:query", limit("own", rate=1))
-        gone = next(canaries_of(Trial(1, 999, {live.name: None}, NOW_US, "keep"), [live]))
+        gone = next(canaries_of(CanaryChange(1, 999, {live.name: None}, NOW_US, "keep"), [live]))
         compiler = compiled(tried(world(LIVE, live, tenants=MANY), gone))
         member = next(tenant.name for tenant in MANY if gone.has(tenant.name))
         assert [group["l"][0]["name"] for group in plan(compiler, member, "search:query")["g"]] == ["burst"]

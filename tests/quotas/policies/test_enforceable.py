@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quotas.policies.enforceable import override_problem
-from quotas.policies.resolve import Index, Layers
+from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.spec import Override, Tenant
 from tests.quotas.policies.worlds import limit, tier_policy
 
@@ -19,7 +19,7 @@ POLICIES = [
 
 
 def layers() -> Layers:
-    return Index.of(POLICIES, ()).of_tenant(Tenant(1, "acme", "pro"))
+    return PolicyIndex.of(POLICIES, ()).of_tenant(Tenant(1, "acme", "pro"))
 
 
 def override(endpoint: str, **change: Any) -> Override:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quotas.policies.resolve import Effective, Index, resolve
+from quotas.policies.layers import PolicyIndex
+from quotas.policies.resolve import Effective, resolve
 from quotas.policies.spec import PAST_GENERATIONS, Carry, Generation, Handover, Limit, Override, Policy, Tenant
 from tests.quotas.policies.worlds import limit, tenant_policy, tier_policy
 
@@ -27,7 +28,7 @@ def line(effective: Effective) -> list[tuple[object, int, str]]:
 
 
 def history_at(at_us: int, *policies: Policy, overrides: tuple[Override, ...] = (), tenant: Tenant = ACME) -> Effective:
-    (effective,) = resolve(Index.of(policies, overrides).of_tenant(tenant), at_us).everywhere
+    (effective,) = resolve(PolicyIndex.of(policies, overrides).of_tenant(tenant), at_us).everywhere
     return effective
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from quotas.policies.resolve import FOREVER_US, Index, Layers, Resolved, globals_at, moments, resolve
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.resolve import FOREVER_US, Resolved, globals_at, moments, resolve
 from quotas.policies.spec import Override, Policy, Tenant
 from tests.quotas.policies.worlds import global_policy, limit, tenant_policy, tier_policy
 
@@ -22,7 +23,7 @@ LADDER = {
 
 
 def layers_of(*policies: Policy, overrides: tuple[Override, ...] = (), tenant: Tenant = ACME) -> Layers:
-    return Index.of(policies, overrides).of_tenant(tenant)
+    return PolicyIndex.of(policies, overrides).of_tenant(tenant)
 
 
 def now(layers: Layers, at_us: int = FOREVER_US - 1) -> Resolved:
@@ -77,7 +78,7 @@ def test_the_other_tier_and_the_other_tenant_give_nothing() -> None:
 
 
 def test_a_plain_tenant_has_what_its_tier_has() -> None:
-    index = Index.of([LADDER["tier × *"], LADDER["tier × endpoint"]], ())
+    index = PolicyIndex.of([LADDER["tier × *"], LADDER["tier × endpoint"]], ())
     assert index.of_tenant(ACME).is_plain
     assert now(index.of_tenant(ACME)) == now(index.of_tier("pro"))
 
@@ -183,7 +184,7 @@ class TestOverrides:
         assert resolved.everywhere[0].limit.algorithm.describe() == {"limit": 5, "window": "1s"}
 
     def test_globals_are_not_touched(self) -> None:
-        index = Index.of([global_policy("*", limit("all", rate=1))], [override(multiplier=(2, 1))])
+        index = PolicyIndex.of([global_policy("*", limit("all", rate=1))], [override(multiplier=(2, 1))])
         assert globals_at(index.globals, PAY)[0].limit.algorithm.describe()["rate"] == 1
 
 

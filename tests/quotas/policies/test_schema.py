@@ -14,6 +14,7 @@ from config.places import ROOT
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
 from quotas.policies import schema
 from quotas.policies.document import _Loader
+from quotas.policies.spec import ALGORITHM_NAMES
 
 POLICIES = Path(__file__).parent / "documents"
 # What no schema of single fields can say: it depends on other fields, or on what there is.
@@ -67,6 +68,7 @@ def test_it_is_a_schema_and_the_published_one() -> None:
 
 
 def test_it_knows_every_algorithm_and_every_parameter() -> None:
+    assert tuple(ALGORITHMS) == ALGORITHM_NAMES
     by_algorithm = {limit["title"]: limit["properties"].keys() for limit in schema.limit()["oneOf"]}
     assert by_algorithm.keys() == ALGORITHMS.keys()
     assert all(by_algorithm[name] >= set(fields) for name, fields in FIELDS.items())
