@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pghistory
 
 from api.v1.patterns import SCHEMAS
 from config import env
-from config.gateway import gateway_settings
 from config.logs import but_health, outages_in_one_line
 from config.places import places
+from headroom_edge.gateway.environment import GatewaySettings
 
 _PLACES = places()
 _EMBEDDED = not env.text("DATABASE_URL", "")
@@ -44,7 +46,11 @@ HEADROOM_UNKNOWN_TENANT = env.matching(
 )
 HEADROOM_FAIL = env.choice("HEADROOM_FAIL", "open", ("open", "closed", "local"))
 HEADROOM_BUDGET_MS = env.integer("HEADROOM_BUDGET_MS", 20, 1, 60_000)
-HEADROOM_GATEWAY = gateway_settings(REDIS_URL)
+try:
+    # The gateway inside the web process uses the same store and variables as the rest.
+    HEADROOM_GATEWAY = GatewaySettings.read({**os.environ, "REDIS_URL": REDIS_URL})
+except ValueError as error:
+    raise env.SettingError(str(error)) from None
 HEADROOM_RULES = HEADROOM_GATEWAY.rules
 HEADROOM_FOUR_EYES = env.flag("HEADROOM_FOUR_EYES", default=False)
 HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)

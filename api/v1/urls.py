@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from django.urls import path
+from typing import Any
+
+from django.urls import path, register_converter
 
 from api.openapi import page
 from api.v1 import (
@@ -9,7 +11,6 @@ from api.v1 import (
     audit,
     bypasses,
     changes,
-    converters,
     counters,
     documents,
     endpoints,
@@ -24,8 +25,28 @@ from api.v1 import (
     usage,
     what_if,
 )
+from api.v1.patterns import PATTERNS
 
-converters.register()
+
+class _Text:
+    """Converts a name in a path. A path that cannot be a name gets 404 before any query is made."""
+
+    regex: str
+
+    def to_python(self, value: str) -> Any:
+        return value
+
+    def to_url(self, value: object) -> str:
+        return str(value)
+
+
+class _Number(_Text):
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+
+for name, pattern in PATTERNS.items():
+    register_converter(type(name, (_Number if name == "number" else _Text,), {"regex": pattern}), name)
 
 app_name = "v1"
 urlpatterns = [

@@ -13,12 +13,11 @@ from django.db.models import Max
 from quotas.changes.draft import take_turn
 from quotas.demo.backdating import as_table_owner, backdated
 from quotas.demo.calendar_counters import write_counters
-from quotas.demo.denial_samples import denials
 from quotas.demo.rate_writer import write_rates
 from quotas.demo.rollup_writer import RollupWriter, cells_of
 from quotas.demo.story import SPAN, story
 from quotas.demo.tenants import TENANTS
-from quotas.demo.traffic_history import FlowSeries, NameNumbers, record_flow
+from quotas.demo.traffic_history import FlowSeries, NameNumbers, record_flow, sample_denials
 from quotas.demo.traffic_patterns import flows
 from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Endpoint, LimitName, Revision, Tally, Task
@@ -73,7 +72,7 @@ def fill_usage(began: datetime, first: datetime, now: datetime, progress: Progre
         of_tenant = list(found)
         for series in of_tenant:
             recorder.add(series, span.start)
-            add_denials(denials(series, span.start, newest, draw), end)
+            add_denials(sample_denials(series, span.start, newest, draw), end)
         write_rates(of_tenant, span.start)
         progress("traffic", done, len(TENANTS) + 1)
     recorder.write(lambda done, total: progress("history", done, total))

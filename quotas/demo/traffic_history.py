@@ -9,15 +9,20 @@ from typing import Final
 
 import numpy as np
 
+from headroom_edge.algorithms.base import SECOND_US
 from quotas.demo import story
 from quotas.demo.enforcement import FlowLimit, FlowLoad, LimitSpan, apply_limit
 from quotas.demo.traffic_patterns import UNKNOWN, Flow
 from quotas.models.usage import Outcome
 from quotas.observations.arrays import Floats, Ints
 from quotas.simulation.synthetic_tenants import DAY_S, MINUTE_S, Cron, SyntheticTenant
+from quotas.usage.batch_format import DenialRecord
 
 KEYS: Final = 4  # API keys in use, of each tenant
 DAILY: Final = 25_000  # the free tier's daily quota, in cost
+DENIAL_SAMPLES_S: Final = 3 * DAY_S
+MOST_DENIALS: Final = 400  # of one series
+DENIAL_RETRY_US: Final = (200_000, 4_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +132,26 @@ def apply_daily_quota(counts: Ints, first_s: int, most: int) -> FlowLoad:
 
 def _seconds(span: timedelta) -> int:
     return int(span.total_seconds())
+
+
+def sample_denials(
+    series: FlowSeries, first_s: int, revision: int, draw: np.random.Generator
+) -> Iterator[DenialRecord]:
+    """A sample of single denials, as the drain keeps: a 429 of the last days can be explained too."""
+    if series.outcome != Outcome.DENIED:
+        return
+    places = np.flatnonzero(series.counts)
+    places = places[places >= len(series.counts) - DENIAL_SAMPLES_S]
+    chosen = np.sort(draw.choice(places, min(MOST_DENIALS, len(places)), replace=False))
+    for place in chosen.tolist():
+        yield DenialRecord(
+            tenant=series.tenant,
+            endpoint=series.endpoint,
+            at_us=(first_s + place) * SECOND_US + int(draw.integers(SECOND_US)),
+            limit=series.limit,
+            reason="limit",
+            cost=series.cost,
+            retry_us=int(draw.integers(*DENIAL_RETRY_US)),
+            revision=revision,
+            subject=b"",
+        )

@@ -1,8 +1,10 @@
-"""Names for the arrays that calibration and fast replay pass around."""
+"""Names for the arrays that are passed around, and the table that usage, calibration and replay build on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,31 @@ Flags = NDArray[np.bool_]
 
 def whole_numbers(values: object) -> Ints:
     return np.asarray(values, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A table: every field of a subclass is a column, and all are of the same length."""
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    @classmethod
+    def of_columns(cls, columns: Iterable[Ints]) -> Self:
+        return cls(*columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        if not parts:
+            return cls.of_columns(np.empty(0, np.int64) for _ in fields(cls))
+        return cls.of_columns(np.concatenate(found) for found in zip(*(part.columns for part in parts), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def where(self, kept: Flags | Ints | slice) -> Self:
+        return self.of_columns(column[kept] for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 
-from quotas.observations.arrays import Flags, Ints
+from quotas.observations.arrays import Columns, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
 
 MINUTE_S: Final = 60
@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Columns):
     start: Ints  # epoch seconds
     length: Ints  # 1; 60 where Redis counted whole minutes, because nobody had drained for a while
     tenant: Ints
@@ -49,12 +49,6 @@ class Cells:
         return cls(*np.array(flat, np.int64).reshape(-1, len(fields(cls))).T)
 
     @classmethod
-    def joined(cls, parts: Sequence[Cells]) -> Self:
-        if not parts:
-            return cls.of(())
-        return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
-
-    @classmethod
     def unpack(cls, packed: bytes | memoryview) -> Self:
         tenant, start, *others = unpack(packed)
         length, endpoint, outcome, limit, count, cost = others
@@ -65,17 +59,6 @@ class Cells:
         cells = self.where(np.lexsort((self.start, self.tenant << ENDPOINT_BITS | self.endpoint)))
         start, length, tenant, *others = cells.columns
         return pack([deltas(tenant), deltas(start), length, *others], FAST)
-
-    @property
-    def columns(self) -> tuple[Ints, ...]:
-        key = (self.start, self.length, self.tenant, self.endpoint, self.outcome, self.limit)
-        return *key, self.count, self.cost
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def where(self, kept: Flags | Ints | slice) -> Self:
-        return type(self)(*(column[kept] for column in self.columns))
 
     def with_outcome(self, letters: Iterable[str]) -> Self:
         is_wanted = np.zeros(LETTERS, bool)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
 import numpy as np
 
 from headroom_edge.observations import ENDS, LARGEST
-from quotas.observations.arrays import Flags, Ints
+from quotas.observations.arrays import Columns, Ints
 from quotas.observations.histogram import Histogram
 from quotas.observations.packing import groups, pack, unpack
 
@@ -18,7 +18,7 @@ _ENDS: Final = np.array(ENDS, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyCounts:
+class LatencyCounts(Columns):
     """Columns: so many answers of an endpoint in a second took so long."""
 
     second: Ints
@@ -32,27 +32,11 @@ class LatencyCounts:
         return cls(*np.array(list(rows), np.int64).reshape(-1, len(fields(cls))).T)
 
     @classmethod
-    def joined(cls, parts: Sequence[LatencyCounts]) -> Self:
-        if not parts:
-            return cls.of(())
-        return cls(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)))
-
-    @classmethod
     def unpack(cls, packed: bytes | memoryview) -> Self:
         return cls(*unpack(packed)) if len(packed) else cls.of(())
 
     def pack(self) -> bytes:
         return pack(self.columns) if len(self) else b""
-
-    @property
-    def columns(self) -> tuple[Ints, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
-
-    def __len__(self) -> int:
-        return len(self.second)
-
-    def where(self, kept: Flags | Ints) -> Self:
-        return type(self)(*(column[kept] for column in self.columns))
 
 
 @dataclass(frozen=True, slots=True)

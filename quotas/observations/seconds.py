@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
 
-from quotas.observations.arrays import Flags, Ints
+from quotas.observations.arrays import Columns, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
 
 SECOND: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
+class Seconds(Columns):
     """Only seconds in which something was asked for, in order of time."""
 
     starts_s: Ints
@@ -26,18 +26,13 @@ class Seconds:
     denied_cost: Ints
 
     @classmethod
-    def joined(cls, parts: Sequence[Seconds]) -> Self:
+    def summed(cls, parts: Sequence[Self]) -> Self:
         """Added up; in any order, overlapping or not."""
-        if not parts:
-            return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
-        columns = [np.concatenate(found) for found in zip(*(part.columns for part in parts), strict=True)]
-        if (np.diff(columns[0]) > 0).all():
-            return cls(*columns)
-        order = np.lexsort((columns[1], columns[0]))
-        starts, lengths, *sums = (column[order] for column in columns)
+        seconds = cls.joined(parts)
+        if (np.diff(seconds.starts_s) > 0).all():
+            return seconds
+        starts, lengths, *sums = seconds.where(np.lexsort((seconds.lengths, seconds.starts_s))).columns
         first = groups(starts, lengths)
-        if not len(first):
-            return cls(*columns)
         return cls(starts[first], lengths[first], *(np.add.reduceat(column, first) for column in sums))
 
     @classmethod
@@ -52,22 +47,12 @@ class Seconds:
         return pack([deltas(self.starts_s), self.lengths - SECOND, self.allowed, self.denied, *above], level)
 
     @property
-    def columns(self) -> tuple[Ints, ...]:
-        return (self.starts_s, self.lengths, self.allowed, self.denied, self.allowed_cost, self.denied_cost)
-
-    @property
     def offered(self) -> Ints:
         return self.allowed + self.denied
 
     @property
     def offered_cost(self) -> Ints:
         return self.allowed_cost + self.denied_cost
-
-    def __len__(self) -> int:
-        return len(self.starts_s)
-
-    def where(self, kept: Flags | Ints | slice) -> Self:
-        return type(self)(*(column[kept] for column in self.columns))
 
     def between(self, start_s: float, end_s: float) -> Self:
         """Those that begin in [start, end)."""

@@ -57,7 +57,7 @@ def _compact(day: datetime, tenants: list[int]) -> None:
     found = rows.order_by("tenant_number", "endpoint_number").values_list("tenant_number", "endpoint_number", "packed")
     start = int((day - BEGINNING) // SECOND)
     joined = [
-        (*key, start, Seconds.joined([Seconds.unpack(packed) for *_, packed in packs]))
+        (*key, start, Seconds.summed([Seconds.unpack(packed) for *_, packed in packs]))
         for key, packs in groupby(found.iterator(chunk_size=1_000), lambda row: row[:2])
     ]
     with connection.cursor() as cursor:

@@ -12,18 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 import redis
-from django.conf import settings
-from django.db import connection
 
 from config.places import ROOT
 from quotas.models import Delivery, JobSlot
 from quotas.models.jobs import delivery_note, slot_done, slot_take
 from quotas.usage.drain import drain
 from tests.faults.proxy import Proxy
+from tests.processes import environment
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,22 +38,16 @@ class Workers:
         self.file = folder / "canary"
 
     def environment(self, broker_port: int) -> dict[str, str]:
-        facts = connection.get_connection_params()
-        database = f"postgresql://{facts['user']}@/{facts['dbname']}?host={quote(facts['host'], safe='')}"
-        return {
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings",
-            "DATABASE_URL": database,
-            "REDIS_URL": f"redis://127.0.0.1:{self.port}/0",
-            "BROKER_URL": f"redis://127.0.0.1:{broker_port}/{BROKER_DATABASE}",
-            "SECRET_KEY": settings.SECRET_KEY,
-            "CANARY_FILE": str(self.file),
-        }
+        return environment(
+            f"redis://127.0.0.1:{self.port}/0",
+            BROKER_URL=f"redis://127.0.0.1:{broker_port}/{BROKER_DATABASE}",
+            CANARY_FILE=str(self.file),
+        )
 
     def start(self, *words: str, broker_port: int = 0) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "celery", "--app", "tests.config.canary", "--quiet", *words]
-        environment = self.environment(broker_port or self.port)
-        process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL, process_group=0)
+        own = self.environment(broker_port or self.port)
+        process = subprocess.Popen(command, env=own, cwd=ROOT, stderr=subprocess.DEVNULL, process_group=0)
         self.stack.callback(end, process)
         return process
 

@@ -70,7 +70,7 @@ def tenant_loads(traffic: TrafficScope, begin: datetime, end: datetime) -> Itera
         columns = rows.order_by("tenant_number", "start").values_list("tenant_number", "endpoint_number", "packed")
         for tenant, found in groupby(columns.iterator(), key=lambda row: row[0]):
             parts = [Seconds.unpack(packed) for _, endpoint, packed in found if traffic.has(endpoint)]
-            seconds = Seconds.joined(parts).between(begin.timestamp(), end.timestamp())
+            seconds = Seconds.summed(parts).between(begin.timestamp(), end.timestamp())
             if len(seconds):
                 yield _tenant_load(tenant, seconds, traffic)
 
@@ -92,7 +92,7 @@ def endpoint_loads(tenant: int, begin: datetime, end: datetime) -> list[Endpoint
     return [
         load
         for endpoint, parts in groupby(packed.iterator(), key=lambda row: row[0])
-        for load in _loads(endpoint, Seconds.joined([Seconds.unpack(part) for _, part in parts]), begin, end)
+        for load in _loads(endpoint, Seconds.summed([Seconds.unpack(part) for _, part in parts]), begin, end)
     ]
 
 

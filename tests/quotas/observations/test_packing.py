@@ -25,11 +25,11 @@ def test_columns_come_back(rows: list[tuple[int, int, int]]) -> None:
 @given(st.lists(SECOND, max_size=40))
 def test_seconds_come_back_and_add_up(rows: list[tuple[int, ...]]) -> None:
     columns = np.array(rows, np.int64).reshape(-1, 6).T
-    seconds = Seconds.joined([Seconds(*columns)])
+    seconds = Seconds.summed([Seconds(*columns)])
     again = Seconds.unpack(seconds.pack())
     assert [column.tolist() for column in again.columns] == [column.tolist() for column in seconds.columns]
     assert seconds.offered_cost.sum() == columns[4].sum() + columns[5].sum()
-    twice = Seconds.joined([seconds, again])
+    twice = Seconds.summed([seconds, again])
     assert twice.starts_s.tolist() == seconds.starts_s.tolist()
     assert (twice.allowed == 2 * seconds.allowed).all()
 

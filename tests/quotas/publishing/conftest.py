@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from urllib.parse import quote
 
 import pytest
 import redis
-from django.conf import settings
-from django.db import connection
 
 from config.places import ROOT
 from quotas.publishing import store
+from tests.processes import environment
 from tests.quotas.publishing.worlds import world_create
 from tests.valkeys import SpareValkey
 
@@ -38,21 +35,12 @@ def world(db: None) -> None:
 @pytest.fixture
 def run(transactional_db: None, valkey_url: str) -> Iterator[Run]:
     """Starts `python -m tests.quotas.publishing.publishers ARGUMENTS` on the servers of this test."""
-    facts = connection.get_connection_params()
-    database = f"postgresql://{facts['user']}@/{facts['dbname']}?host={quote(facts['host'], safe='')}"
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "config.settings",
-        "DATABASE_URL": database,
-        "REDIS_URL": valkey_url,
-        "SECRET_KEY": settings.SECRET_KEY,
-    }
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.quotas.publishing.publishers", *arguments]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, env=environment, text=True, stdin=pipe, stdout=pipe, cwd=ROOT)
+        process = subprocess.Popen(command, env=environment(valkey_url), text=True, stdin=pipe, stdout=pipe, cwd=ROOT)
         started.append(process)
         return process
 

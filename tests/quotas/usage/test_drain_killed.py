@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
 
 import pytest
 import redis
-from django.conf import settings
-from django.db import connection
 
 from config.places import ROOT
 from quotas.models.usage import ROLLUPS, Arrival
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all
+from tests.processes import environment
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,19 +26,10 @@ Start = Callable[[Sequence[str]], "subprocess.Popen[str]"]
 @pytest.fixture
 def start(valkey_url: str) -> Start:
     """Starts a process of doomed drains on the servers of this test."""
-    facts = connection.get_connection_params()
-    database = f"postgresql://{facts['user']}@/{facts['dbname']}?host={quote(facts['host'], safe='')}"
-    environment = {
-        **os.environ,
-        "DJANGO_SETTINGS_MODULE": "config.settings",
-        "DATABASE_URL": database,
-        "REDIS_URL": valkey_url,
-        "SECRET_KEY": settings.SECRET_KEY,
-    }
 
     def begin(steps: Sequence[str]) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "tests.quotas.usage.doomed_drains", *steps]
-        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, cwd=ROOT)
+        return subprocess.Popen(command, env=environment(valkey_url), text=True, stdout=subprocess.PIPE, cwd=ROOT)
 
     return begin
 

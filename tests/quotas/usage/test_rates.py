@@ -103,7 +103,7 @@ def test_seconds_are_kept_exactly_and_in_their_order() -> None:
     close_day(DAY)
     add(cells[1::2])
     rows = PackedSeconds.objects.filter(tenant_number=2)
-    seconds = Seconds.joined([Seconds.unpack(row.packed) for row in rows])
+    seconds = Seconds.summed([Seconds.unpack(row.packed) for row in rows])
     wanted: Counter[int] = Counter()
     for cell in cells:
         if cell.series.tenant == 2 and cell.series.outcome in "ad":
