@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 from django.db import connection
+from django.test import TransactionTestCase, override_settings
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
@@ -16,6 +17,7 @@ from access.throttle import floor
 from config.embedded import ServerProcess, start_postgres
 from config.places import APPLICATION, OWNER, Places, places
 from tenants import privileges
+from tests import database
 from tests.faults.proxy import Proxy
 from tests.figures import figures, pytest_terminal_summary
 from tests.valkeys import SpareValkey
@@ -26,6 +28,13 @@ __all__ = ["figures", "pytest_terminal_summary"]
 # And `make test` tells of the change, not of luck: chance has its turn in `make faults`.
 hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("headroom")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """The real hash is slow on purpose; the product that the browser tests start uses it."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +72,13 @@ def django_db_setup(
     with django_db_blocker.unblock():
         privileges.grant(connection, APPLICATION)
         with connection.cursor() as cursor:
-            # That is how Django empties the tables after a test that commits.
-            cursor.execute(f"GRANT TRUNCATE ON ALL TABLES IN SCHEMA public TO {APPLICATION}")
+            database.install(cursor)
         connection.close()
         connection.settings_dict["USER"] = APPLICATION
-        yield
+        # Django's own way truncates all tables, and makes the rows of permissions and content types again.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: database.empty())
+            yield
         connection.close()
         connection.settings_dict["USER"] = OWNER
 

@@ -17,6 +17,7 @@ from quotas.policies.edit import policy_create
 from tenants.models import Role
 from tests.access.people import machine, signed_in, token
 from tests.access.routes import Route, routes
+from tests.database import kept
 from tests.quotas.world import SAID, Said, bucket, make_world
 
 FOR_TENANTS = [
@@ -53,6 +54,11 @@ class Foreign:
 
 @pytest.fixture
 def bolt(db: None) -> Foreign:
+    return make_bolt()
+
+
+@kept
+def make_bolt() -> Foreign:
     make_world()
     own: Said = {"author": "ann", "reason": "a secret of theirs"}
     policy_create(name="bolts-own", tenant="bolt", limits=[bucket(500)], **own)

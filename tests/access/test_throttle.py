@@ -22,6 +22,7 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
 from tests.access.people import machine, person, token
+from tests.database import kept
 from tests.faults.proxy import Proxy
 from tests.quotas.world import FORCED, SAID, make_world
 from tests.valkeys import SpareValkey
@@ -30,14 +31,18 @@ RIGHT = "correct horse battery"
 TRIES = 10
 
 
-@pytest.fixture(autouse=True)
-def installed(db: None, valkey: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(throttle, "BUDGET_MS", 5_000)
-    stopped = throttle.LoginFloor(lambda: 1_800_000_000_000_000)
-    monkeypatch.setattr(throttle, "floor", lambda: stopped)
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+@kept
+def world_with_own_limits() -> None:
     make_world()
     call_command("own_limits")
+
+
+@pytest.fixture(autouse=True)
+def installed(db: None, valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(throttle, "BUDGET_MS", 60_000)
+    stopped = throttle.LoginFloor(lambda: 1_800_000_000_000_000)
+    monkeypatch.setattr(throttle, "floor", lambda: stopped)
+    world_with_own_limits()
     publish()
     limiter.cache_clear()
     yield

@@ -17,13 +17,21 @@ from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_suspend
-from tests.quotas.world import GET, PAY, SAID, bucket, newest
+from tests.database import kept
+from tests.quotas.world import GET, PAY, SAID, bucket, make_world, newest
 
-pytestmark = pytest.mark.usefixtures("world", "valkey")
+pytestmark = pytest.mark.usefixtures("valkey")
 
 
 @pytest.fixture(autouse=True)
-def published(world: None, valkey: redis.Redis) -> None:
+def published(db: None, valkey: redis.Redis) -> None:
+    make_rules()
+    publish()
+
+
+@kept
+def make_rules() -> None:
+    make_world()
     policy_create(
         name="pay",
         tier="pro",
@@ -34,7 +42,6 @@ def published(world: None, valkey: redis.Redis) -> None:
     )
     everyones = [bucket(10**6, "burst"), bucket(9, "trial", mode="shadow")]
     policy_create(name="all", endpoint="payments:*", limits=everyones, force=True, **SAID)
-    publish()
 
 
 def publish() -> None:
@@ -44,7 +51,7 @@ def publish() -> None:
 
 
 def spend(count: int, endpoint: str = PAY) -> bool:
-    decisions = [limiter().check(tenant="acme", endpoint=endpoint, cost=1, budget_ms=1_000) for _ in range(count)]
+    decisions = [limiter().check(tenant="acme", endpoint=endpoint, cost=1, budget_ms=60_000) for _ in range(count)]
     assert not any(decision.degraded for decision in decisions)
     return decisions[-1].allowed
 

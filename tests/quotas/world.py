@@ -11,6 +11,7 @@ from quotas.policies.document import read_document
 from quotas.tenants import NewTenant, tenants_create
 from tenants.models import ApiKey
 from tenants.secrets import KeyText
+from tests.database import kept
 
 PAY, GET = "payments:charge", "rides:get"
 
@@ -53,6 +54,7 @@ policies:
 """
 
 
+@kept
 def make_world() -> None:
     document_apply(document=accepted(read_document(DOCUMENT)), **SAID)
     tenants_create(tenants=[NewTenant("acme", "pro"), NewTenant("bolt", "free")], **SAID)

@@ -26,6 +26,7 @@ from quotas.usage.rollups import add_cells
 from tenants.isolation import astream, narrowed, stream, unrestricted
 from tenants.models import ApiKey, ApiToken, Membership, Tenant
 from tests.access.people import person, token
+from tests.database import kept
 from tests.quotas.world import SAID, bucket, make_world
 
 NOW = datetime(2031, 3, 5, 14, 30, tzinfo=UTC)
@@ -39,6 +40,16 @@ NO_TENANTS_ROWS = {
 @pytest.fixture
 def acme(db: None) -> Tenant:
     """acme and bolt have one of everything."""
+    make_everything()
+    start = int(NOW.timestamp()) // 60 * 60
+    with transaction.atomic():
+        numbers = Tenant.objects.values_list("number", flat=True)
+        add_cells(Cells.of([Cell(start, CellSeries(number, 1, "a", 0), 1, 1) for number in numbers]), NOW)
+    return Tenant.objects.get(name="acme")
+
+
+@kept
+def make_everything() -> None:
     make_world()
     for name in ("acme", "bolt"):
         api_key_issue(tenant=name, **SAID)
@@ -47,11 +58,6 @@ def acme(db: None) -> Tenant:
         policy_create(name=f"{name}-own", tenant=name, limits=[bucket(500)], **SAID)
         override_create(tenant=name, multiplier=(2, 1), **SAID)
     person("alice", "owner")
-    start = int(NOW.timestamp()) // 60 * 60
-    with transaction.atomic():
-        numbers = Tenant.objects.values_list("number", flat=True)
-        add_cells(Cells.of([Cell(start, CellSeries(number, 1, "a", 0), 1, 1) for number in numbers]), NOW)
-    return Tenant.objects.get(name="acme")
 
 
 def sql(statement: str, *values: Any) -> list[Any]:
