@@ -4,12 +4,13 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed; install Python 3.11 or newer, or set PYTHON=/path/to/python." >&2; exit 1; }; $(PYTHON) config/install.py
 
-.PHONY: help install up test faults lint format bench screenshots wheel clean
+.PHONY: help install up test sweeps test-all faults lint format bench screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make up           run everything on this machine: http://127.0.0.1:8000 (PORT=8001 for another port)"
 	@echo "make test         run the tests, on their own PostgreSQL and Valkey"
+	@echo "make test-all     run the tests and then the widest sweeps, as CI does"
 	@echo "make faults       run the long fault and property tests"
 	@echo "make lint         run ruff, mypy, the import rules and the check for missing migrations"
 	@echo "make format       format and fix the code with ruff"
@@ -27,6 +28,12 @@ up:
 
 test: install
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
+
+# Every role, field, page and example of what `make test` runs a representative part of.
+sweeps: install
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) -m "sweep"
+
+test-all: test sweeps
 
 faults: install
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --timeout 3600 -m "faults_long"

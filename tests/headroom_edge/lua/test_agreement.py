@@ -29,7 +29,7 @@ from quotas.simulation.reference_plan import ReferencePlan, applied_at
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, Reply, World
 from tests.valkeys import SpareValkey
 
-SEQUENCES = 200  # in `make test`; ten thousand in `make faults`
+SEQUENCES = 60  # in `make test`; 300 in `make test-all`, ten thousand in `make faults`
 ENDPOINTS = ("rides:search", "rides:book", "unheard:of")
 
 spans = st.sampled_from([250_000, SECOND_US, 7 * SECOND_US, 60 * SECOND_US])
@@ -292,6 +292,12 @@ def server() -> Iterator[SpareValkey]:
 @pytest.mark.timeout(3_600)  # a core that is shared may need minutes
 def test_lua_and_the_reference_model_agree(server: SpareValkey) -> None:
     agree(server, SEQUENCES, derandomize=True)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3_600)
+def test_they_agree_over_three_hundred_sequences(server: SpareValkey) -> None:
+    agree(server, 300, derandomize=True)
 
 
 @pytest.mark.faults_long

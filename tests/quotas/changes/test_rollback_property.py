@@ -184,9 +184,16 @@ def check_rollback(edits: list[Edit], share: float) -> None:
 
 
 class TestRollback(TestCase):
-    @settings(max_examples=15)
+    @settings(max_examples=6)
     @given(edits=st.lists(EDITS, max_size=10), share=SHARES)
     def test_it_restores_any_revision(self, edits: list[Edit], share: float) -> None:
+        """A few; the sweep below has more."""
+        check_rollback(edits, share)
+
+    @pytest.mark.sweep
+    @settings(max_examples=40)
+    @given(edits=st.lists(EDITS, max_size=10), share=SHARES)
+    def test_it_restores_any_revision_of_some(self, edits: list[Edit], share: float) -> None:
         check_rollback(edits, share)
 
     @pytest.mark.faults_long
