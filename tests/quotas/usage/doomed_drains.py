@@ -1,4 +1,6 @@
-"""Runs drains that die: `python -m tests.quotas.usage.doomed_drains STEP...`, one drain per step, `-` lets it live.
+"""Runs drains that die: `python -m tests.quotas.usage.doomed_drains [STEP...]`, one drain per step, `-` lets it live.
+
+Without steps, each line of input is one.
 
 Each drain is a forked process that kills itself with SIGKILL as soon as it hears of its step.
 """
@@ -34,7 +36,7 @@ def run(step: str) -> int:
 
 
 if __name__ == "__main__":
-    for step in sys.argv[1:]:
+    for step in sys.argv[1:] or map(str.strip, sys.stdin):
         status = run(step)
         died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if not died and status != 0:
