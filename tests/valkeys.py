@@ -53,7 +53,7 @@ class SpareValkey:
     def pid(self) -> int:
         return self._server.process.pid
 
-    def client(self, socket_timeout: float = 10) -> redis.Redis:
+    def client(self, socket_timeout: float = 120) -> redis.Redis:
         return redis.Redis(port=self.port, socket_timeout=socket_timeout, retry=Retry(NoBackoff(), 0))
 
     def start(self) -> None:

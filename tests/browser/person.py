@@ -11,8 +11,8 @@ from playwright.sync_api import TimeoutError as Late
 
 from tests.browser.world import PASSWORD
 
-PATIENCE_MS: Final = 60_000  # two cores are shared with the whole product
-REDRAWN_MS: Final = 5_000
+PATIENCE_MS: Final = 180_000  # two cores are shared with the whole product
+REDRAWN_MS: Final = 30_000
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
 BAD: Final = ("serious", "critical")

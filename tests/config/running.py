@@ -40,7 +40,7 @@ class Up:
 
     def health(self) -> tuple[int, dict[str, Any]]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=60) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -64,6 +64,6 @@ class Up:
         family = self.family()
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_SECONDS)
-        _gone, alive = psutil.wait_procs(family, timeout=10)
+        _gone, alive = psutil.wait_procs(family, timeout=120)
         assert not alive
         return code

@@ -89,7 +89,7 @@ def test_servers_end_with_the_process_that_started_them(here: Places, running: l
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == -signal.SIGKILL
     orphans = [psutil.Process(int(pid)) for pid in result.stdout.split() if psutil.pid_exists(int(pid))]
-    _gone, alive = psutil.wait_procs(orphans, timeout=10)
+    _gone, alive = psutil.wait_procs(orphans, timeout=120)
     assert not alive
     start_both(here, running)
 
@@ -99,8 +99,8 @@ def test_a_server_left_running_is_ended_and_its_data_taken_over(here: Places, ru
     write(here)
     start_both(here, running)
     assert read(here) == ((7,), b"7")
-    assert running[0].process.wait(5) == 0
-    assert running[1].process.wait(5) == 0
+    assert running[0].process.wait(120) == 0
+    assert running[1].process.wait(120) == 0
 
 
 def test_a_server_whose_owner_lives_is_left_alone(here: Places, running: list[ServerProcess]) -> None:

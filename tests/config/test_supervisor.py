@@ -12,7 +12,7 @@ import pytest
 
 from config.supervisor import Printer, Program, Supervisor
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -83,5 +83,5 @@ time.sleep(60)
     run_until(supervisor, pids.exists)
     family = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
     supervisor.stop_all()
-    _gone, alive = psutil.wait_procs(family, timeout=10)
+    _gone, alive = psutil.wait_procs(family, timeout=120)
     assert not alive

@@ -68,7 +68,7 @@ class Load:
         finally:
             stop.set()
             for thread in threads:
-                thread.join(30)
+                thread.join(120)
 
     @property
     def degraded(self) -> list[Decision]:

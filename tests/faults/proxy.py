@@ -53,7 +53,7 @@ class Proxy:
         self._listener.close()
         self._drop_all()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
 
     @property
     def url(self) -> str:
@@ -127,7 +127,7 @@ class Proxy:
             _close(client, rst=True)
             return
         try:
-            server = socket.create_connection(self._upstream, timeout=5)
+            server = socket.create_connection(self._upstream, timeout=60)
         except OSError:
             _close(client, rst=True)
             return

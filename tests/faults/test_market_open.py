@@ -11,6 +11,7 @@ from headroom_edge import AsyncLimiter, Decision
 from headroom_edge.store.breaker import BreakerSettings, BreakerState
 from quotas.policies.spec import EVERYWHERE, Policy
 from tests.faults.proxy import Proxy
+from tests.headroom_edge.limiter.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
 USUAL, SPIKE = 100, 1_600
@@ -27,17 +28,20 @@ def market(store: redis.Redis) -> None:
     publish(store, replace(found, policies=(*found.policies, everyone), limit_numbers={"client": 1, "backend": 2}))
 
 
-async def rush(limiter: AsyncLimiter, clients: range) -> list[Decision]:
-    checks = (limiter.check(tenant=TENANT, endpoint=ENDPOINT, subject={"key": f"client-{n}"}) for n in clients)
+async def rush(limiter: AsyncLimiter, clients: range, budget_ms: int = AMPLE_MS) -> list[Decision]:
+    checks = (
+        limiter.check(tenant=TENANT, endpoint=ENDPOINT, subject={"key": f"client-{n}"}, budget_ms=budget_ms)
+        for n in clients
+    )
     return list(await asyncio.gather(*checks))
 
 
 async def open_market(proxy: Proxy) -> tuple[list[Decision], ...]:
-    async with AsyncLimiter.from_url(proxy.url, budget_ms=2_000, breaker=BREAKER) as limiter:
+    async with AsyncLimiter.from_url(proxy.url, breaker=BREAKER) as limiter:
         before = await rush(limiter, range(USUAL))
         on_time = await rush(limiter, range(USUAL, USUAL + SPIKE // 4))
         proxy.delay(3)  # the store slows down under the load
-        late = await rush(limiter, range(USUAL + SPIKE // 4, USUAL + SPIKE))
+        late = await rush(limiter, range(USUAL + SPIKE // 4, USUAL + SPIKE), budget_ms=500)
         proxy.heal()
         while limiter.breaker.state is not BreakerState.CLOSED:
             await rush(limiter, range(1))

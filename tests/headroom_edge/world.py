@@ -22,7 +22,7 @@ from headroom_edge.plan.routes import Route
 from quotas.policies.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier
 from tests.headroom_edge.limiter.world import limit, publish
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 PEPPER_BYTES = bytes(range(32))
 # The text of each key: `hr_<id>_<secret>`.
 ACME = f"hr_{'a' * 16}_{'1' * 64}"
@@ -116,7 +116,9 @@ class Client:
 
     def send(self, method: str, path: str, body: bytes | None = None, **fields: str) -> Answer:
         headers = {**self.fields, **{name.replace("_", "-"): value for name, value in fields.items()}}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, 30, source_address=(self.source, 0))
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, PATIENCE_SECONDS, source_address=(self.source, 0)
+        )
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in {**headers, **({"content-length": str(len(body))} if body is not None else {})}.items():
@@ -147,7 +149,7 @@ def served(app: Any) -> Iterator[Client]:
         time.sleep(0.005)
     yield Client(server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
-    thread.join(30)
+    thread.join(PATIENCE_SECONDS)
 
 
 class _Silent(WSGIRequestHandler):
@@ -167,7 +169,7 @@ def served_wsgi(app: Any) -> Iterator[Client]:
         thread.start()
         yield Client(server.server_port)
         server.shutdown()
-        thread.join(30)
+        thread.join(PATIENCE_SECONDS)
 
 
 def wait_until_free(store: redis.Redis) -> None:

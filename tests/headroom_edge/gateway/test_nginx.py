@@ -63,7 +63,7 @@ def in_front(folder: Path, gateway: int, app: int) -> Iterator[Client]:
         yield Client(port)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -14,7 +14,7 @@ from headroom_edge.core import Core
 from headroom_edge.store.breaker import Breaker
 
 T = TypeVar("T")
-WAIT_S = 30
+WAIT_S = 120
 
 
 class OnThreads:

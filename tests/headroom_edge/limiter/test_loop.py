@@ -42,7 +42,7 @@ async def ask(limiter: AsyncLimiter, name: str = "me", **about: Any) -> Decision
 
 def test_the_checks_of_one_tick_are_one_write(slots: redis.Redis, valkey_url: str, run: Run) -> None:
     async def work() -> None:
-        async with AsyncLimiter.from_url(valkey_url, budget_ms=5_000) as limiter:
+        async with AsyncLimiter.from_url(valkey_url, budget_ms=60_000) as limiter:
             await ask(limiter)
             before = slots.info("stats")["total_reads_processed"]
             decisions = await asyncio.gather(*(ask(limiter, f"caller-{n}") for n in range(64)))
@@ -55,7 +55,7 @@ def test_the_checks_of_one_tick_are_one_write(slots: redis.Redis, valkey_url: st
 def test_the_first_checks_wait_together_for_the_connection(slots: redis.Redis, valkey_url: str, run: Run) -> None:
     async def work() -> None:
         before = slots.info("stats")["total_connections_received"]
-        async with AsyncLimiter.from_url(valkey_url, budget_ms=5_000) as limiter:
+        async with AsyncLimiter.from_url(valkey_url, budget_ms=60_000) as limiter:
             decisions = await asyncio.gather(*(ask(limiter, f"caller-{n}") for n in range(64)))
         assert not any(decision.degraded for decision in decisions)
         assert slots.info("stats")["total_connections_received"] - before == 1
@@ -65,7 +65,7 @@ def test_the_first_checks_wait_together_for_the_connection(slots: redis.Redis, v
 
 def test_a_cancelled_caller_leaves_the_others_their_replies(valkey_url: str, run: Run) -> None:
     async def work() -> None:
-        async with AsyncLimiter.from_url(valkey_url, budget_ms=5_000) as limiter:
+        async with AsyncLimiter.from_url(valkey_url, budget_ms=60_000) as limiter:
             await ask(limiter)
             tasks = [asyncio.create_task(ask(limiter, f"caller-{n}")) for n in range(20)]
             await asyncio.sleep(0)
@@ -84,7 +84,7 @@ def test_a_cancelled_probe_lets_the_next_one_try(proxy: Proxy, run: Run) -> None
     settings = BreakerSettings(failures=1, of=1, cooldown_s=0.001)
 
     async def work() -> None:
-        async with AsyncLimiter.from_url(proxy.url, budget_ms=5_000, breaker=settings) as limiter:
+        async with AsyncLimiter.from_url(proxy.url, budget_ms=60_000, breaker=settings) as limiter:
             proxy.refuse()
             assert (await ask(limiter)).degraded
             proxy.heal()
@@ -96,7 +96,7 @@ def test_a_cancelled_probe_lets_the_next_one_try(proxy: Proxy, run: Run) -> None
             probe.cancel()
             await asyncio.gather(probe, return_exceptions=True)
             proxy.heal()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while (await ask(limiter)).degraded:  # noqa: ASYNC110 - the next probe comes in its own time
                     await asyncio.sleep(0.01)
 
@@ -105,7 +105,7 @@ def test_a_cancelled_probe_lets_the_next_one_try(proxy: Proxy, run: Run) -> None
 
 def test_a_loop_that_was_busy_is_not_the_stores_fault(valkey_url: str, run: Run) -> None:
     async def work() -> None:
-        async with AsyncLimiter.from_url(valkey_url, budget_ms=5_000) as limiter:
+        async with AsyncLimiter.from_url(valkey_url, budget_ms=60_000) as limiter:
             await ask(limiter)
             task = asyncio.create_task(ask(limiter, budget_ms=50))
             await asyncio.sleep(0)
@@ -118,7 +118,7 @@ def test_a_loop_that_was_busy_is_not_the_stores_fault(valkey_url: str, run: Run)
 
 
 def test_it_serves_one_loop_after_another(valkey_url: str, run: Run) -> None:
-    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=5_000)
+    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=60_000)
 
     async def work() -> Decision:
         return await ask(limiter)

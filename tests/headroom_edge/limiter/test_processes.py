@@ -15,7 +15,7 @@ from headroom_edge import AsyncLimiter, Limiter
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 
 PROCESSES = 4
-AMPLE_MS = 20_000
+AMPLE_MS = 60_000
 ALGORITHMS: list[tuple[str, dict[str, Any]]] = [
     ("token_bucket", {"rate": 1, "per": "1d"}),
     ("gcra", {"rate": 1, "per": "1d"}),

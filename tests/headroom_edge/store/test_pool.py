@@ -58,7 +58,7 @@ def callers(ask: Callable[[int], None]) -> Iterator[list[BaseException]]:
         thread.start()
     yield wrong
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert not any(thread.is_alive() for thread in threads)
 
 

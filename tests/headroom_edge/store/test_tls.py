@@ -47,7 +47,7 @@ def tls_front(upstream_port: int) -> Iterator[int]:
     yield server.sockets[0].getsockname()[1]
     loop.call_soon_threadsafe(server.close)
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    thread.join(120)
 
 
 @pytest.fixture

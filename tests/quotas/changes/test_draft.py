@@ -83,11 +83,11 @@ def test_a_transaction_held_open_holds_back_later_revisions_but_no_key() -> None
         with transaction.atomic():
             take_turn()
             holding.set()
-            release.wait(60)
+            release.wait(300)
 
     with ThreadPoolExecutor(2) as pool:
         holder = pool.submit(in_thread, hold)
-        holding.wait(60)
+        holding.wait(300)
         writer = pool.submit(in_thread, lambda: limit_set(policy="free-all", limit=bucket(5), **FORCED))
         wait_for_waiter()
         api_key_issue(tenant="acme", **SAID)
@@ -110,9 +110,9 @@ def test_the_publisher_is_woken_on_commit_and_not_before() -> None:
         with transaction.atomic():
             limit_set(policy="free-all", limit=bucket(5), **FORCED)
             assert received(notifications, timeout=0) == 0
-        assert received(notifications, timeout=10) == 1
+        assert received(notifications, timeout=120) == 1
         api_key_issue(tenant="acme", **SAID)
-        assert received(notifications, timeout=10) == 1
+        assert received(notifications, timeout=120) == 1
 
 
 def test_a_refusal_wakes_nobody_and_leaves_no_outbox_row() -> None:

@@ -19,6 +19,7 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.shards import digest_of, revision_of
 from quotas.tenants import tenant_create, tier_create
+from tests.database import kept
 
 
 class Said(TypedDict):
@@ -34,7 +35,7 @@ SAID: Said = {"author": "test", "reason": "test"}
 # Most tests are about something else than whom a change hurts.
 FORCED: Forced = {**SAID, "force": True}
 ENDPOINT = "search:query"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def burst(size: int) -> list[dict[str, Any]]:
@@ -42,6 +43,7 @@ def burst(size: int) -> list[dict[str, Any]]:
     return [{"name": "burst", "algorithm": "token_bucket", "rate": 1, "per": "1h", "burst": size, "unit": "cost"}]
 
 
+@kept
 def world_create() -> None:
     """Tier pro with bursts of 10; acme, bob and carol are on it, carol with a burst of her own."""
     tier_create(name="pro", **SAID)

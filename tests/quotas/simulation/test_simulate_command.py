@@ -182,7 +182,7 @@ def test_a_bad_policy_file_is_refused_with_its_line(arrivals: Path) -> None:
 
 def run_process(*words: str) -> subprocess.CompletedProcess[str]:
     command: list[Any] = [sys.executable, ROOT / "manage.py", "simulate", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_the_process_exits_with_2_and_one_line(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class Installation:
 
     def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "manage.py", *words]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=300)
 
     def kill(self) -> None:
         self.server.process.kill()
