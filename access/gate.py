@@ -93,6 +93,7 @@ class Gate:
             return self.get_response(request)
         with narrowed(tenant.number):
             response = self.get_response(request)
+            # Django turns an exception into a response, so without this the transaction would commit.
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 transaction.set_rollback(True)
         return _narrowed_body(response, tenant.number)

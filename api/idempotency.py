@@ -54,6 +54,7 @@ def claim(request: Request, key: str) -> Claim | Response:
     asked, author = _hash(request), author_of(request)
     StoredAnswer.objects.filter(created__lt=timezone.now() - KEPT).delete()
     try:
+        # The insert waits on the unique index until the other request's transaction ends.
         with transaction.atomic():
             return Claim(StoredAnswer.objects.create(author=author, key=key, request_hash=asked))
     except IntegrityError:

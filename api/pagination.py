@@ -18,7 +18,7 @@ from rest_framework.response import Response
 
 from api.inputs import Fields, Query, query
 
-Row = TypeVar("Row", bound=Model)
+ModelRow = TypeVar("ModelRow", bound=Model)
 
 MOST_ROWS = 200
 FEW_ROWS = 50
@@ -46,20 +46,20 @@ def search_field(what: str) -> serializers.CharField:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Row]):
-    rows: list[Row]
+class Page(Generic[ModelRow]):
+    rows: list[ModelRow]
     next: str | None
 
 
 def listed(
-    request: Request, kind: type[PageQuery], rows: QuerySet[Row], shape: type[serializers.Serializer[Any]]
+    request: Request, kind: type[PageQuery], rows: QuerySet[ModelRow], shape: type[serializers.Serializer[Any]]
 ) -> Response:
     asked = query(kind, request)
     page = page_of(narrowed(rows, kind, asked), kind, asked)
     return Response({"items": shape(page.rows, many=True).data, "next": page.next})
 
 
-def narrowed(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> QuerySet[Row]:
+def narrowed(rows: QuerySet[ModelRow], kind: type[PageQuery], asked: Fields) -> QuerySet[ModelRow]:
     wanted = {lookup: _sought(lookup, asked[name]) for name, lookup in kind.lookups.items() if name in asked}
     wanted |= {f"{column}__isnull": not asked[name] for name, column in kind.presence.items() if name in asked}
     rows = rows.filter(**wanted)
@@ -75,12 +75,13 @@ def _sought(lookup: str, value: Any) -> Any:
     return [value] if lookup.endswith("__contains") else value
 
 
-def page_of(rows: QuerySet[Row], kind: type[PageQuery], asked: Fields) -> Page[Row]:
+def page_of(rows: QuerySet[ModelRow], kind: type[PageQuery], asked: Fields) -> Page[ModelRow]:
     order = asked["order"]
     column = kind.orders[order.removeprefix("-")]
     if cursor := asked.get("cursor"):
         beyond = "lt" if order.startswith("-") else "gt"
         rows = rows.filter(**{f"{column}__{beyond}": _read(cursor, order)})
+    # One row more than asked for tells whether there is a next page.
     limit: int = asked["limit"]
     found = list(rows.order_by(f"-{column}" if order.startswith("-") else column)[: limit + 1])
     more = len(found) > limit

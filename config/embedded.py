@@ -179,7 +179,7 @@ def _own_postgres_folders(places: Places) -> None:
 
 def _postgres_command(places: Places, *, durable: bool) -> list[str]:
     settings = {
-        "listen_addresses": "",
+        "listen_addresses": "",  # the socket only
         "unix_socket_directories": str(places.postgres_socket_dir),
         "unix_socket_permissions": "0700",
         "max_connections": "100",
@@ -250,6 +250,7 @@ def start_embedded_valkey(places: Places, *, durable: bool = True) -> ServerProc
 
 def _valkey_command(folder: Path, options: ValkeyOptions) -> list[str]:
     command = [str(valkey_program()), "--bind", "127.0.0.1", "--port", str(options.port), "--dir", str(folder)]
+    # No eviction: an evicted counter would be a fresh budget.
     command += ["--pidfile", str(folder / "pid"), "--maxmemory-policy", "noeviction", "--save", ""]
     command += ["--appendonly", "yes" if options.durable else "no"]
     if options.socket is not None:

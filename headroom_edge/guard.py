@@ -73,9 +73,9 @@ class GuardRules:
     anonymous: str = ""  # the tenant of requests without a key; empty: they are refused
     endpoint: Callable[[Any], str | None] | None = None  # None: by method and path
     exempt: tuple[str, ...] = ()  # path prefixes that are never limited, such as /healthz
-    limits_url: str = ""  # where a tenant reads its limits; {tenant} stands for its name
+    limits_url: str = ""  # a page with the tenant's limits, sent with a 429; {tenant} is replaced by its name
     profile: Profile = field(default_factory=Profile)
-    max_wait_ms: int = 1_000  # longer than this nobody waits for a turn
+    max_wait_ms: int = 1_000  # a request that would be delayed longer is refused
     deadline_header: str = ""  # the header with the number of milliseconds that the caller waits
     reading: PathReading = USUAL  # how paths reported by a proxy or by a caller of the gateway are read
 

@@ -31,6 +31,7 @@ class _Waiter:
     def __init__(self, commands: Sequence[bytes], deadline: float) -> None:
         self.commands = commands
         self.deadline = deadline
+        # A held lock serves as a one-shot event; threading.Event costs several times as much.
         self.done = threading.Lock()
         self.done.acquire()
         self.connection: Connection | None = None  # if set, this waiter must lead the batch over it
@@ -104,14 +105,14 @@ class ConnectionPool:
         try:
             connection = self._dial()
         except (StoreError, OSError, ValueError) as error:
-            self._nobody_there(dial, StoreLostError(str(error)))
+            self._dial_failed(dial, StoreLostError(str(error)))
             return
         with self._lock:
             self._dials.pop(dial, None)
             self._open.add(connection)
         self._give(connection)
 
-    def _nobody_there(self, dial: object, error: StoreError) -> None:
+    def _dial_failed(self, dial: object, error: StoreError) -> None:
         with self._lock:
             self._dials.pop(dial, None)
             if self._open or self._dials:
