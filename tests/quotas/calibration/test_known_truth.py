@@ -18,6 +18,7 @@ from quotas.calibration.recommend import TierLimit, recommend
 from quotas.observations.arrays import Attempts
 from quotas.simulation import synthetic_tenants
 from quotas.simulation.synthetic_tenants import SyntheticTenant
+from tests.quotas.known_tenants import retry_storm, throttled, true_rate
 
 NOW = 20_002 * DAY_S  # a Monday, if weeks began with the epoch
 DAYS = 28
@@ -53,7 +54,7 @@ KINDS: dict[str, Callable[[], SyntheticTenant]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rate_lies_within_its_bounds_as_often_as_it_should(kind: str) -> None:
     tenant, tried = KINDS[kind](), 60
-    truth = tenant.true_rate(START, NOW, DEFAULTS.rate_quantile)
+    truth = true_rate(tenant, START, NOW, DEFAULTS.rate_quantile)
     found = [seen(tenant, seed) for seed in range(tried)]
     assert all(1 < one.confidence.widening < 1.1 for one in found)
     assert sum(one.low <= truth <= one.high for one in found) / tried >= 0.9
@@ -61,7 +62,7 @@ def test_the_rate_lies_within_its_bounds_as_often_as_it_should(kind: str) -> Non
 
 def test_a_tenant_seen_for_a_few_days_has_wider_bounds_that_still_hold() -> None:
     tenant, since = synthetic_tenants.steady("a", 0.3), NOW - 3 * DAY_S
-    truth = tenant.true_rate(START, NOW, DEFAULTS.rate_quantile)
+    truth = true_rate(tenant, START, NOW, DEFAULTS.rate_quantile)
     found = [seen(tenant, seed, since) for seed in range(30)]
     assert all(one.confidence.widening == pytest.approx(1 + 1 / 3, rel=0.1) for one in found)
     assert sum(one.low <= truth <= one.high for one in found) / 30 >= 0.9
@@ -80,7 +81,7 @@ def test_the_burst_of_a_cron_job_is_its_size() -> None:
 def test_growth_is_expected_to_go_on() -> None:
     tenant = synthetic_tenants.growing("g", 0.05, 1.08, START)
     found = seen(tenant)
-    next_week = tenant.true_rate(NOW, NOW + 7 * DAY_S, DEFAULTS.rate_quantile)
+    next_week = true_rate(tenant, NOW, NOW + 7 * DAY_S, DEFAULTS.rate_quantile)
     assert found.growth > 1.15
     assert found.rate < next_week
     assert found.low <= next_week <= found.rate * found.growth * DEFAULTS.margin * 1.25
@@ -95,7 +96,7 @@ def test_steady_and_weekly_traffic_has_no_growth() -> None:
 
 def test_who_is_throttled_already_gets_more_than_it_was_allowed() -> None:
     allowed = 0.3
-    tenant = synthetic_tenants.throttled("t", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
+    tenant = throttled("t", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
     since = NOW - 5 * DAY_S
     found = seen_through_attempts(tenant, tenant.attempts(since, NOW, np.random.default_rng(1)), since)
     assert found.is_lower_bound
@@ -103,11 +104,11 @@ def test_who_is_throttled_already_gets_more_than_it_was_allowed() -> None:
     assert found.censored_share > 0.9
     limit = recommend([found], ignore_gate=True).tenants["t"]
     assert limit.point.rate > 1.5 * allowed
-    assert limit.point.rate >= 0.95 * tenant.true_rate(START, NOW, DEFAULTS.rate_quantile)
+    assert limit.point.rate >= 0.95 * true_rate(tenant, START, NOW, DEFAULTS.rate_quantile)
 
 
 def test_a_retry_storm_counts_each_request_once() -> None:
-    tenant = synthetic_tenants.retry_storm("r", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
+    tenant = retry_storm("r", 0.6, TokenBucket(18, 60 * SECOND_US, 5))
     draw = np.random.default_rng(3)
     attempts = tenant.attempts(NOW - DAY_S, NOW, draw)
     offered = demand_of(attempts).minutes.total

@@ -18,7 +18,8 @@ from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.sizing import bucket
 from quotas.calibration.subjects import MOST_SUBJECTS, Place, observed_subjects, subject_estimate
 from quotas.observations.arrays import Attempts
-from quotas.simulation.synthetic_tenants import SyntheticTenant, cron_burst, retry_storm, steady, throttled
+from quotas.simulation.synthetic_tenants import SyntheticTenant, cron_burst, steady
+from tests.quotas.known_tenants import retry_storm, throttled, true_rate
 
 NOW = 20_000 * DAY_S
 PLACE = Place("acme", "e")
@@ -41,7 +42,7 @@ def seen(subjects: list[SyntheticTenant], days: float = 2, parameters: Parameter
 
 def test_the_rate_of_a_subject_is_found_within_the_bounds_that_are_stated() -> None:
     subjects = [steady(f"k{n}", 0.2) for n in range(12)]
-    truth = subjects[0].true_rate(NOW - 2 * DAY_S, NOW, DEFAULTS.rate_quantile)
+    truth = true_rate(subjects[0], NOW - 2 * DAY_S, NOW, DEFAULTS.rate_quantile)
     found = seen(subjects)
     assert found.low <= truth <= found.high
     assert 0.9 * truth <= found.settled.rate

@@ -6,7 +6,8 @@ import pytest
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.simulation import synthetic_tenants
-from quotas.simulation.synthetic_tenants import DAY_S, HOUR_S, MINUTE_S, SyntheticTenant, load_quantile_of_poisson
+from quotas.simulation.synthetic_tenants import DAY_S, HOUR_S, MINUTE_S, SyntheticTenant
+from tests.quotas.known_tenants import load_quantile_of_poisson, retry_storm, throttled, true_rate
 
 START = 20_000 * DAY_S
 
@@ -52,15 +53,13 @@ def test_growth_grows_by_its_factor_each_day() -> None:
 
 
 def test_a_throttled_tenant_is_denied_what_is_above_its_limit() -> None:
-    attempts = synthetic_tenants.throttled("a", 10.0, TokenBucket(5, SECOND_US, 10)).attempts(
-        START, START + HOUR_S, draw()
-    )
+    attempts = throttled("a", 10.0, TokenBucket(5, SECOND_US, 10)).attempts(START, START + HOUR_S, draw())
     assert attempts.denied.mean() == pytest.approx(0.5, abs=0.02)
     assert (attempts.retry_us[attempts.denied] > 0).all()
 
 
 def test_a_retry_storm_makes_many_attempts_of_few_requests() -> None:
-    tenant = synthetic_tenants.retry_storm("a", 10.0, TokenBucket(5, SECOND_US, 10))
+    tenant = retry_storm("a", 10.0, TokenBucket(5, SECOND_US, 10))
     attempts = tenant.attempts(START, START + HOUR_S, draw())
     asked = tenant.demand(START, START + HOUR_S, draw())
     assert len(attempts) > 2 * len(asked)
@@ -83,4 +82,4 @@ def test_the_true_rate_is_what_many_draws_show(q: float) -> None:
 
 def test_the_true_rate_of_a_cron_job_counts_its_minute() -> None:
     tenant = synthetic_tenants.cron_burst("a", 0.01, 600)
-    assert tenant.true_rate(START, START + DAY_S, 0.98) == pytest.approx(600 / MINUTE_S, rel=0.15)
+    assert true_rate(tenant, START, START + DAY_S, 0.98) == pytest.approx(600 / MINUTE_S, rel=0.15)
