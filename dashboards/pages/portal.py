@@ -70,7 +70,7 @@ class LimitRow:
         share = self.line.use.share
         if share is None:
             return "unknown"
-        return "over" if share >= 1 else "close" if share >= CLOSE else "room"
+        return "over" if share >= 1 else "close" if share >= CLOSE else "within"
 
     @property
     def left(self) -> str:
@@ -177,7 +177,7 @@ def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int =
     )
     context = {
         "tenant": state.tenant,
-        "rooms": [LimitRow(line) for line in own],
+        "limits": [LimitRow(line) for line in own],
         "chosen": chosen,
         "figure": usage_figure(chosen, traffic) if chosen and traffic else None,
         "window": chosen.limit.algorithm.window if chosen else Window(1, 1),
