@@ -1,1 +1,1 @@
-"""One module per page, or a package with the page's view, forms and pictures."""
+"""One module per page, or a package with the page's view, forms and figures."""
