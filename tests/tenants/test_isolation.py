@@ -197,7 +197,7 @@ def test_an_inner_rollback_does_not_widen(acme: Tenant) -> None:
 
 
 def test_a_connection_of_ones_own_is_refused(acme: Tenant) -> None:
-    with narrowed(acme.number), pytest.raises(RuntimeError, match="must use Django.s connection"):
+    with narrowed(acme.number), pytest.raises(RuntimeError, match="must use Django's connection"):
         connection.copy().cursor().execute("SELECT 1")
 
 
