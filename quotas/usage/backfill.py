@@ -1,4 +1,4 @@
-"""Counts of the past, from somewhere else than Redis: a demo's, or those of a system that was in use before."""
+"""Adds past usage that was not counted by Redis: a demo's history, or that of a former system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quotas.usage.rollups import add_cells
 
 
 def backfill_usage(cells: Cells, now: datetime) -> None:
-    """Into every rollup, the seconds and the rates at once; added again, they count again."""
+    """Adds the cells to every rollup and to the rates. Not idempotent: the same cells count twice if added twice."""
     with transaction.atomic():
         # As a drain and the folds would, so that rows are locked in one order.
         take_lock(Lock.DRAIN)

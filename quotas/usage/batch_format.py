@@ -1,9 +1,9 @@
-"""What the Lua layer wrote down: the counters of a batch, its sampled arrivals, and denials.
+"""Parses what the Lua layer writes to Redis: counters, sampled arrivals and denials.
 
-A counter's field is `s<8 hex second>` (or `m…`, a whole minute, when nobody had drained for a while),
-then the tenant's number, the endpoint's, one letter of outcome and the limit's number; its value is
-cost × 2^24 + count. A field may end in `+`: it goes on where the same one without it was full. What cannot
-be read is counted and quoted, and never stops a drain.
+The field of a counter is `s` and the second in 8 hex digits (`m…`, a whole minute, while drains are behind), the
+tenant number, the endpoint number, one letter for the outcome, and the limit number. Its value is cost × 2^24 + count.
+A field that ends in `+` continues the same field without it, whose value was full. Unreadable items are counted and
+quoted in the log; they never stop a drain.
 """
 
 import re
@@ -19,16 +19,16 @@ from quotas.observations.cells import MINUTE_S, Cells
 
 COUNT_BITS = 24
 COUNT_MASK = (1 << COUNT_BITS) - 1
-LONGEST = 20  # one more than the digits of 2^63; what has as many and is larger turns negative
-BESIDE = frozenset({b"id", b"_"})  # no counters: the batch's own id, and padding that makes a hash a table
-FUTURE = timedelta(days=1)  # later than this is no clock's mistake but garbage
-QUOTED = 5  # how many unreadable items the log gets to see
+LONGEST = 20  # one more than the digits of 2^63; a larger value of 19 digits overflows to a negative number
+NOT_COUNTERS = frozenset({b"id", b"_"})  # the batch id, and padding that makes Redis store the hash as a table
+FUTURE = timedelta(days=1)  # a time further ahead is garbage, not a clock difference
+QUOTED = 5  # unreadable items shown in the log
 
-# Places in a field, in bytes.
+# Offsets within a field, in bytes.
 SECOND, TENANT, ENDPOINT, OUTCOME, LIMIT, END = 1, 9, 14, 17, 18, 23
-WIDEST = 32  # with every `+` that Lua may add
+WIDEST = 32  # including every `+` that Lua may append
 TENANT_PLACE, ENDPOINT_PLACE = slice(TENANT, ENDPOINT), slice(ENDPOINT, OUTCOME)
-AT_ONCE = 16_384  # fields: their columns stay in the processor's cache
+AT_ONCE = 16_384  # fields; their columns fit into the processor's cache
 _DIGITS = np.full(256, 255, np.uint8)
 _DIGITS[list(b"0123456789abcdefghijklmnopqrstuvwxyz")] = np.arange(36)
 
@@ -43,7 +43,7 @@ _DENIAL = re.compile(
 class ArrivalRecord:
     tenant: int
     endpoint: int
-    subject: int  # 64 bits of a hash, with a sign, as Postgres keeps them
+    subject: int  # 64 bits of a hash as a signed number, as Postgres stores it
     at_us: int
     cost: int
     allowed: bool
@@ -59,12 +59,12 @@ class DenialRecord:
     cost: int
     retry_us: int  # -1: never
     revision: int
-    subject: bytes  # its values; empty: the tenant as a whole
+    subject: bytes  # the values of its dimensions; empty: the tenant as a whole
 
 
 @dataclass(slots=True)
 class UnreadableItems:
-    """How much could not be read, and the first few of it."""
+    """The number of items that could not be parsed, and the first few of them."""
 
     count: int = 0
     examples: list[bytes] = field(default_factory=list)
@@ -82,7 +82,7 @@ class ParsedCounters:
 
 
 def parse_counters(batches: Iterable[Mapping[bytes, bytes]]) -> list[ParsedCounters]:
-    """Of several batches at once: what it costs to begin is then paid once."""
+    """One result per batch. All batches are parsed together, because each numpy call has a fixed cost."""
     names: list[bytes] = []
     texts: list[bytes] = []
     ends = []
@@ -103,13 +103,16 @@ def _part(cells: Cells, is_good: Flags, names: Sequence[bytes], texts: Sequence[
     if good.all():
         return ParsedCounters(cells.where(place), unreadable)
     for bad in (np.flatnonzero(~good) + place.start).tolist():
-        if names[bad] not in BESIDE:
+        if names[bad] not in NOT_COUNTERS:
             unreadable.add(names[bad] + b"=" + texts[bad])
     return ParsedCounters(cells.where(place).where(good), unreadable)
 
 
 def _fields(names: Sequence[bytes], amounts: Ints) -> tuple[Cells, Flags]:
-    """All fields as one matrix of letters, a row of it for each place; and which fields were no nonsense."""
+    """Returns the cells and a flag per field that says whether it was valid.
+
+    The fields form one matrix of bytes, with one row per offset, so that each rule is one numpy operation.
+    """
     lengths = np.fromiter(map(len, names), np.int64, len(names))
     letters = _letters(names, WIDEST)
     ends = lengths - (letters == ord("+")).sum(axis=0)
@@ -132,7 +135,7 @@ def _letters(texts: Sequence[bytes], width: int) -> np.ndarray:
 
 
 def _limits(letters: np.ndarray, ends: Ints, is_good: Flags) -> Ints:
-    """As many digits as stand before the first `+`; after that, nothing but those may come."""
+    """The base-36 digits from LIMIT up to the first `+`."""
     limit = np.zeros(len(ends), np.int64)
     for place in range(LIMIT, min(END, int(ends.max()))):
         digit, is_there = _DIGITS[letters[place]], place < ends
@@ -151,7 +154,7 @@ def _number(letters: np.ndarray, base: int, is_good: Flags) -> Ints:
 
 
 def _amounts(texts: Sequence[bytes]) -> Ints:
-    """0 for what is no number, or none that Redis can have counted."""
+    """The values as numbers; 0 where the text is not a positive number below 2^63."""
     digits = _letters(texts, LONGEST)
     digits = digits[: int((digits != 0).any(axis=1).sum())]
     is_there, values = digits != 0, digits - np.uint8(ord("0"))
@@ -195,5 +198,5 @@ def parse_denials(tenant: int, items: Iterable[bytes], unreadable: UnreadableIte
 
 
 def subject_values(record: bytes) -> bytes:
-    """`[:<scope>]/<subject>:[<alternative>:]<values>` gives the values; the tenant as a whole has none."""
+    """The values in `[:<scope>]/<subject>:[<alternative>:]<values>`; empty for the tenant as a whole."""
     return record.partition(b"/")[2].rpartition(b":")[2]

@@ -1,7 +1,7 @@
-"""Keeps in Postgres what calendar quotas have used; after a loss of Redis the publisher brings it back.
+"""Copies the counters of calendar quotas to Postgres; after a loss of Redis the publisher restores them.
 
-Records touched since the last drain are set aside as a batch. What is stored is the count itself, not what was added,
-so a batch may be stored twice; counts are read under a lock, so that no older one is stored after a newer one.
+Records touched since the last drain are set aside as a batch. Each row stores the absolute count, so storing a batch
+twice is harmless. Counts are read under a lock, so that an older count never overwrites a newer one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TakenCalendars:
 
 
 def drain_calendar_counters(server: redis.Redis) -> int:
-    """How many counters were stored. Any number may run at once."""
+    """Returns how many counters were stored. Any number of drains may run at once."""
     taken = _take(server, settings.HEADROOM_SHARDS)
     if taken.is_emptied and (gap := record_emptied_redis(taken.at, taken.run_id)):
         log.warning("counts are missing from %s", gap)
@@ -87,7 +87,7 @@ def _read(server: redis.Redis, shard: int, batch: bytes) -> Iterator[list[Any]]:
 
 
 def _pages(rows: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
-    """A counter that a scan shows twice counts once: no statement may write one row twice."""
+    """Removes duplicates: a scan may return a counter twice, but one INSERT may not upsert a row twice."""
     page: dict[tuple[bytes, int], list[Any]] = {}
     for row in rows:
         page[row[0], row[2]] = row

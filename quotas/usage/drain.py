@@ -1,8 +1,8 @@
-"""Moves what Redis counted into Postgres, each count exactly once.
+"""Moves counters from Redis to Postgres, each count exactly once.
 
-The counters are set aside as a batch with an id. One transaction inserts the id, which is unique, and
-adds to the rollups; only then is the batch deleted. Whoever dies on the way leaves either a batch that
-nobody added (the next drain adds it) or one whose id is known (the next drain only deletes it).
+Redis sets the counters of a shard aside as a batch with an id. One Postgres transaction inserts that id, which is
+unique, and stores the counts; only then is the batch deleted from Redis. A drain that dies on the way leaves either a
+batch that was not stored (the next drain stores it) or a batch whose id is known (the next drain only deletes it).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from quotas.usage.rollups import add_tally
 log = logging.getLogger(__name__)
 
 LOST = "lost"
-DROPPED = "PostgreSQL was away for so long that Redis had no room left for its counters."
+DROPPED = "PostgreSQL was unavailable for so long that Redis ran out of room for counters."
 
 
 def record_dropped_counts(server: redis.Redis) -> None:
-    """Before the drain notes that it has drained: until then the gap begins where the last one ended."""
+    """Records a gap for counts that Redis had to drop. Call it before `_record_drained` moves `drained_at` on."""
     shards = range(settings.HEADROOM_SHARDS)
     pipe = server.pipeline(transaction=False)
     for shard in shards:
@@ -44,24 +44,24 @@ def record_dropped_counts(server: redis.Redis) -> None:
     lost = {shard: int(end_us) for shard, end_us in zip(shards, pipe.execute(), strict=True) if end_us}
     if not lost:
         return
-    _note(max(lost.values()))
+    _record_dropped_until(max(lost.values()))
     for shard in lost:
         pipe.hdel(keys.usage_ends(shard), LOST)
     pipe.execute()
 
 
-def _note(end_us: int) -> None:
+def _record_dropped_until(end_us: int) -> None:
     state = DrainState.objects.filter(id=1).first()
     start, end = state.drained_at if state else BEGINNING, BEGINNING + timedelta(microseconds=end_us)
     if end > start:
-        # Told again after a drain that died here, it is the same gap.
+        # A drain that died after this point sees the mark again; it must not add a second gap.
         gap, _ = GapRecord.objects.update_or_create(start=start, reason=DROPPED, defaults={"end": end})
         log.warning("counts are missing from %s", gap)
 
 
-# Fields read and added at once; bounds memory and the length of a transaction after a long absence.
+# Counters read and stored in one transaction; bounds memory and the transaction after a long outage.
 FIELDS_AT_ONCE = 250_000
-# A drain that began before another one's may commit after it; beyond this the server's clock went back.
+# A drain that started earlier may commit later, by less than this. A larger difference means Redis' clock went back.
 OVERTAKEN = timedelta(minutes=1)
 
 _REGISTER = """
@@ -75,7 +75,7 @@ Observer = Callable[[str], None]
 @dataclass(slots=True)
 class DrainSummary:
     at: datetime
-    first: datetime  # the earliest moment anything was counted for
+    first: datetime  # start of the earliest cell
     batches: int = 0
     rows: int = 0
     cells: int = 0
@@ -89,18 +89,18 @@ class DrainSummary:
 
 
 class DrainError(Exception):
-    """A drain that could not be finished; nothing is lost. The message is one sentence for the operator."""
+    """A drain that could not finish; nothing is lost. The message is one sentence for the operator."""
 
 
 def drain_once() -> DrainSummary:
-    """From the server of the settings, with errors as one sentence."""
+    """Drains the Redis server of the settings. Raises DrainError if Redis or Postgres fails."""
     try:
         with connect() as server:
             return drain(server)
     except redis.RedisError as error:
-        raise DrainError(f"Redis did not answer, so the drain goes on next time: {_first_line(error)}") from error
+        raise DrainError(f"Redis did not answer; the next drain will try again: {_first_line(error)}") from error
     except DatabaseError as error:
-        raise DrainError(f"Postgres did not take the counts, so they stay in Redis: {_first_line(error)}") from error
+        raise DrainError(f"Postgres did not store the counts, so they stay in Redis: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -112,7 +112,10 @@ def connect() -> redis.Redis:
 
 
 def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> DrainSummary:
-    """Any number may run at once; `on_step` hears of taken, read, registered, added, committed and done."""
+    """Any number of drains may run at once.
+
+    Tests use `on_step` to stop a drain after each step: taken, read, registered, added, committed, done.
+    """
     taken = take_batches(server, settings.HEADROOM_SHARDS)
     on_step("taken")
     summary = DrainSummary(taken.at, taken.at)
@@ -126,12 +129,12 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Drai
     drain_latency(server, taken.at, taken.run_id)
     drain_calendar_counters(server)
     record_dropped_counts(server)
-    _note_drained(taken, summary.first)
+    _record_drained(taken, summary.first)
     return summary
 
 
 def shard_groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
-    """Shards whose batches are added together."""
+    """Shards whose batches are stored in one transaction: at most FIELDS_AT_ONCE counters, at least one shard."""
     group: list[int] = []
     total = 0
     for shard, size in sizes.items():
@@ -163,7 +166,7 @@ def _store(taken: TakenBatches, batches: Sequence[CounterBatch], summary: DrainS
 
 
 def _register(taken: TakenBatches, batches: Sequence[CounterBatch]) -> list[CounterBatch]:
-    """Those that no drain has added yet; in one statement, because there are as many as shards."""
+    """Inserts the batch ids and returns the batches that no drain has stored yet."""
     keys, shards, rows = zip(*((batch.key, batch.shard, batch.rows) for batch in batches), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(_REGISTER, [taken.at, taken.run_id, list(keys), list(shards), list(rows)])
@@ -172,7 +175,7 @@ def _register(taken: TakenBatches, batches: Sequence[CounterBatch]) -> list[Coun
 
 
 def _plausible(batches: Sequence[CounterBatch], now: datetime) -> Cells:
-    """Without what lies far in the future: it would have slices made for it."""
+    """Drops cells far in the future: each would have a partition created for it."""
     latest = (now + FUTURE - BEGINNING) // rollups.SECOND
     cells = Cells.joined([batch.cells for batch in batches])
     if (cells.start <= latest).all():
@@ -184,7 +187,7 @@ def _plausible(batches: Sequence[CounterBatch], now: datetime) -> Cells:
 
 
 def _add(cells: Cells, at: datetime) -> None:
-    """Rollups are folded from the log (quotas.usage.fold), many drains together."""
+    # Only the log and the tally are written here. The folds read the log of many drains at once (quotas.usage.fold).
     if len(cells):
         UsageLog.objects.create(at=at, cells=cells.pack())
         add_tally(cells)
@@ -193,13 +196,13 @@ def _add(cells: Cells, at: datetime) -> None:
 def _report(batch: CounterBatch) -> int:
     if batch.unreadable.count:
         log.warning(
-            "batch %s of shard %d: %d items could not be read, for example %s",
+            "batch %s of shard %d: %d unreadable items, for example %s",
             *(batch.key, batch.shard, batch.unreadable.count, batch.unreadable.examples),
         )
     return batch.unreadable.count
 
 
-def _note_drained(taken: TakenBatches, first: datetime) -> None:
+def _record_drained(taken: TakenBatches, first: datetime) -> None:
     with transaction.atomic():
         take_lock(Lock.DRAIN)
         state = DrainState.objects.filter(id=1).first()
@@ -208,13 +211,16 @@ def _note_drained(taken: TakenBatches, first: datetime) -> None:
         if state is None:
             GapRecord.objects.create(start=BEGINNING, end=first, reason="Nothing was measured before.")
         elif state.run_id != taken.run_id:
-            _note_loss(state.drained_at, taken)
+            _record_loss(state.drained_at, taken)
         DrainState.objects.update_or_create(id=1, defaults={"drained_at": taken.at, "run_id": taken.run_id})
 
 
-def _note_loss(drained_at: datetime, taken: TakenBatches) -> None:
-    """A restarted server lost at most what came before its start; one that took over, up to now."""
+def _record_loss(drained_at: datetime, taken: TakenBatches) -> None:
+    """Records what a new Redis process may have lost.
+
+    A restarted server lost at most what was counted before it started; a replica that took over, up to now.
+    """
     end = taken.started_at if taken.started_at > drained_at else taken.at
-    gap = GapRecord(start=min(drained_at, end), end=end, reason="Redis restarted, or another server took over.")
+    gap = GapRecord(start=min(drained_at, end), end=end, reason="Redis restarted or failed over.")
     gap.save()
     log.warning("counts may be missing from %s", gap)

@@ -1,7 +1,7 @@
-"""The Redis side of the drain: sets counters aside as batches, reads them, forgets them.
+"""The Redis side of the drain: sets counters aside as batches, reads them, deletes them.
 
-A batch is never written to after it was set aside. It is read without a lock: whoever reads one that
-another drain has just finished holds an id that is already in Postgres, and adds nothing.
+A batch never changes after it was set aside, so it is read without a lock. A drain that reads a batch which another
+drain has just finished finds its id in Postgres and stores nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from quotas.usage.batch_format import (
 
 log = logging.getLogger(__name__)
 
-SCAN_COUNT = 1_000  # fields; about a third of a millisecond of the server's time
+SCAN_COUNT = 1_000  # fields of a hash; takes Redis about a third of a millisecond
 RANGE_COUNT = 5_000  # list items
-# Redis keeps the last hundred denials of a tenant; Postgres keeps a sample that no storm can blow up.
+# Redis keeps the last hundred denials of a tenant. Postgres stores a bounded sample of them.
 DENIALS_PER_DRAIN = 200
 DENIALS_PER_TENANT = 100
-# Denials that came after the batch was set aside stand before its own in the list.
+# The list is newest first: denials made after the batch was set aside come before those of the batch.
 DENIALS_SINCE = 10
 Counters = dict[bytes, bytes]
 _WITH_DENIALS = frozenset({Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW})
@@ -43,7 +43,7 @@ _WITH_DENIALS = frozenset({Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW})
 
 @dataclass(frozen=True, slots=True)
 class TakenBatches:
-    """What one look at the server found: its clock, who it is, and the batches that wait."""
+    """The server's clock and identity, and the batches that were set aside on it."""
 
     at: datetime
     run_id: str
@@ -64,7 +64,7 @@ class CounterBatch:
 
     @property
     def key(self) -> uuid.UUID:
-        """The id as Postgres keeps it; one that somebody gave by hand has its place too."""
+        """The id as Postgres stores it. An id that is no UUID (set by hand) is hashed into one."""
         try:
             return uuid.UUID(self.id.decode())
         except ValueError:
@@ -72,7 +72,7 @@ class CounterBatch:
 
 
 def take_batches(server: redis.Redis, shards: int) -> TakenBatches:
-    """Sets aside what every shard counted, unless a batch of it still waits."""
+    """Sets the counters of every shard aside. A shard that still has a batch keeps it and returns its id."""
     library.ensure_loaded(server)
     pipe = server.pipeline(transaction=False)
     for shard in range(shards):
@@ -87,7 +87,7 @@ def take_batches(server: redis.Redis, shards: int) -> TakenBatches:
 
 
 def _is_batch(shard: int, reply: object) -> bool:
-    """A shard that cannot be drained does not keep the others from it."""
+    """Logs an error reply and skips that shard, so that the other shards are drained."""
     if isinstance(reply, Exception):
         log.error("shard %d cannot be drained: %s", shard, reply)
         return False
@@ -110,7 +110,7 @@ def read_batches(server: redis.Redis, taken: TakenBatches, shards: Sequence[int]
 
 
 def read_counters(server: redis.Redis, key: Callable[[int], str], shards: Iterable[int]) -> dict[int, Counters]:
-    """By HSCAN, which may show a field twice: a dictionary counts it once."""
+    """Reads by HSCAN, which may return a field twice; the dictionary keeps it once."""
     found: dict[int, Counters] = {shard: {} for shard in shards}
     cursors = dict.fromkeys(found, 0)
     while cursors:
@@ -157,7 +157,7 @@ def _with_denials(server: redis.Redis, batches: Sequence[CounterBatch]) -> list[
 
 
 def _refused(cells: Cells) -> dict[int, int]:
-    """By tenant."""
+    """Tenant number → requests denied."""
     found = cells.with_outcome(_WITH_DENIALS)
     if not len(found):
         return {}
@@ -173,7 +173,7 @@ def _parse_lists(batch: CounterBatch, lists: Mapping[tuple[int, int], Sequence[b
 
 
 def delete_batches(server: redis.Redis, batches: Iterable[CounterBatch]) -> None:
-    """They are safe in Postgres; one that another drain has forgotten already stays forgotten."""
+    """Call it after the batches are committed to Postgres. A batch that is already gone is ignored."""
     pipe = server.pipeline(transaction=False)
     for batch in batches:
         pipe.fcall("hr_drain", 1, keys.shard_prefix(batch.shard), "DONE", batch.id)

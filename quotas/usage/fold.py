@@ -1,7 +1,8 @@
-"""From the log of what drains brought into everything that is not written at each drain.
+"""Folds: read the usage log and add its cells to the rollups and rates.
 
-Each fold remembers how far it has read, in the transaction that adds what it read: nothing is added twice or left
-out, whoever dies and however many run. A log row goes once every fold has read it.
+A drain only appends to the log, which is cheap; a fold adds the cells of many drains at once. Each fold stores its
+position in the log in the same transaction as the rows it adds, so nothing is added twice or skipped, even if a fold
+is killed or several run. A log row is deleted once every fold has read it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from quotas.usage.rates import add_rates
 from quotas.usage.rollups import add_cells
 
 LATENCY_EVERY: Final = timedelta(seconds=60)
-BYTES_AT_ONCE: Final = 4_000_000  # packed; some two million counters
+BYTES_AT_ONCE: Final = 4_000_000  # of packed cells: about two million counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ Observer = Callable[[str], None]
 
 
 def fold_due(now: datetime) -> list[str]:
-    """Runs those whose time it is; gives their names."""
+    """Runs the folds that are due and returns their names."""
     states = {state.name: state.until for state in FoldState.objects.all()}
     due = [fold for fold in FOLDS.values() if now - states.get(fold.name, BEGINNING) >= fold.every]
     for fold in due:
@@ -72,7 +73,10 @@ def fold_all() -> None:
 
 
 def run_fold(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
-    """Everything that is in the log, in pieces of bounded size; `on_step` hears of added and folded."""
+    """Folds everything in the log, in transactions of bounded size; returns the number of log rows.
+
+    Tests use `on_step` to stop a fold after each step: added, folded.
+    """
     drained = DrainState.objects.first()
     rows = 0
     while found := _fold_some(fold, drained.drained_at if drained else BEGINNING, on_step):
@@ -92,7 +96,7 @@ def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
             fold.add(Cells.joined([Cells.unpack(logged[id_].cells) for id_ in chosen if logged[id_].cells]), last.at)
             state.position, state.until = last.id, max(state.until, last.at)
         if is_rest:
-            # Drained before the log was read, so all of it was in the log.
+            # `drained_at` was read before the log, so the log had everything counted until then.
             state.until = max(state.until, drained_at)
         on_step("added")
         state.save()
@@ -100,7 +104,7 @@ def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
 
 
 def _next(position: int) -> tuple[list[int], bool]:
-    """The log rows to read now, and whether these are all."""
+    """Ids of the next log rows, and whether they reach the end of the log."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT id, octet_length(cells) FROM quotas_usagelog WHERE id > %s ORDER BY id LIMIT 1000", [position]
@@ -117,7 +121,7 @@ def _next(position: int) -> tuple[list[int], bool]:
 
 
 def delete_folded_log() -> int:
-    """Log rows that every fold has read."""
+    """Deletes the log rows that every fold has read; returns how many."""
     readers = (*FOLDS, FoldName.LATENCY)
     positions = list(FoldState.objects.filter(name__in=readers).values_list("position", flat=True))
     if len(positions) < len(readers):

@@ -1,6 +1,6 @@
-"""Drains what the middlewares observed of answers, and keeps it per endpoint, hour and load.
+"""Drains the latencies that middlewares report, and stores them per endpoint, hour and load.
 
-The load of a second is known once every process has told of it, so the newest seconds wait a little.
+The load of a second is only known once every process has reported it, so the fold holds the newest seconds back.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
 
 log = logging.getLogger(__name__)
 
-EVERYBODY: Final = -1  # in place of a shard's number
+EVERYBODY: Final = -1  # instead of a shard number: observations are not sharded
 ERROR_CLASS: Final = 5
 RANGE_COUNT: Final = 5_000
 SECOND: Final = timedelta(seconds=1)
-SETTLED: Final = timedelta(seconds=30)  # processes tell once a second; a drain comes every few
+SETTLED: Final = timedelta(seconds=30)  # processes report once a second, and a drain runs every few seconds
 
 
 def drain_latency(server: redis.Redis, at: datetime, run_id: str) -> int:
-    """How many answers were new; exactly once, as the counters of a shard."""
+    """Moves observations from Redis to the log, exactly once (see quotas.usage.drain); returns how many were new."""
     batch = server.fcall("hr_drain", 1, keys.ALL, "TAKE", str(uuid.uuid4()))
     if not batch:
         return 0
@@ -50,7 +50,7 @@ def drain_latency(server: redis.Redis, at: datetime, run_id: str) -> int:
             UsageLog.objects.create(at=at, cells=b"", observed=answers.pack())
     server.fcall("hr_drain", 1, keys.ALL, "DONE", batch)
     if unreadable.count:
-        log.warning("%d observations could not be read, for example %s", unreadable.count, unreadable.examples)
+        log.warning("%d unreadable observations, for example %s", unreadable.count, unreadable.examples)
     return int(answers.count.sum()) if is_new else 0
 
 
@@ -81,7 +81,7 @@ def _parse(items: Iterable[bytes], at: datetime, unreadable: UnreadableItems) ->
 
 
 def fold_latency(now: datetime) -> None:
-    """Seconds that have settled; the others are carried over to the next time."""
+    """Adds the seconds that have settled; keeps the newer ones in `FoldState.rest` for the next fold."""
     drained = DrainState.objects.first()
     with transaction.atomic():
         take_lock(Lock.FOLD_LATENCY)
@@ -99,7 +99,7 @@ def fold_latency(now: datetime) -> None:
 
 
 def add_latency(answers: LatencyCounts, now: datetime) -> None:
-    """Of whole seconds; within the caller's transaction."""
+    """Adds whole seconds to the hours, within the caller's transaction."""
     oldest = oldest_kept(LatencyHour, now)
     rows = [row for row in load_rows(answers) if _start(row) >= oldest]
     if not rows:

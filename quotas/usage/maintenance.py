@@ -1,4 +1,4 @@
-"""Keeps the usage tables in shape: slices for the time ahead, closes past days, drops what is too old."""
+"""Hourly maintenance of the usage tables: creates partitions, closes past days, packs hours, drops old data."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from quotas.usage.packed_hours import pack_finished_hours
 from quotas.usage.rates import SECOND, recompute_days, store_seconds
 
 TENANTS_AT_ONCE: Final = 20
-LATE: Final = timedelta(hours=2)  # most pieces that come late have come by then
+LATE: Final = timedelta(hours=2)  # most late counts have arrived by then
 
 
 def close_days(now: datetime) -> int:
-    """Those that are over; gives how many."""
+    """Computes the rates of the days that are over; returns how many days."""
     folded = FoldState.objects.filter(name=FoldName.RATES).values_list("until", flat=True).first()
     state = FoldState.objects.filter(name=FoldName.DAYS).first()
     first = state.until if state else RatesHour.objects.aggregate(first=Min("start"))["first"]
@@ -53,6 +53,7 @@ def close_day(day: datetime) -> None:
 
 
 def _compact(day: datetime, tenants: list[int]) -> None:
+    """Joins the rows of packed seconds of a closed day into one per tenant and endpoint."""
     rows = PackedSeconds.objects.filter(tenant_number__in=tenants, start__gte=day, start__lt=day + RatesDay.step)
     found = rows.order_by("tenant_number", "endpoint_number").values_list("tenant_number", "endpoint_number", "packed")
     start = int((day - BEGINNING) // SECOND)
@@ -68,7 +69,7 @@ def _compact(day: datetime, tenants: list[int]) -> None:
     store_seconds(joined)
 
 
-# A batch comes back only if Redis lost its deletion, so it is among the last ones of its shard.
+# A batch returns only if Redis lost its deletion (a restart from disk), so it is one of the last of its shard.
 REMEMBERED = timedelta(hours=2)
 
 
@@ -78,8 +79,8 @@ def maintain_usage_tables(now: datetime | None = None) -> str:
     delete_expired_counters(now)
     closed, packed = close_days(now), pack_finished_hours(now)
     GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
-    done = f"{made} slices made, {dropped} dropped, {closed} days closed, {packed} hours packed"
-    return f"{done}, {delete_old_batch_ids()} batch ids forgotten"
+    done = f"{made} partitions created, {dropped} dropped, {closed} days closed, {packed} hours packed"
+    return f"{done}, {delete_old_batch_ids()} batch ids deleted"
 
 
 def delete_old_batch_ids() -> int:

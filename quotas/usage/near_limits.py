@@ -1,4 +1,4 @@
-"""How near every tenant came to each of its own limits in the last day: overrides, trials and all."""
+"""Measures how close every tenant came to each of its limits in the last day, including overrides and trials."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from quotas.usage.queries.near_limits import NEAR, NearLimit
 from quotas.usage.queries.utilisation import PeakDemand, use_of
 from tenants.models import Tier
 
-MOST: Final = 10  # of each tier, whom a page names
+MOST: Final = 10  # tenants of each tier that a page names
 
-Uses = dict[tuple[str, str], int]  # used of calendar quotas, by scope and limit
+Uses = dict[tuple[str, str], int]  # (scope, limit) of a calendar quota → units used
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class TierNearLimits:
     nearest: list[NearLimit] = field(default_factory=list)
 
     def add(self, found: Iterable[NearLimit]) -> None:
-        """What one tenant came near to."""
+        """Adds the limits of one tenant."""
         rows = list(found)
         self.tenants += any(row.share >= NEAR for row in rows)
         self.nearest = nlargest(MOST, [*self.nearest, *rows], key=attrgetter("share"))
 
 
 def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[int, TierNearLimits]:
-    """By the tier's number. `rows`: tenant's number and name, tier, endpoint and the fields of Demand; by tenant."""
+    """By tier number. `rows`: tenant number and name, tier, endpoint, the fields of PeakDemand; grouped by tenant."""
     limits, used = _Limits(now), _calendars(now)
     numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
     found: dict[int, TierNearLimits] = defaultdict(TierNearLimits)
@@ -54,7 +54,7 @@ def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[
 
 
 class _Limits:
-    """Most tenants have what their tier has, which is worked out once."""
+    """The limits of any tenant. Most tenants have just those of their tier, which are resolved once."""
 
     def __init__(self, now: datetime) -> None:
         self.tiers = dict(Tier.objects.values_list("number", "name"))
@@ -78,7 +78,7 @@ class _Limits:
 
 
 def _calendars(now: datetime) -> dict[int, Uses]:
-    """Used of each tenant's calendar quotas in the periods that run."""
+    """Tenant number → units used of its calendar quotas in the current periods."""
     limits = dict(LimitName.objects.values_list("number", "name"))
     scopes = {endpoint_number(number): name for number, name in Endpoint.objects.values_list("number", "name")}
     found: dict[int, Uses] = defaultdict(dict)

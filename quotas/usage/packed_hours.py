@@ -1,7 +1,7 @@
-"""The finest rollups by the hour: rows that are fresh, and the same packed once their hour is over.
+"""Packs the 10 s and minute rollups: one row per hour and series, once the hour is over.
 
-A packed row takes what it is given behind what it has, so a piece that comes late needs no care. Whoever writes rows
-that are fresh holds a lock that others may share; whoever packs them holds it alone, so that none is left behind.
+Counts are appended to a packed row, and readers add up what they find, so late counts need no special case. Writers of
+fresh rows share a lock and packing holds it exclusively, so that no row is written to an hour that is being packed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from quotas.usage.postgres_copy import copy_cells, like, staged
 
 log = logging.getLogger(__name__)
 
-LATE: Final = timedelta(minutes=10)  # most pieces that come late have come by then
+LATE: Final = timedelta(minutes=10)  # most late counts have arrived by then
 _FOLDS: Final[Mapping[type[Rollup], FoldName]] = {UsageStep: FoldName.STEPS, UsageMinute: FoldName.MINUTES}
 HOUR_S: Final = 3_600
-# A count of 2^22 and more stands beside its entry.
+# An entry is step number << 22 | count. A count that does not fit into 22 bits is stored in `counts`.
 _PACK: Final = SQL("""
     INSERT INTO {packed} AS p (slot, tenant_number, endpoint_number, outcome, limit_number, entries, counts, costs)
     SELECT slot, tenant_number, endpoint_number, outcome, limit_number,
@@ -42,7 +42,7 @@ _PACK: Final = SQL("""
         counts = {counts},
         costs = {costs}
 """)
-# Nothing stands for "as the entry says", also within an array.
+# Joins `counts` or `costs` of the old and new row. NULL means "as the entry says", for the array or one element.
 _BESIDE: Final = SQL("""
     CASE WHEN p.{0} IS NOT NULL OR EXCLUDED.{0} IS NOT NULL THEN
         coalesce(p.{0}, array_fill(NULL::bigint, ARRAY[cardinality(p.entries)]))
@@ -51,7 +51,7 @@ _BESIDE: Final = SQL("""
 
 
 def fresh_since(now: datetime) -> datetime:
-    """What is older is packed at once: its hour is, or soon will be."""
+    """Rows from here on are written as fresh rows. Older ones are packed directly, as their hour is or soon will be."""
     return slot_of(now - LATE) - SLOT
 
 
@@ -64,7 +64,7 @@ def pack_cells(model: type[Rollup], cells: Cells) -> None:
 
 
 def _pack_rows(model: type[Rollup], rows: str, condition: Composable, starts: set[datetime]) -> None:
-    """From a table with the columns of a rollup; `starts`: of the slots that are among them."""
+    """Packs rows of a table that has the columns of a rollup; `starts` are the hours they lie in."""
     packed = PACKED[model]
     ensure_partitions(partition_of(packed, start) for start in starts)
     statement = _PACK.format(
@@ -80,7 +80,7 @@ def _pack_rows(model: type[Rollup], rows: str, condition: Composable, starts: se
 
 
 def pack_finished_hours(now: datetime) -> int:
-    """Hours that are over and folded; gives how many slices were packed."""
+    """Packs the hours that are over and completely folded; returns how many."""
     folded = dict(FoldState.objects.values_list("name", "until"))
     packed = 0
     for model, fresh in FRESH.items():
@@ -91,7 +91,7 @@ def pack_finished_hours(now: datetime) -> int:
 
 
 def _pack(model: type[Rollup], part: Partition) -> bool:
-    """All of the slice or nothing; a slice that is in use is left for the next time."""
+    """Packs the whole partition and drops it, or does nothing: a partition in use is left for the next run."""
     within = SQL("start >= {} AND start < {}").format(Literal(part.start), Literal(part.end))
     table = part.model._meta.db_table
     try:
@@ -101,6 +101,6 @@ def _pack(model: type[Rollup], part: Partition) -> bool:
             cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
             cursor.execute("SELECT headroom_slice_drop(%s, %s)", [table, part.name])
     except OperationalError as error:
-        log.warning("%s is not packed yet: %s", part.name, error)
+        log.warning("%s was not packed; the next run will try again: %s", part.name, error)
         return False
     return True

@@ -1,4 +1,4 @@
-"""The slices of tables that are divided by time: made ahead, dropped when their time is over."""
+"""Creates and drops the partitions of the usage tables, which are partitioned by time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from quotas.models.usage_rates import PARTITIONED
 
 log = logging.getLogger(__name__)
 
-AHEAD = 2  # slices beyond the present one
-# Dropping waits for readers and makes later ones wait: rather try again in an hour.
+AHEAD = 2  # partitions beyond the current one
+# DROP waits for running readers, and new readers wait behind it: better to give up soon and retry in an hour.
 LOCK_TIMEOUT = "2s"
 _STAMP = re.compile(r"_(\d{8}t\d{2})$")
 _STAMP_FORMAT = "%Y%m%dt%H"
@@ -48,11 +48,11 @@ def oldest_kept(model: type[Partitioned], now: datetime) -> datetime:
 
 
 def ensure_partitions(slices: Iterable[Partition]) -> int:
-    """Makes those that are missing, within the caller's transaction."""
+    """Creates the missing ones within the caller's transaction; returns how many."""
     missing = _missing(set(slices))
     if missing:
         take_lock(Lock.PARTITIONS)
-        # Another process may have made them while this one waited.
+        # Another process may have created them while this one waited for the lock.
         missing = _missing(missing)
     for part in sorted(missing, key=lambda part: part.name):
         _make(part)
@@ -68,7 +68,7 @@ def _missing(slices: set[Partition]) -> set[Partition]:
 
 
 def _make(part: Partition) -> None:
-    """By a function with the rights of the tables' owner (quotas.migrations 0005): the application has none."""
+    # A SQL function with the owner's rights (quotas.migrations 0005): the application itself may not create tables.
     facts = (part.model._meta.db_table, part.name, part.start, part.end, part.model.fill_percent)
     with connection.cursor() as cursor:
         cursor.execute("SELECT headroom_slice_make(%s, %s, %s, %s, %s)", facts)
@@ -101,6 +101,6 @@ def _drop(part: Partition) -> bool:
             cursor.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(LOCK_TIMEOUT)))
             cursor.execute("SELECT headroom_slice_drop(%s, %s)", [part.model._meta.db_table, part.name])
     except OperationalError as error:
-        log.warning("%s is not dropped yet: %s", part.name, error)
+        log.warning("%s was not dropped; the next run will try again: %s", part.name, error)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Columns of numbers into a temporary table by binary COPY: no row of them ever becomes a Python object."""
+"""Writes columns of numbers to Postgres by binary COPY, without a Python object per row."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from quotas.observations.cells import Cells
 _BEGIN: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END: Final = b"\xff\xff"
 _FIELDS, _LENGTH = np.dtype(">i2"), np.dtype(">i4")
-# How Postgres writes a type in a binary COPY.
+# The binary COPY representation of Postgres types.
 BIGINT, INTEGER, LETTER = np.dtype(">i8"), np.dtype(">i4"), np.dtype("u1")
-_EPOCH_S: Final = 946_684_800  # Postgres counts from 2000
+_EPOCH_S: Final = 946_684_800  # Postgres timestamps count from 2000-01-01
 _MICROSECONDS: Final = 1_000_000
 
 
 def timestamps(starts_s: Ints) -> Ints:
-    """As Postgres writes them."""
+    """Epoch seconds as Postgres timestamps: microseconds since 2000."""
     return (starts_s - _EPOCH_S) * _MICROSECONDS
 
 
 def binary(columns: Sequence[tuple[np.dtype[Any], Ints]]) -> bytes:
+    """A whole binary COPY stream; each column with its Postgres type."""
     names: list[tuple[str, np.dtype[Any]]] = [("fields", _FIELDS)]
     for place, (kind, _) in enumerate(columns):
         names += [(f"length{place}", _LENGTH), (f"value{place}", kind)]
@@ -40,7 +41,7 @@ def binary(columns: Sequence[tuple[np.dtype[Any], Ints]]) -> bytes:
 
 
 def copy_cells(cells: Cells, table: str) -> None:
-    """Into a table with the columns of a rollup."""
+    """Copies into a table that has the columns of a rollup."""
     rows = binary(
         [
             (BIGINT, timestamps(cells.start)),
@@ -60,7 +61,7 @@ def copy_cells(cells: Cells, table: str) -> None:
 
 @contextmanager
 def staged(definition: Composable) -> Iterator[Any]:
-    """A cursor with a temporary table `staged`: COPY into it is how many rows come in fast."""
+    """A cursor with a temporary table `staged`, to COPY into and then merge from by one statement."""
     with connection.cursor() as cursor:
         cursor.execute(SQL("CREATE TEMPORARY TABLE staged ({}) ON COMMIT DROP").format(definition))
         yield cursor

@@ -1,4 +1,4 @@
-"""Rows of rates: of hours from their seconds, of days from their hours."""
+"""Computes rows of rates (sums, peaks, histograms): hours from their seconds, days from their hours."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from quotas.observations.packing import groups
 from quotas.observations.seconds import Seconds
 
 HOUR_S: Final = 3_600
-# Refused by a limit. What a suspended or an unknown tenant asks for is no demand that a limit could be made for.
+# Refused by a limit. Requests of suspended or unknown tenants are not demand that a limit could serve.
 DENIED: Final = (Outcome.DENIED, Outcome.TOO_BIG, Outcome.OVERFLOW, Outcome.DEGRADED_CLOSED)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadColumns:
+    """Load per second of many tenants and endpoints, as columns of equal length."""
+
     tenants: Ints
     endpoints: Ints
-    rows: Ints  # epoch second at which the row of the table begins that holds it
+    rows: Ints  # start of the PackedSeconds row that the second belongs to, in epoch seconds
     seconds: Seconds
 
     @classmethod
@@ -40,7 +42,7 @@ class LoadColumns:
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[int, int, int, bytes]]) -> Self:
-        """Tenant, endpoint, start and packed seconds, as the table has them."""
+        """From table rows: tenant, endpoint, start and packed seconds."""
         found = list(rows)
         parts = [Seconds.unpack(packed) for *_, packed in found]
         lengths = [len(part) for part in parts]
@@ -68,7 +70,7 @@ class LoadColumns:
         return self.seconds.starts_s // HOUR_S * HOUR_S
 
     def summed(self) -> Self:
-        """One line per row of the table and second, in this order."""
+        """One line per table row and second, sorted by tenant, endpoint, row and second."""
         starts, lengths, *sums = self.seconds.columns
         order = np.lexsort((lengths, starts, self.rows, self.endpoints, self.tenants))
         keys = [key[order] for key in (self.tenants, self.endpoints, self.rows, starts, lengths)]
@@ -80,7 +82,7 @@ class LoadColumns:
         return type(self)(tenants, endpoints, rows, Seconds(starts, lengths, *added))
 
     def by_row(self) -> Iterator[tuple[int, int, int, Seconds]]:
-        """Of sorted lines: tenant, endpoint, start and seconds of each row of the table."""
+        """Tenant, endpoint, start and seconds of each table row; the lines must be sorted."""
         first = groups(self.tenants, self.endpoints, self.rows)
         for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(self)], strict=True):
             key = (int(self.tenants[begin]), int(self.endpoints[begin]), int(self.rows[begin]))
@@ -95,7 +97,7 @@ class RateRow:
     allowed: int
     denied: int
     requests: MeasuredRates
-    cost: MeasuredRates | None  # None: as requests
+    cost: MeasuredRates | None  # None: every request cost 1, so it equals `requests`
 
     @staticmethod
     def columns() -> tuple[str, ...]:
@@ -109,7 +111,7 @@ class RateRow:
 
 
 def hour_rows(load: LoadColumns, wanted: set[tuple[int, int]]) -> Iterator[RateRow]:
-    """Of the tenants and hours that are wanted: each endpoint, and all of them together."""
+    """For each wanted (tenant, hour): a row per endpoint and one over all endpoints."""
     hours = load.hours
     pairs = np.array(sorted(wanted), np.int64).reshape(-1, 2)
     keys = pairs[:, 0] << 34 | pairs[:, 1]  # a tenant has 26 bits, seconds have 33
@@ -126,13 +128,13 @@ def _over_endpoints(load: LoadColumns) -> LoadColumns:
 
 
 def _measured(tenants: Ints, endpoints: Ints, seconds: Seconds) -> Iterator[RateRow]:
-    """Of lines in any order, whatever row of the table they lie in."""
+    """Rows of hours from lines in any order."""
     order = np.lexsort((seconds.lengths, seconds.starts_s, endpoints, tenants))
     yield from rate_rows(tenants[order], endpoints[order], seconds.where(order), HOUR_S)
 
 
 def rate_rows(tenants: Ints, endpoints: Ints, seconds: Seconds, step_s: int) -> Iterator[RateRow]:
-    """A row per tenant, endpoint and step; of lines in this order, and in order of time."""
+    """A row per tenant, endpoint and step. The lines must be sorted by tenant, endpoint and time."""
     starts = seconds.starts_s // step_s * step_s
     first = groups(tenants, endpoints, starts)
     series = np.repeat(np.arange(len(first)), np.diff(first, append=len(tenants)))
@@ -153,7 +155,7 @@ def _costs(series: Ints, first: Ints, seconds: Seconds) -> list[MeasuredRates | 
 
 
 def day_rows(hours: Iterable[Rates], day_s: int) -> Iterator[RateRow]:
-    """In order of tenant and endpoint."""
+    """Rows of one day from its hours, which must be sorted by tenant and endpoint."""
     for (tenant, endpoint), found in groupby(hours, lambda row: (row.tenant_number, row.endpoint_number)):
         rows = list(found)
         peaks = _most((row.peak_1s, row.peak_10s, row.peak_60s) for row in rows)

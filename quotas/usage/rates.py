@@ -1,7 +1,7 @@
-"""Seconds and histograms of rates, from what drains brought.
+"""Stores packed seconds, and the peaks and histograms of rates computed from them.
 
-A row is always computed from all that is known of its hour and replaced whole, so a piece that comes late changes it
-as if it had come in time. Everything here runs within the caller's transaction; one writes at a time.
+A row is always recomputed from everything known of its hour and replaced as a whole, so late counts change it as if
+they had come in time. Everything here runs within the caller's transaction, under Lock.RATES.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quotas.usage.rate_aggregation import LoadColumns, RateRow, day_rows, hour_r
 
 SECOND: Final = timedelta(seconds=1)
 DAY_S: Final = 86_400
-ROWS_AT_ONCE: Final = 400  # of packed seconds; a full one has 3,600 lines
+ROWS_AT_ONCE: Final = 400  # of packed seconds; a full row has 3,600 lines
 LINES_AT_ONCE: Final = 500_000
 
 _REPLACE = SQL("""
@@ -44,7 +44,7 @@ def add_rates(cells: Cells, now: datetime) -> None:
 
 
 def _pieces(load: LoadColumns) -> Iterator[LoadColumns]:
-    """Of whole tenants, because all endpoints of one are added up; bounded by what they touch."""
+    """Cuts the load into pieces of bounded size, never within a tenant: its endpoints are summed together."""
     if not len(load):
         return
     first = np.flatnonzero(np.diff(load.tenants, prepend=-1))
@@ -74,7 +74,7 @@ def _add(new: LoadColumns, today_s: int) -> None:
 
 
 def store_seconds(rows: Iterable[tuple[int, int, int, Seconds]]) -> None:
-    """Each of a tenant, an endpoint and a start."""
+    """`rows`: tenant, endpoint, start and seconds. Replaces rows that exist."""
     _store(PackedSeconds, ("packed",), ((tenant, endpoint, start, (s.pack(),)) for tenant, endpoint, start, s in rows))
 
 
@@ -83,7 +83,7 @@ def _rows_of(load: LoadColumns) -> set[tuple[int, int, int]]:
 
 
 def _stored(load: LoadColumns, today_s: int) -> Iterator[tuple[int, int, int, bytes]]:
-    """Rows of the same tenants and hours; those of past days may lie together in the day's first one."""
+    """Stored rows of the same tenants and hours. A closed day has all its seconds in the row of its first hour."""
     hours = set(np.unique(load.rows).tolist())
     starts = hours | {hour // DAY_S * DAY_S for hour in hours if hour < today_s}
     found = PackedSeconds.objects.filter(
@@ -94,7 +94,7 @@ def _stored(load: LoadColumns, today_s: int) -> Iterator[tuple[int, int, int, by
 
 
 def recompute_days(days: set[tuple[int, int]]) -> None:
-    """Of a tenant and a day's first second: all its rows, from those of its hours."""
+    """Recomputes the rows of days from their hours; `days`: tenant and the first second of the day."""
     for day in sorted({day for _, day in days}):
         begin = BEGINNING + day * SECOND
         tenants = [tenant for tenant, of_day in days if of_day == day]
@@ -110,7 +110,7 @@ def _store_rates(model: type[Rates], rows: Iterator[RateRow]) -> None:
 def _store(
     model: type[Partitioned], names: tuple[str, ...], rows: Iterator[tuple[int, int, int, tuple[object, ...]]]
 ) -> None:
-    """Replaces what is there."""
+    """Inserts the rows or replaces those that exist."""
     found = list(rows)
     if not found:
         return

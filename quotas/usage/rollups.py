@@ -1,6 +1,6 @@
-"""Adds what a batch counted to the rollups, and keeps its arrivals and denials.
+"""Adds cells to the rollups and totals, and stores sampled arrivals and denials.
 
-Everything here runs within the caller's transaction. A table takes only what it would still keep.
+Everything here runs within the caller's transaction. Rows older than the retention of their table are skipped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SUBJECT_BYTES = 16
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
 
-# One row per key, as ON CONFLICT demands, and sorted, so that the rows of a page are written together.
+# `staged` has one row per key, as ON CONFLICT requires, sorted so that rows of one page are written together.
 _ADD = SQL("""
     INSERT INTO {table} AS t (start, tenant_number, endpoint_number, outcome, limit_number, count, cost)
     SELECT start, tenant_number, endpoint_number, outcome, limit_number, count, cost FROM staged
@@ -62,7 +62,7 @@ _ADD = SQL("""
 
 
 def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLLUPS) -> None:
-    """Finest first: each is summed from the one before it."""
+    """`models` finest first: each rollup is summed from the one before it."""
     for model in models:
         cells = cells.summed(model.step // SECOND)
         oldest = (oldest_kept(model, now) - BEGINNING) // SECOND
@@ -75,7 +75,7 @@ def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLL
 
 
 def add_fine(model: type[Rollup], cells: Cells, now: datetime) -> None:
-    """As rows while their hour goes on; what is older is packed at once."""
+    """Cells of the current hour become rows, older ones are appended to packed hours."""
     take_lock(Lock.FRESH_ROWS, shared=True)
     is_fresh = cells.start >= (fresh_since(now) - BEGINNING) // SECOND
     _add(FRESH[model], cells.where(is_fresh))
@@ -88,7 +88,7 @@ def add_totals(model: type[Rollup], cells: Cells) -> None:
 
 
 def totals_of(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollup], Cells]]:
-    """What is added to a rollup, again, as its tier's and as everyone's; and as the tenant's over all endpoints."""
+    """The same cells summed per tier, over everyone and, for some rollups, over all endpoints of a tenant."""
     step_s = model.step // SECOND
     if model in WHOLE:
         yield WHOLE[model], replace(cells, endpoint=np.full(len(cells), EVERY_ENDPOINT)).summed(step_s)
@@ -98,7 +98,7 @@ def totals_of(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollup],
 
 
 def _tiers(tenants: Ints) -> Ints:
-    """The tier of each, as the totals write it."""
+    """The tier of each tenant, as a tenant number in the totals."""
     numbers, places = np.unique(tenants, return_inverse=True)
     known = dict(Tenant.objects.filter(number__in=numbers.tolist()).values_list("number", "tier_id"))
     tiers = [tier_total_number(known[number]) if number in known else NO_TIER for number in numbers.tolist()]
@@ -132,7 +132,7 @@ def add_denials(denials: Iterable[batch_format.DenialRecord], now: datetime) -> 
 
 
 def _insert(model: type[Partitioned], columns: Sequence[str], rows: Iterable[tuple[Any, ...]], now: datetime) -> int:
-    """Rows that are there already are passed over; the first column is their moment."""
+    """Skips rows that exist; the first column is the time. Returns how many were inserted."""
     kept = [row for row in rows if oldest_kept(model, now) <= row[0] <= now + batch_format.FUTURE]
     if not kept:
         return 0
@@ -151,7 +151,7 @@ def _moment(at_us: int) -> datetime:
 
 
 def subject_hash(values: bytes) -> bytes:
-    """What stands for a subject in Postgres: one subject, one hash, and no way back without the secret."""
+    """A keyed hash, so that Postgres holds no subject in clear text. Empty for the tenant as a whole."""
     if not values:
         return b""
     return salted_hmac("quotas.usage.subject", values, algorithm="sha256").digest()[:SUBJECT_BYTES]

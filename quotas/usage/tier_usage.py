@@ -1,4 +1,4 @@
-"""Adds up over tenants, for the pages that must not: the last day each minute, the leaders of four weeks less often."""
+"""Sums usage over the tenants of each tier, so that no page has to: the last day, and the busiest of four weeks."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RankedTenant:
 
 
 def measure_tier_usage(now: datetime) -> int:
-    """How many pairs of tier and endpoint had traffic."""
+    """Returns how many pairs of tier and endpoint had traffic. The busiest tenants are measured every 10 minutes."""
     rows = _day(now)
     calendar, denied, near = _calendar(now), _denied(now), _nearness(now)
     for row in rows:
@@ -133,7 +133,7 @@ def _day(now: datetime) -> list[TierUse]:
 
 
 def _denied(now: datetime) -> dict[Pair, dict[str, int]]:
-    """What each limit refused, by its number."""
+    """Requests that each limit refused, by limit number as text (JSON keys are text)."""
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
     with connection.cursor() as cursor:
         cursor.execute(_DENIED, [now - DAY, [str(outcome) for outcome in REFUSED]])
@@ -149,7 +149,7 @@ def _nearness(now: datetime) -> dict[int, TierNearLimits]:
 
 
 def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:
-    """The most that one tenant of a tier has used of each calendar quota in the period that runs."""
+    """The most that one tenant of a tier has used of each calendar quota in the current period."""
     tiers = dict(Tenant.objects.values_list("number", "tier_id"))
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
     rows = CalendarCounter.objects.filter(subject=b"", expires_at__gt=now, tenant_number__gt=0).order_by()
@@ -168,7 +168,7 @@ def _leaders_are_old(now: datetime) -> bool:
 def _measure_leaders(now: datetime) -> None:
     begin = now - SPAN
     newest = RatesDay.objects.filter(start__gte=begin).aggregate(newest=Max("start"))["newest"]
-    # Days are closed once they are over; until then their hours are all there is.
+    # Rows of days exist once the day is closed; later days only have hours.
     first_open = newest + RatesDay.step if newest else begin
     with connection.cursor() as cursor:
         cursor.execute(_LEADERS, {"begin": begin, "open": first_open, "most": LEADERS})

@@ -60,7 +60,7 @@ def test_a_throttled_tenant_hears_where_and_by_what(client: Client) -> None:
     denied("acme")
     text = page(client, "/tenants/acme")
     assert "40 % of requests to" in text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "burst had too little left for a cost of 1; it fits again after 500 ms." in text
+    assert "burst did not have enough left for a cost of 1; it fits again after 500 ms." in text
 
 
 def test_each_limit_shows_only_what_it_denied_itself(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""The busiest tenants of a tier on an endpoint, and what a limit would have denied them."""
+"""The busiest tenants of a tier on an endpoint over 28 days, and what a limit would have denied them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WINDOW_S: Final = 60
 class BusyTenant:
     tenant: str
     in_1s: int  # the most requests in a second
-    in_60s: int  # and in a minute
-    p98: int  # 98 % of its requests came in minutes that had no more
+    in_60s: int  # the most requests in a minute
+    p98: int  # 98 % of its requests came in minutes with at most this many
     asked: int
     denied: int
     buckets: list[int]  # histogram of its minutes (headroom_edge.observations)
@@ -29,16 +29,16 @@ class BusyTenant:
 
     @property
     def rate(self) -> float:
-        """p98, a second."""
+        """p98 as requests per second."""
         return self.p98 / WINDOW_S
 
     @property
     def peak(self) -> float:
-        """Of a minute, a second."""
+        """The busiest minute as requests per second."""
         return self.in_60s / WINDOW_S
 
     def above(self, rate: float, burst: float) -> float:
-        """Requests that a limit of so many a second would have denied. A burst is spent once in each busy minute."""
+        """Requests that a limit would have denied, if the burst is available once in each busy minute."""
         sizes = np.minimum(np.array(ENDS, np.float64)[self.buckets], float(self.in_60s))
         over = np.maximum(sizes - rate * WINDOW_S - burst, 0.0)
         return float((over * np.array(self.counts, np.float64)).sum())
@@ -56,7 +56,7 @@ class DeniedTenant:
 
 @dataclass(frozen=True, slots=True)
 class BusiestTenants:
-    """Of 28 days; `tenants` and `asked` also of those that are not listed."""
+    """`tenants` and `asked` include the tenants that are not listed."""
 
     leaders: Sequence[BusyTenant]
     tenants: int
@@ -69,11 +69,11 @@ class BusiestTenants:
 
     @property
     def lowest(self) -> float:
-        """A limit below the least of those listed would strike tenants that nobody has looked at."""
+        """The lowest rate for which the list is complete: a lower limit would also deny tenants not listed."""
         return 0.0 if self.is_whole else self.leaders[-1].peak
 
     def struck(self, rate: float, burst: float) -> list[DeniedTenant]:
-        """Whom it would deny something, the most first."""
+        """The tenants to which the limit would deny anything, the most denied first."""
         found = (DeniedTenant(leader, leader.above(rate, burst)) for leader in self.leaders)
         return sorted((one for one in found if one.denied >= 0.5), key=lambda one: -one.denied)
 

@@ -1,4 +1,4 @@
-"""Calendar quotas: who has used how much in the periods that run, what was left when, and when one runs out."""
+"""Calendar quotas: usage in the current period, the burn-down of one quota, and when it will run out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quotas.usage.queries.utilisation import period_of
 
 MOST: Final = 200
 
-# A tenant's own policy goes before its tier's.
+# A tenant's own policy takes precedence over its tier's.
 _QUERY: Final = """
     SELECT tenant, scope, quota, used FROM (
         SELECT DISTINCT ON (c.tenant_number, c.scope, c.limit_number)
@@ -57,7 +57,7 @@ class QuotaUse:
 
 
 def quotas_used(now: datetime, least: float) -> list[QuotaUse]:
-    """Those of which at least the share `least` is used, the fullest first."""
+    """Quotas of which at least the share `least` is used, the fullest first."""
     endpoints = dict(Endpoint.objects.values_list("number", "name"))
     places: dict[str, Any] = {"scopes": [keys.endpoint_number(n) for n in endpoints], "numbers": list(endpoints)}
     with connection.cursor() as cursor:
@@ -69,7 +69,7 @@ def quotas_used(now: datetime, least: float) -> list[QuotaUse]:
 
 
 def _effective(tenant: str, scope: str, limit: str, used: int) -> QuotaUse | None:
-    """Against what holds now, overrides included; None: it is gone."""
+    """Usage against the limit in force now, including overrides; None: the quota no longer exists."""
     for explained in explain(tenant=tenant, endpoint=scope).limits:
         held, algorithm = explained.effective, explained.effective.limit.algorithm
         if held.limit.name == limit and held.scope == scope and isinstance(algorithm, CalendarQuota):
@@ -117,14 +117,14 @@ def burn_down_read(
     used: int | None,
     now: datetime,
 ) -> BurnDown:
-    """`endpoints`: those that the quota counts, none: all; `used`: what Redis says, None: what was drained."""
+    """`endpoints`: those the quota counts, empty: all. `used`: Redis' counter, None: take the drained count."""
     start, end = period_of(quota, zone, now)
     hours = _hours(tenant, endpoints, unit, min(start, now - DAYS_BACK * DAY), now)
     own = sorted((at, n) for at, n in hours.items() if at >= start)
     drained = sum(n for _, n in own)
     total = drained if used is None else used
-    # The line ends at what Redis has counted; what it counted and nobody drained was used at the beginning, and what
-    # was drained and Redis does not count (another period's, a reset) was not used at all.
+    # The line must end at Redis' counter. If Redis counted more than was drained, the difference is put at the start;
+    # if it counted less (a reset, or another period), the difference counts as unused.
     sums = accumulate((n for _, n in own), initial=total - drained)
     moments = [start, *(at + timedelta(hours=1) for at, _ in own)]
     left = [(min(at, now), quota.limit - min(max(n, 0), quota.limit)) for at, n in zip(moments, sums, strict=True)]
@@ -133,7 +133,7 @@ def burn_down_read(
 
 
 def _hours(tenant: int, endpoints: Sequence[int], unit: str, begin: datetime, now: datetime) -> dict[datetime, int]:
-    """What was let through in each hour: only that is charged."""
+    """Units allowed in each hour; denied requests are not charged."""
     first = begin.replace(minute=0, second=0, microsecond=0)
     starts = [first + timedelta(hours=i) for i in range((now - first) // timedelta(hours=1) + 1)]
     rows = UsageHour.objects.filter(start__in=starts, tenant_number=tenant, outcome__in=LET_THROUGH).order_by()
@@ -144,7 +144,7 @@ def _hours(tenant: int, endpoints: Sequence[int], unit: str, begin: datetime, no
 
 
 def _days(hours: Mapping[datetime, int], now: datetime) -> list[float]:
-    """Whole days back from now, oldest first, as far back as anything is known."""
+    """Units per whole day back from now, oldest first, as far back as hours are known."""
     if not hours:
         return []
     known = min((now - min(hours)) // DAY, DAYS_BACK)
@@ -157,7 +157,7 @@ def _days(hours: Mapping[datetime, int], now: datetime) -> list[float]:
 
 
 def _thinned(left: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, float]]:
-    """About as many points as a picture has room for; the last is always there."""
+    """At most about 90 points, for a chart; always includes the last."""
     every = max(1, len(left) // 90)
     return [*left[::every]] + ([left[-1]] if (len(left) - 1) % every else [])
 

@@ -1,4 +1,4 @@
-"""What was measured and what was not: a gap is no zero."""
+"""Which times were measured. Where counts are missing, a chart shows a gap, never a zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOLDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Of [begin, end): from when to when counts are in, and where some may be missing."""
+    """Between which times of a span the counts are complete, and the gaps in it where some may be missing."""
 
     since: datetime
     until: datetime
@@ -34,9 +34,9 @@ class Coverage:
         return [gap for gap in self.all_gaps if not gap.before_all]
 
     def seconds(self, start: datetime, step: timedelta, *, is_empty: bool) -> float:
-        """How much of a step is known; 0: nothing is.
+        """How many seconds of a step are known.
 
-        What a restarted server saved is there, so what was counted within a gap is too low rather than unknown.
+        A restarted server keeps what it had saved, so a step within a gap that has counts is too low, not unknown.
         """
         begin, end = max(start, self.since), min(start + step, self.until)
         if is_empty and any(gap.start <= begin and end <= gap.end for gap in self.gaps):
@@ -57,13 +57,13 @@ def drained_at() -> datetime | None:
 
 
 def rollup_until(rollup: type[Rollup], drained: datetime | None) -> datetime:
-    """What was counted before is in this rollup; `drained` is what `drained_at` gave."""
+    """Everything counted before this time is in the rollup; `drained` is the result of `drained_at`."""
     state = FoldState.objects.filter(name=_FOLDS[rollup.step]).first()
     return state.until if state else drained or BEGINNING
 
 
 def drained_and_folded(rollup: type[Rollup]) -> tuple[datetime | None, datetime]:
-    """What `drained_at` and `rollup_until` give, in one query."""
+    """The results of `drained_at` and `rollup_until`, in one query."""
     folds = FoldState.objects.filter(name=_FOLDS[rollup.step]).values("until")[:1]
     found = DrainState.objects.annotate(folded=Subquery(folds)).values_list("drained_at", "folded").first()
     drained, folded = found or (None, None)
@@ -71,6 +71,6 @@ def drained_and_folded(rollup: type[Rollup]) -> tuple[datetime | None, datetime]
 
 
 def days_until() -> datetime:
-    """Every day before has its rows of rates."""
+    """Every day before this time has its rows of rates."""
     state = FoldState.objects.filter(name=FoldName.DAYS).first()
     return state.until if state else BEGINNING

@@ -1,4 +1,4 @@
-"""Demand as the rollups have it: minutes and seconds of many tenants, streamed tenant by tenant."""
+"""Recorded demand for calibration and replay: minutes and seconds of many tenants, streamed tenant by tenant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quotas.observations.arrays import Ints
 from quotas.observations.seconds import Seconds
 from quotas.simulation.tenant_replay import EndpointLoad
 
-FINE_SECONDS = 200_000  # with requests, of one series: more say no more of its bursts
+FINE_SECONDS = 200_000  # seconds with requests, of one series; more would tell no more about its bursts
 TENANTS_AT_ONCE = 20
 _HEADER_BYTES = 19
 _TRAILER_BYTES = 2
@@ -30,7 +30,7 @@ _TRAILER_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class TrafficScope:
-    """Which load a limit counts."""
+    """The traffic that a limit counts."""
 
     tenants: frozenset[int]
     endpoints: frozenset[int] | None  # None: all of them
@@ -47,7 +47,7 @@ class TrafficScope:
 
 @dataclass(frozen=True, slots=True)
 class TenantLoad:
-    """What a tenant asked for, in minutes, and in seconds as far back as `FINE_SECONDS` of them reach."""
+    """A tenant's requests per minute, and per second for the newest FINE_SECONDS seconds."""
 
     tenant: int
     allowed: Counts
@@ -56,11 +56,11 @@ class TenantLoad:
 
 
 def tenant_loads(traffic: TrafficScope, begin: datetime, end: datetime) -> Iterator[TenantLoad]:
-    """In order of the tenants' numbers; a few of them in memory at a time."""
+    """Ordered by tenant number; only TENANTS_AT_ONCE tenants are in memory at a time."""
     tenants = sorted(traffic.tenants)
     for first in range(0, len(tenants), TENANTS_AT_ONCE):
         rows = PackedSeconds.objects.filter(
-            # A day that is over lies in one row, under its first second.
+            # A closed day is one row, whose start is the first second of the day.
             tenant_number__in=tenants[first : first + TENANTS_AT_ONCE],
             start__gt=begin - RatesDay.step,
             start__lt=end,
@@ -86,7 +86,7 @@ def _tenant_load(tenant: int, seconds: Seconds, traffic: TrafficScope) -> Tenant
 
 
 def endpoint_loads(tenant: int, begin: datetime, end: datetime) -> list[EndpointLoad]:
-    """All that a tenant asked for, endpoint by endpoint: in seconds, or where only the minute is known in minutes."""
+    """A tenant's requests per endpoint: per second, or per minute where only the minute is known."""
     rows = PackedSeconds.objects.filter(tenant_number=tenant, start__gt=begin - RatesDay.step, start__lt=end)
     packed = rows.order_by("endpoint_number", "start").values_list("endpoint_number", "packed")
     return [
@@ -105,7 +105,7 @@ def _loads(endpoint: int, seconds: Seconds, begin: datetime, end: datetime) -> I
 
 
 def first_seen(traffic: TrafficScope) -> dict[int, datetime]:
-    """On which day each tenant first asked for any of it."""
+    """Tenant number → the day of its first request in this scope."""
     rows = UsageDay.objects.filter(tenant_number__in=traffic.tenants)
     if traffic.endpoints is not None:
         rows = rows.filter(endpoint_number__in=traffic.endpoints)
@@ -130,7 +130,7 @@ def gaps_between(begin: datetime, end: datetime) -> list[Span]:
 
 
 def retry_shares(traffic: TrafficScope, begin: datetime, end: datetime, grace_s: float) -> Mapping[int, float]:
-    """Of each tenant's denied requests, how many only repeat one that was denied before, by its sampled subjects."""
+    """Tenant number → share of its denied requests that only retry a denied one, from its sampled subjects."""
     wait_us = mean_wait_us(traffic, begin, end)
     if wait_us is None:
         return {}
@@ -142,7 +142,7 @@ def retry_shares(traffic: TrafficScope, begin: datetime, end: datetime, grace_s:
 
 
 def mean_wait_us(traffic: TrafficScope, begin: datetime, end: datetime) -> float | None:
-    """What denied requests were told to wait; None: none was denied."""
+    """The mean Retry-After of denied requests; None: none was denied."""
     denials = Denial.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=traffic.tenants, retry_us__gte=0)
     mean = denials.aggregate(mean=Avg("retry_us"))["mean"]
     return None if mean is None else float(mean)
@@ -169,9 +169,9 @@ def endpoint_values(traffic: TrafficScope) -> dict[str, Any]:
 
 
 def copied_rows(file: IO[bytes], statement: str, columns: Sequence[tuple[str, str]]) -> np.ndarray[Any, Any]:
-    """As binary COPY gives them: every row has the same width, so the file is an array already.
+    """Copies the rows to the file and maps it: binary COPY rows have a fixed width, so the file is an array.
 
-    Other queries have to wait until a copy is through, so nothing is worked out meanwhile.
+    The connection is busy until the COPY ends, so the rows are spooled first and processed afterwards.
     """
     row = np.dtype(
         [("fields", ">i2"), *(part for name, kind in columns for part in ((f"{name}_bytes", ">i4"), (name, kind)))]

@@ -1,4 +1,4 @@
-"""Single denials, newest first, each explained in words."""
+"""Individual denials, newest first, each explained in one sentence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from quotas.models.usage_totals import EVERYONE, TotalHour
 from tenants.models import Tenant
 
 NEVER = -1
-# A rare endpoint or reason is looked for among this many: a page must not read a week of denials.
+# Filters search only this many denials: looking for a rare endpoint must not read a week of them.
 MOST_SEARCHED = 20_000
 
 TURNED_AWAY = (Outcome.SUSPENDED, Outcome.UNKNOWN)
 REASONS = {
-    "limit": "a limit had too little left",
+    "limit": "not enough of a limit was left",
     "cost_too_big": "one request costs more than a limit can give",
     "suspended": "the tenant is suspended",
     "overflow": "too many new subjects in an hour",
@@ -31,7 +31,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class DenialFilter:
-    """What is asked for; empty: all."""
+    """An empty field matches everything."""
 
     tenant: str = ""
     endpoint: str = ""
@@ -42,28 +42,31 @@ class DenialFilter:
 @dataclass(frozen=True, slots=True)
 class ExplainedDenial:
     at: datetime
-    tenant: str  # empty: unknown, or gone
-    endpoint: str  # empty: none that is registered
-    limit: str  # empty: none denied it
+    tenant: str  # empty: unknown or deleted
+    endpoint: str  # empty: not registered
+    limit: str  # empty: no limit denied it
     reason: str
     cost: int
     retry_us: int
     revision: int
-    subject: str  # what is left of it: the start of a keyed hash; empty: the tenant as a whole
+    subject: str  # the start of its keyed hash; empty: the tenant as a whole
 
     @property
     def words(self) -> str:
-        """One sentence: why, and what would help."""
+        """One sentence: why it was denied, and what would help."""
         if self.reason == "limit":
-            return f"{self.limit} had too little left for a cost of {self.cost:,}; {self._again}."
+            return f"{self.limit} did not have enough left for a cost of {self.cost:,}; {self._again}."
         if self.reason == "cost_too_big":
-            return f"It costs {self.cost:,}, more than {self.limit} can ever give at once: make it smaller."
+            return f"Its cost of {self.cost:,} is more than {self.limit} ever allows at once: make the request smaller."
         if self.reason == "suspended":
-            return "The tenant is suspended: nothing passes until it is resumed."
+            return "The tenant is suspended: every request is denied until it is resumed."
         if self.reason == "overflow":
-            return f"Too many new subjects in an hour share one {self.limit}, and that was used up; {self._again}."
+            return (
+                f"The tenant had too many new subjects in an hour; they share one {self.limit}, "
+                f"which was used up; {self._again}."
+            )
         if self.reason == "unknown_tenant":
-            return "No tenant has the name that the caller sent: register it, or correct the caller."
+            return "No tenant has the name that the caller sent: register the tenant or correct the caller."
         return f"Refused for the reason {self.reason}."
 
     @property
@@ -73,7 +76,7 @@ class ExplainedDenial:
 
 @dataclass(frozen=True, slots=True)
 class TurnedAway:
-    """Requests that no limit was asked about: they are counted, and none of them is kept."""
+    """Requests refused before any limit was checked. They are counted, but not stored one by one."""
 
     suspended: int
     unknown: int
@@ -83,11 +86,11 @@ class TurnedAway:
 class DenialPage:
     denials: Sequence[ExplainedDenial]
     is_whole: bool  # False: there are older ones
-    is_searched: bool  # only the newest MOST_SEARCHED were looked at
+    is_searched: bool  # only the newest MOST_SEARCHED were searched
 
 
 def denials_read(wanted: DenialFilter, *, before: datetime | None = None, most: int = 50) -> DenialPage:
-    """A page ends between two microseconds, never within one: so nothing falls between it and the next."""
+    """A page never ends within a microsecond, because the next page starts before the last one's time."""
     rows, is_searched = _found(wanted)
     if before is not None:
         rows = rows.filter(at__lt=before)
@@ -102,13 +105,13 @@ def denials_read(wanted: DenialFilter, *, before: datetime | None = None, most: 
 
 
 def denials_count(wanted: DenialFilter, *, after: datetime, most: int = 100) -> int:
-    """How many came since; at most `most`."""
+    """Denials after a time, counted up to `most`."""
     rows, _ = _found(wanted)
     return rows.filter(at__gt=after)[:most].count()
 
 
 def turned_away_read(now: datetime) -> TurnedAway:
-    """In the last day."""
+    """Counts of the last day."""
     since = now - timedelta(days=1)
     rows = TotalHour.objects.filter(start__gt=since, tenant_number=EVERYONE, outcome__in=TURNED_AWAY).order_by()
     counts = dict(rows.values_list("outcome").annotate(Sum("count")))
@@ -136,7 +139,7 @@ def denials_explained(rows: Sequence[Denial]) -> list[ExplainedDenial]:
 
 
 def wait_words(us: int) -> str:
-    """A wait as people say it: 40 ms, 1.5 s, 20 min, 14 d."""
+    """A wait in words: 40 ms, 1.5 s, 20 min, 14 d."""
     for length_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if us >= 2 * length_s * SECOND_US:
             return f"{us / SECOND_US / length_s:,.0f} {unit}"

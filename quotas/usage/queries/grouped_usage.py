@@ -1,7 +1,7 @@
-"""Any question about usage: any span, in steps or as a whole, by tenant, tier, endpoint, outcome or limit.
+"""Usage over any span, in steps or as a whole, grouped by tenant, tier, endpoint, outcome or limit.
 
-Answered from the coarsest rollup that can: whole days from days, what is left of the span from hours, what is left of
-that from minutes. So the work grows with the number of groups, hardly with the length of the span.
+Each part of the span is read from the coarsest rollup that fits: whole days from days, the remaining hours from hours,
+the rest from minutes. The work therefore grows with the number of groups and hardly with the length of the span.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from tenants.models import Tenant, Tier
 Grouping = Literal["tenant", "tier", "endpoint", "outcome", "limit"]
 GROUPINGS: Final[tuple[Grouping, ...]] = get_args(Grouping)
 MOST_ROWS: Final = 10_000
-# Coarsest first; each divides the one before it.
+# Coarsest first; each step divides the one before it.
 _LEVELS: Final[tuple[type[Rollup], ...]] = (UsageDay, UsageHour, UsageMinute, UsageStep)
-# From how long a span on a rollup may be the coarsest: a part of a step is never counted as the whole.
+# The shortest span for which a rollup may be the coarsest.
 _WORTH: Final = {UsageDay: timedelta(days=2), UsageHour: timedelta(hours=2), UsageMinute: timedelta(minutes=10)}
 OUTCOMES: Final = {outcome.name.lower(): outcome.value for outcome in Outcome}
 _LETTERS: Final = {letter: name for name, letter in OUTCOMES.items()}
@@ -48,7 +48,7 @@ _LETTERS: Final = {letter: name for name, letter in OUTCOMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """Names that are empty stand for all; `step` None: the span as a whole."""
+    """An empty collection of names means all; `step` None means one row for the whole span."""
 
     begin: datetime
     end: datetime
@@ -65,21 +65,21 @@ class UsageQuery:
 @dataclass(frozen=True, slots=True)
 class UsageRow:
     start: datetime | None  # None: the whole span
-    group: Mapping[str, str]  # name of each grouping → value; empty: unknown, or gone
+    group: Mapping[str, str]  # grouping → name; an empty name is unknown or deleted
     allowed: int
     denied: int
     allowed_cost: int
     denied_cost: int
-    count: int  # with what is counted beside requests: would-be decisions of shadow limits and candidates
+    count: int  # includes what is counted beside requests: decisions that shadow limits and candidates would make
 
 
 @dataclass(frozen=True, slots=True)
 class UsageResult:
-    begin: datetime  # as far as it was widened to whole steps of the finest rollup
+    begin: datetime  # widened to whole steps of the finest rollup used
     end: datetime
     step: timedelta | None
-    rows: Sequence[UsageRow]  # by time; of one time the largest first
-    is_whole: bool  # False: there are more rows than were asked for
+    rows: Sequence[UsageRow]  # by time, then the largest first
+    is_whole: bool  # False: there are more rows than requested
     measured: Coverage
     rollups: Sequence[str] = field(default=())
 
@@ -110,19 +110,19 @@ def usage_query(query: UsageQuery, now: datetime) -> UsageResult:
     rows = _named(query, found)
     names = tuple(dict.fromkeys(part.rollup._meta.db_table for part in parts))
     measured = coverage_read(begin, end, until)
-    # A rollup that is no longer kept so far back has no rows there, which does not mean zero.
+    # A rollup has no rows before its retention begins; that time is unknown, not zero.
     kept = [(part, _kept_since(part.rollup, now)) for part in parts]
     measured = replace(measured, since=max([measured.since, *(min(k, p.end) for p, k in kept if p.begin < k)]))
     return UsageResult(begin, end, query.step, rows[: query.most], len(rows) <= query.most, measured, names)
 
 
 def _finest(query: UsageQuery, now: datetime) -> type[Rollup]:
-    """The coarsest rollup whose steps fit into those of the answer."""
+    """The finest rollup that the query needs."""
     if query.step is not None:
         return next(level for level in _LEVELS if not query.step % level.step)
     span = query.end - query.begin
     coarsest = next((level for level in _LEVELS if span >= _WORTH.get(level, timedelta(0))), UsageStep)
-    # What is left at the ends of the span comes from the rollup below, if that reaches back so far.
+    # The ends of the span come from the next finer rollup, if that is kept so far back.
     below = _LEVELS[min(_LEVELS.index(coarsest) + 1, len(_LEVELS) - 1)]
     return below if query.begin >= _kept_since(below, now) else coarsest
 
@@ -144,7 +144,7 @@ def _widened(query: UsageQuery, finest: type[Rollup]) -> tuple[datetime, datetim
 
 
 def _parts(begin: datetime, end: datetime, levels: Sequence[type[Rollup]]) -> Iterator[_Part]:
-    """The span cut so that each piece is of the coarsest rollup whose steps it is made of."""
+    """Cuts the span into parts, each read from the coarsest rollup whose steps it consists of."""
     if begin >= end:
         return
     rollup, *finer = levels
@@ -190,19 +190,19 @@ def _select(query: UsageQuery, part: _Part) -> list[tuple[Any, ...]]:
         conditions=SQL(" AND ").join(_conditions(query, part, values)),
     )
     with connection.cursor() as cursor:
-        # As text: the history of changes looks at every statement of a request.
+        # As text: pghistory inspects every statement of a request and expects a string.
         cursor.execute(statement.as_string(None), values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 
 
 def _table(query: UsageQuery, rollup: type[Rollup]) -> type[Rollup]:
-    """Where endpoints make no difference, the rollup over all of them."""
+    """The rollup over all endpoints, if the query does not ask for endpoints."""
     return rollup if "endpoint" in query.group or query.endpoints else WHOLE.get(rollup, rollup)
 
 
 def _time(step: timedelta | None) -> Composable:
-    """A key in any case: without one there would be a row of nulls where there is nothing."""
+    """Always a GROUP BY key: without one, SQL returns a row of nulls for an empty span."""
     if step is None:
         return SQL("NULL::timestamptz")
     return SQL("date_bin(make_interval(secs => {}), u.start, 'epoch')").format(Quoted(step.total_seconds()))

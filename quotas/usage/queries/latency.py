@@ -17,9 +17,9 @@ MICROSECONDS_PER_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LatencyAtLoad:
-    """All seconds of a span in which an endpoint gave about so many answers."""
+    """The seconds of a span in which an endpoint had about this load, taken together."""
 
-    load: int  # answers a second, at most 5 % above the truth
+    load: int  # responses per second; the upper end of its bucket, at most 5 % too high
     seconds: int
     answers: int
     errors: int
@@ -35,7 +35,7 @@ class LatencyAtLoad:
 
 
 def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[LatencyAtLoad]:
-    """By load; at most as many as there are buckets."""
+    """Ordered by load."""
     found: dict[int, LatencyAtLoad] = {}
     for one in _hours(endpoint, begin, end):
         before = found.get(one.load)
@@ -44,7 +44,7 @@ def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[LatencyA
 
 
 def latency_samples(endpoint: int, begin: datetime, end: datetime) -> list[Sample]:
-    """What the knee is looked for in: one for each hour and load."""
+    """One sample per hour and load, from which calibration finds the knee of the latency curve."""
     return [Sample(one.load, one.quantile_ms(0.99), one.mean_ms) for one in _hours(endpoint, begin, end)]
 
 

@@ -1,4 +1,4 @@
-"""How near tenants came to their limits, as a job has measured it."""
+"""How close tenants came to their limits in the last day, as quotas.usage.tier_usage measured it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NearLimit:
     tier: str
     scope: str
     limit: str
-    share: float  # of what the limit allows; above 1: more was asked for
+    share: float  # of what the limit allows; above 1: the demand exceeded it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def near_limits_read() -> NearLimits:
 
 @dataclass(frozen=True, slots=True)
 class NearestTenant:
-    """1 is the whole limit, above it more was asked for; `tenant`: whoever had the highest minute."""
+    """`share` of the limit, above 1 if the demand exceeded it; `tenant`: the one with the busiest minute."""
 
     share: float
     tenant: str
@@ -77,7 +77,7 @@ class TierUsage:
         return max((row.measured_at for row in self.rows.values()), default=None)
 
     def active(self, tier: int) -> int:
-        """Tenants that asked for something in the last day."""
+        """Tenants with requests in the last day."""
         row = self.rows.get((tier, EVERY_ENDPOINT))
         return row.tenants if row else 0
 
@@ -86,7 +86,7 @@ class TierUsage:
         return RequestCounts(row.asked, row.denied) if row else None
 
     def refused(self, tier: int, scope: str, limits: Mapping[str, Collection[str]]) -> RequestCounts | None:
-        """By these limits alone; `limits`: each with the endpoints that have one of that name to themselves."""
+        """Requests refused by these limits; `limits`: name → endpoints that have their own limit of that name."""
         row = self._row(tier, scope)
         if row is None:
             return None
@@ -98,7 +98,7 @@ class TierUsage:
         return sum(row.denied_by.get(number, 0) for row in rows if row.endpoint_number not in others)
 
     def nearest(self, tier: int, scope: str, limit: Limit) -> NearestTenant | None:
-        """None: nobody asked, or what the limit counts is not measured."""
+        """None: there were no requests, or what the limit counts is not measured."""
         row = self._row(tier, scope)
         if row is None or limit.subject != Subject() or limit.mode == "off":
             return None

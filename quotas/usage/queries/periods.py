@@ -1,6 +1,6 @@
-"""A stretch of time as a page shows it: how long a point is, and which rollup answers.
+"""The period that a page shows: its points, and the rollup to read them from.
 
-Whatever the length, there are at most MOST_POINTS points, so a reading costs about the same for an hour as for a month.
+A period has at most MOST_POINTS points, so reading a month costs about as much as reading an hour.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_POINTS: Final = 130
 SHORTEST: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(days=400)
 WEEK: Final = timedelta(days=7)
-LATE: Final = timedelta(seconds=15)  # until what was counted is in the rollups
+LATE: Final = timedelta(seconds=15)  # until counts have reached the rollups
 
 _SECONDS: Final = (
     10,
@@ -53,29 +53,29 @@ DEFAULT_SPAN: Final = "1h"
 
 
 class PeriodError(ValueError):
-    """One sentence that says what to change."""
+    """The message is one sentence that says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
     begin: datetime
-    end: datetime  # the last point is not over yet where this is later than now
+    end: datetime  # later than now if the last point is not over yet
     step: timedelta
     rollup: type[Rollup]
     span: str = ""  # its key; empty: two given times
 
     @property
     def starts(self) -> list[datetime]:
-        """Of its points."""
+        """The start of each point."""
         return [self.begin + i * self.step for i in range((self.end - self.begin) // self.step)]
 
     def starts_over(self, now: datetime) -> list[datetime]:
-        """Of those points that are over, and whose counts are in: one that has only begun would look like a fall."""
+        """The starts of complete points: one that has only begun would look like a drop."""
         return [start for start in self.starts if start + self.step + LATE <= now]
 
     @property
     def keys(self) -> list[datetime]:
-        """Of the rows of its rollup: with these, the rows of one tenant are found one by one."""
+        """The start of each rollup row in the period, for index look-ups of one tenant's rows."""
         unit = self.rollup.step
         first = self.begin - (self.begin - BEGINNING) % unit
         return [first + i * unit for i in range(-(-(self.end - first) // unit))]
@@ -93,7 +93,7 @@ class Period:
         return f"{seconds} s"
 
     def a_week_earlier(self, now: datetime) -> Period:
-        """As fine as what is still kept of that time allows."""
+        """The same period a week earlier, as fine as the rollups still kept from then allow."""
         step = max(self.step, UsageMinute.step)
         rollup = _rollup(step, self.begin - WEEK, now)
         step = max(step, rollup.step)
@@ -103,7 +103,7 @@ class Period:
 
 
 def period_read(span: str, begin: str, end: str, now: datetime) -> Period:
-    """From an address: a span, or two times in seconds since 1970."""
+    """From query parameters: a span, or two times in seconds since 1970."""
     if begin or end:
         return period_between(_moment(begin), _moment(end), now)
     if span and span not in SPANS:
@@ -141,10 +141,10 @@ def _floor(moment: datetime, step: timedelta) -> datetime:
 
 
 def _rollup(step: timedelta, begin: datetime, now: datetime) -> type[Rollup]:
-    """The coarsest that divides the step, of those that still have that time; the coarsest of all if none has."""
+    """The coarsest rollup that divides the step, of those kept since `begin`; the coarsest of all if none is."""
     kept = [rollup for rollup in ROLLUPS if begin >= now - timedelta(days=settings.HEADROOM_KEEP_DAYS[rollup.keep])]
     fitting = [rollup for rollup in kept if rollup.step <= step and not step % rollup.step]
-    # The newest minute is in the finest rollup first.
+    # The finest rollup is folded most often, so it has the newest minute first.
     if UsageStep in fitting and step < timedelta(minutes=2):
         return UsageStep
     return (fitting or kept or [ROLLUPS[-1]])[-1 if fitting else 0]

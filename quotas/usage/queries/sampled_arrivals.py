@@ -1,4 +1,4 @@
-"""Every request of the sampled subjects, streamed tenant by tenant; for limits by key, user or address."""
+"""Requests of the sampled subjects, streamed tenant by tenant; for limits per key, user or address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quotas.observations.arrays import Attempts, whole_numbers
 from quotas.policies.spec import SAMPLE_PER_1024
 from quotas.usage.queries.demand import TrafficScope, copied_rows, endpoint_values, mean_wait_us
 
-SAMPLED = 1_024 / SAMPLE_PER_1024  # subjects for each one that is sampled
+SAMPLED = 1_024 / SAMPLE_PER_1024  # subjects per sampled subject
 _ARRIVALS = SQL("""
 COPY (
     SELECT tenant_number, subject, (extract(epoch FROM at) * 1000000)::int8, cost, allowed::int4
@@ -30,7 +30,7 @@ _COLUMNS = (("tenant", ">i4"), ("subject", ">i8"), ("at_us", ">i8"), ("cost", ">
 
 
 def attempts_read(traffic: TrafficScope, begin: datetime, end: datetime) -> Iterator[tuple[int, Attempts]]:
-    """By tenant; the attempts in order of subject and time."""
+    """Tenant number and its attempts, ordered by subject and time."""
     told_us = round(mean_wait_us(traffic, begin, end) or 0)
     with TemporaryFile() as file:
         rows = copied_rows(file, _statement(traffic, begin, end), _COLUMNS)
@@ -47,7 +47,7 @@ def _statement(traffic: TrafficScope, begin: datetime, end: datetime) -> str:
 
 
 def _attempts(rows: np.ndarray[Any, Any], traffic: TrafficScope, told_us: int) -> Attempts:
-    """`told_us`: what a denied one was told to wait, on average; of single ones it is not kept."""
+    """`told_us`: the mean Retry-After of denied requests. Arrivals do not store their own."""
     times, subjects = (whole_numbers(rows[name]) for name in ("at_us", "subject"))
     costs = whole_numbers(rows["cost"]) if traffic.unit == "cost" else np.ones(len(rows), np.int64)
     denied = rows["allowed"] == 0

@@ -1,4 +1,4 @@
-"""Tenants as a list shows them: one page at a time, with what each asked for in the last day."""
+"""Pages of the list of tenants, each tenant with its usage in a period."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST_DENIED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TenantFilter:
-    beginning: str = ""  # of the name
+    beginning: str = ""  # prefix of the name
     tier: str = ""
     only: str = ""  # denied, override, suspended
-    after: str = ""  # a name: the page after it
+    after: str = ""  # the last name of the page before
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TenantRow:
     tenant: Tenant
     allowed: int
     denied: int
-    series: Sequence[int]  # asked, point by point
+    series: Sequence[int]  # requests at each point of the period
     overrides: int
 
     @property
@@ -48,11 +48,11 @@ class TenantRow:
 @dataclass(frozen=True, slots=True)
 class TenantPage:
     rows: Sequence[TenantRow]
-    is_whole: bool  # False: more come after the last one
+    is_whole: bool  # False: there is a next page
 
 
 def tenants_listed(rows: QuerySet[Tenant], wanted: TenantFilter, period: Period, now: datetime) -> TenantPage:
-    """By name; who was denied, by how often."""
+    """Ordered by name, or by denials for `only="denied"`."""
     found = _filtered(rows, wanted, now)
     if wanted.only == "denied":
         chosen, is_whole = _denied(found, period), True
@@ -107,7 +107,7 @@ def _usage(numbers: Sequence[int], period: Period) -> Mapping[int, Mapping[datet
 
 
 def overrides_of(tenant: int, now: datetime, *, most: int = 20) -> list[Override]:
-    """Active and upcoming first, then what ended last."""
+    """Active and upcoming overrides first, then the three that ended last."""
     rows = Override.objects.filter(tenant=tenant).select_related("endpoint", "tenant")
     current = list(rows.filter(~overrides_in("ended", now)).order_by("start")[:most])
     ended = list(rows.filter(Q(overrides_in("ended", now))).order_by("-id")[:3])

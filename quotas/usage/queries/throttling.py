@@ -1,4 +1,4 @@
-"""Who was denied, by what, and since which revision."""
+"""Which tenants were denied, by which limits, and under which revisions."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ REASONS: Final[Mapping[str, str]] = {
 @dataclass(frozen=True, slots=True)
 class DenialCause:
     reason: str
-    limit: str  # empty: no limit had a part in it
+    limit: str  # empty: no limit was involved
     denied: int
-    of_all: float  # share of what was denied
+    of_all: float  # share of all denials
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottledTenant:
     tenant: str  # empty: unknown
     tier: str
-    endpoint: str  # empty: none that is registered
+    endpoint: str  # empty: not registered
     limit: str
     denied: int
     asked: int
-    series: Sequence[int]  # denied, point by point
+    series: Sequence[int]  # denials at each point of the period
 
     @property
     def share(self) -> float:
@@ -55,7 +55,7 @@ class ThrottledTenant:
 
 @dataclass(frozen=True, slots=True)
 class RevisionSpan:
-    """The time in which a revision was the newest, as far as it lies in the period."""
+    """The part of the period in which a revision was the newest, and what was denied then."""
 
     revision: int
     action: str
@@ -69,7 +69,7 @@ class RevisionSpan:
 
 
 def causes_read(period: Period) -> list[DenialCause]:
-    """Most denied first."""
+    """The most frequent first."""
     rows = rollup_rows(period).filter(outcome__in=REFUSED).values("outcome", "limit_number")
     found = list(rows.annotate(denied=Sum("count")).order_by("-denied")[:MOST])
     names = dict(LimitName.objects.filter(number__in={row["limit_number"] for row in found}).values_list())
@@ -137,7 +137,7 @@ def _details(
 
 
 def revisions_within(period: Period) -> list[Revision]:
-    """Those that were first published in this time, oldest first; of very many, the newest."""
+    """Revisions first published in the period, oldest first; at most the newest MOST_REVISIONS."""
     begin_us, end_us = ((moment - EPOCH) // MICROSECOND for moment in (period.begin, period.end))
     rows = Revision.objects.filter(published_us__gte=begin_us, published_us__lt=end_us)
     newest = rows.order_by("-number").only("number", "author", "reason", "action", "published_us")[:MOST_REVISIONS]
@@ -149,7 +149,7 @@ def published_at(revision: Revision) -> datetime:
 
 
 def revision_spans(traffic: Traffic, revisions: Sequence[Revision], before: int) -> list[RevisionSpan]:
-    """What was denied while each was the newest, to the point; `before`: the one that held at the beginning."""
+    """Denials while each revision was the newest, as exact as the points; `before`: the one in force at the start."""
     turns = [(before, "", traffic.period.begin), *((r.number, r.action, published_at(r)) for r in revisions)]
     ends = [since for _, _, since in turns[1:]] + [traffic.period.end]
     found = []

@@ -1,4 +1,4 @@
-"""What was asked, allowed, denied and would have been denied, point by point; of everyone, of tiers or of tenants."""
+"""Requests allowed, denied and denied in shadow at each point of a period, for everyone, tiers or tenants."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from quotas.usage.queries.periods import Period
 
 @dataclass(frozen=True, slots=True)
 class TrafficPoint:
-    """One point. `seconds` is how much of it was measured; 0: nothing is known of it."""
+    """`seconds` is how much of the point was measured; 0: nothing is known about it."""
 
     start: datetime
     allowed: int
     denied: int
-    shadow: int  # let through, and a limit in shadow or a candidate would have denied it
+    shadow: int  # allowed, but a shadow limit or a candidate would have denied it
     seconds: float
-    of: float  # how long it is, in seconds
+    of: float  # length of the point in seconds
 
     @property
     def is_known(self) -> bool:
-        """Half of a point says something of its rate; one that has only begun would look like a fall or a peak."""
+        """At least half of it was measured: a point that has only begun would look like a drop or a peak."""
         return self.seconds >= self.of / 2
 
     def rate(self, count: int) -> float | None:
@@ -72,7 +72,7 @@ class Traffic:
 
     @property
     def rate(self) -> float | None:
-        """Of the newest point that is known."""
+        """Requests per second at the newest known point."""
         known = [moment for moment in self.moments if moment.is_known]
         return known[-1].rate(known[-1].asked) if known else None
 
@@ -88,7 +88,7 @@ def traffic_read(
     endpoints: Collection[int] = (),
     unit: Unit = "requests",
 ) -> Traffic:
-    """In requests, or in what they cost. `owners`: tenants, or as the totals number everyone and the tiers."""
+    """`owners`: tenant numbers, or the numbers that totals use for everyone and for tiers. `unit`: what to count."""
     drained_at, until = drained_and_folded(period.rollup)
     gaps = gaps_within(period)
     counts = {row["bin"]: row for row in _by_bin(rollup_rows(period, owners, endpoints), period, unit)}
@@ -105,13 +105,13 @@ def rollup_rows(
     period: Period, owners: Collection[int] = (EVERYONE,), endpoints: Collection[int] = ()
 ) -> QuerySet[Rollup]:
     model = TOTALS[period.rollup] if min(owners) < 0 else period.rollup
-    # One look-up in the index for each start, instead of everybody's rows of that time.
+    # `start IN (…)` makes one index look-up per start; a range would read every tenant's rows of that time.
     rows = model._default_manager.order_by().filter(start__in=period.keys, tenant_number__in=owners)
     return rows.filter(endpoint_number__in=endpoints) if endpoints else rows
 
 
 def refused_rows(period: Period, tenant: int | None = None) -> QuerySet[Rollup]:
-    """Tenant by tenant; there is an index of these alone."""
+    """Refused requests by tenant; a partial index covers them."""
     if tenant is not None:
         return rollup_rows(period, [tenant]).filter(outcome__in=REFUSED)
     rows = period.rollup._default_manager.order_by()
@@ -150,7 +150,7 @@ def _moment(
     begin, end = max(start, since), min(start + step, until)
     seconds = max((end - begin).total_seconds(), 0.0)
     allowed, denied = int(counted.get("let", 0)), int(counted.get("refused", 0))
-    # What a restarted server saved is there, so a rate within a gap is too low rather than unknown.
+    # A restarted server keeps what it had saved, so a point within a gap that has counts is too low, not unknown.
     if not allowed + denied and any(gap.start <= begin and end <= gap.end for gap in gaps):
         seconds = 0.0
     return TrafficPoint(start, allowed, denied, int(counted.get("shadowed", 0)), seconds, step.total_seconds())

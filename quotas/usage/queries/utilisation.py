@@ -1,4 +1,4 @@
-"""How much of its limits a tenant asks for: peaks of demand against what each limit allows."""
+"""How much of its limits a tenant uses: its peak demand against what each limit allows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY_S: Final = DAY_US // SECOND_US
 
 @dataclass(frozen=True, slots=True)
 class PeakDemand:
-    """Of one tenant on one endpoint: the most that was asked for in a window of each length, and in all."""
+    """One tenant on one endpoint: the most requests in a window of each length, and the sum."""
 
     in_1s: int  # requests
     in_10s: int
@@ -42,7 +42,7 @@ class PeakDemand:
     cost_60s: int = 0
 
     def peak(self, window_s: float, unit: Unit = "requests") -> float:
-        """The most in a window of about that length, scaled to it."""
+        """The most units in a window of this length, scaled from the measured window below it."""
         seconds = (self.in_1s, self.in_10s, self.in_60s) if unit == "requests" else self._costs
         if window_s < 10:
             return seconds[0] * max(window_s, 1)
@@ -50,7 +50,7 @@ class PeakDemand:
             return seconds[1] * window_s / 10
         if window_s < HOUR_S:
             return seconds[2] * window_s / 60
-        # The cost of an hour is not kept; it is that of its requests, by the mean of the busiest minute.
+        # The cost of an hour is not stored: assume the mean cost of the busiest minute.
         ratio = 1.0 if unit == "requests" else self.cost_60s / max(self.in_60s, 1)
         return ratio * (self.in_hour * window_s / HOUR_S if window_s < DAY_S else self.in_all)
 
@@ -61,15 +61,15 @@ class PeakDemand:
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """Demand against a limit. `share` above 1: more was asked for than the limit gives."""
+    """Demand against a limit. `share` above 1: the demand exceeded the limit."""
 
     share: float | None  # None: not measured
     peak: float | None = None  # units in the limit's window
-    why_not: str = ""  # measured
+    why_not: str = ""  # why there is no share
 
 
 def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, PeakDemand]:
-    """By endpoint's number; EVERY_ENDPOINT is all of them together."""
+    """By endpoint number; EVERY_ENDPOINT is all endpoints together."""
     rows = RatesHour.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end).order_by()
     found = rows.values_list("endpoint_number").annotate(
         Max("peak_1s"),
@@ -84,7 +84,7 @@ def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, PeakD
 
 
 def denials_by_limit(tenant: int, begin: datetime, end: datetime) -> dict[tuple[int, int], int]:
-    """Requests that each limit refused, by the numbers of endpoint and limit, in the hours that demands are read of."""
+    """(endpoint, limit) numbers → requests refused, in the same hours that `demands_read` reads."""
     first = end - (end - BEGINNING) % UsageHour.step
     hours = [first - i * UsageHour.step for i in range((first - begin) // UsageHour.step + 1)]
     rows = UsageHour.objects.filter(start__in=hours, tenant_number=tenant, outcome__in=REFUSED).order_by()
@@ -98,25 +98,25 @@ def use_of(
     numbers: Mapping[str, int],
     counters: Mapping[tuple[str, str], int],
 ) -> LimitUse:
-    """`numbers`: of endpoints by name; `counters`: used of calendar quotas, by scope and limit."""
+    """`numbers`: endpoint name → number. `counters`: (scope, limit) of a calendar quota → units used."""
     limit, allowance = effective.limit, allowance_of(effective.limit.algorithm)
     if effective.is_global:
         return LimitUse(None, why_not="counted over all tenants")
     demand = demands.get(EVERY_ENDPOINT if effective.scope == EVERYWHERE else numbers.get(effective.scope, 0))
     if isinstance(limit.algorithm, CalendarQuota):
         used = counters.get((effective.scope, limit.name))
-        return LimitUse(None if used is None else used / limit.algorithm.limit, used, "nothing was used yet")
+        return LimitUse(None if used is None else used / limit.algorithm.limit, used, "nothing used yet")
     if allowance is None:
-        return LimitUse(None, why_not="how many run at once is not measured")
+        return LimitUse(None, why_not="concurrency is not measured")
     if limit.subject != Subject():
         return LimitUse(None, why_not=f"counted per {limit.subject}")
     if demand is None:
-        return LimitUse(None, why_not="no requests in this time")
+        return LimitUse(None, why_not="no requests in this period")
     return rate_use(demand, allowance, limit.unit)
 
 
 def rate_use(demand: PeakDemand, allowance: Allowance, unit: Unit) -> LimitUse:
-    # A burst is there to be used: what counts is a minute, or the limit's window if that is longer.
+    # A burst is meant to be used, so the demand is taken over a minute, or over the window if that is longer.
     window_s = max(allowance.window_s, 60.0) if allowance.burst else allowance.window_s
     peak = demand.peak(window_s, unit)
     share = peak / (allowance.per_second * window_s)
@@ -124,7 +124,7 @@ def rate_use(demand: PeakDemand, allowance: Allowance, unit: Unit) -> LimitUse:
 
 
 def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[tuple[str, str], int]:
-    """Used of the tenant's calendar quotas in the periods that are running, by scope and limit."""
+    """(scope, limit) → units used of the tenant's calendar quotas in the current periods."""
     rows = CalendarCounter.objects.filter(tenant_number=tenant, subject=b"", expires_at__gt=now)
     found = list(rows.values_list("scope", "limit_number", "used"))
     endpoints = Endpoint.objects.filter(number__in=[int(scope, 36) for scope, *_ in found if scope])
@@ -136,7 +136,7 @@ def counters_read(tenant: int, names: Mapping[int, str], now: datetime) -> dict[
 
 
 def period_of(quota: CalendarQuota, zone: str, now: datetime) -> tuple[datetime, datetime]:
-    """The one that holds now."""
+    """The current period."""
     now_s = (now - EPOCH) // (SECOND_US * MICROSECOND)
     start, end, *_ = quota.boundaries(zone, now_s, now_s)
     return EPOCH + timedelta(seconds=start), EPOCH + timedelta(seconds=end)
@@ -145,7 +145,7 @@ def period_of(quota: CalendarQuota, zone: str, now: datetime) -> tuple[datetime,
 def hours_read(
     tenant: int, begin: datetime, end: datetime, endpoints: Collection[int] = (EVERY_ENDPOINT,)
 ) -> dict[datetime, int]:
-    """What was asked for in each hour that is known."""
+    """Requests in each hour that has any."""
     rows = RatesHour.objects.filter(
         tenant_number=tenant, endpoint_number__in=endpoints, start__gte=begin, start__lt=end
     ).order_by()

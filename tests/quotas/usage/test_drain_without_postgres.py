@@ -84,7 +84,7 @@ def test_counts_wait_in_redis_until_postgres_is_back(valkey: redis.Redis) -> Non
     count(valkey, hits)
     with closed_database():
         for _ in range(3):
-            with pytest.raises(DrainError, match=r"^Postgres did not take the counts, so they stay in Redis: .+"):
+            with pytest.raises(DrainError, match=r"^Postgres did not store the counts, so they stay in Redis: .+"):
                 drain_once()
             count(valkey, [Hit(1), Hit(2)])
             hits += [Hit(1), Hit(2)]
@@ -102,7 +102,7 @@ def test_a_killed_postgres_comes_back_with_every_count(installation: Installatio
         failed = installation.manage("drain")
         count(valkey, [Hit(1), Hit(2)])
         assert failed.returncode == 1
-        assert failed.stderr.startswith("CommandError: Postgres did not take the counts, so they stay in Redis: ")
+        assert failed.stderr.startswith("CommandError: Postgres did not store the counts, so they stay in Redis: ")
         assert len(failed.stderr.splitlines()) == 1
         installation.start()
         assert installation.manage("drain").returncode == 0

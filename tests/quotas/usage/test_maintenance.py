@@ -123,5 +123,5 @@ def test_batch_ids_are_forgotten_two_hours_before_the_last_of_their_shard() -> N
 def test_the_job_says_what_it_did() -> None:
     assert (
         maintain_usage_tables(NOW)
-        == f"{3 * len(PARTITIONED)} slices made, 0 dropped, 0 days closed, 0 hours packed, 0 batch ids forgotten"
+        == f"{3 * len(PARTITIONED)} partitions created, 0 dropped, 0 days closed, 0 hours packed, 0 batch ids deleted"
     )
