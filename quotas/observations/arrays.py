@@ -1,4 +1,4 @@
-"""Names for the arrays that are passed around, and the table that usage, calibration and replay build on."""
+"""Types of numpy arrays, and the table of columns that usage, calibration and replay build on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def whole_numbers(values: object) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table: every field of a subclass is a column, and all are of the same length."""
+    """A table: every field of a subclass is a column, and all have the same length."""
 
     @property
     def columns(self) -> tuple[Ints, ...]:
@@ -45,13 +45,13 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Single requests of one tenant on one endpoint, in order of time."""
+    """Individual requests of one tenant on one endpoint, in order of time."""
 
     times_us: Ints
     costs: Ints
-    subjects: Ints  # any number that tells them apart
+    subjects: Ints  # any numbers that tell them apart
     denied: Flags
-    retry_us: Ints  # what a denied one was told to wait; 0 otherwise
+    retry_us: Ints  # Retry-After of a denied request; 0 otherwise
 
     def __len__(self) -> int:
         return len(self.times_us)

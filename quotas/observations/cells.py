@@ -1,4 +1,4 @@
-"""Counters as columns: how many requests of which cost had which outcome, per tenant, endpoint and second."""
+"""Cells: counters per second, tenant, endpoint, outcome and limit, as columns of numbers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from quotas.observations.arrays import Columns, Ints
 from quotas.observations.packing import deltas, groups, pack, unpack
 
 MINUTE_S: Final = 60
-ENDPOINT_BITS: Final = 16  # a number of three digits to the base 36 fits
-LETTERS: Final = 128  # an outcome is one of a to z
-FAST: Final = 1  # zlib: what is packed here is read once and thrown away
+ENDPOINT_BITS: Final = 16  # an endpoint number has three base-36 digits
+LETTERS: Final = 128  # an outcome is one ASCII letter
+FAST: Final = 1  # zlib level: packed cells are read a few times and then deleted
 
 
 class CellSeries(NamedTuple):
-    tenant: int  # 0: a tenant nobody registered
+    tenant: int  # 0: not registered
     endpoint: int  # 0: not registered
     outcome: str
     limit: int  # 0: none
@@ -34,17 +34,17 @@ class Cell(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cells(Columns):
     start: Ints  # epoch seconds
-    length: Ints  # 1; 60 where Redis counted whole minutes, because nobody had drained for a while
+    length: Ints  # 1, or 60 where Redis counted whole minutes because drains were behind
     tenant: Ints
     endpoint: Ints
-    outcome: Ints  # code of the letter
+    outcome: Ints  # character code of the letter
     limit: Ints
     count: Ints
     cost: Ints
 
     @classmethod
     def of(cls, rows: Iterable[Cell]) -> Self:
-        """Of single seconds."""
+        """From cells of one second each."""
         flat = [(row.start, 1, *row.series[:2], ord(row.series[2]), *row.series[3:], *row[2:]) for row in rows]
         return cls(*np.array(flat, np.int64).reshape(-1, len(fields(cls))).T)
 
@@ -55,7 +55,7 @@ class Cells(Columns):
         return cls(np.cumsum(start), length, np.cumsum(tenant), endpoint, outcome, limit, count, cost)
 
     def pack(self) -> bytes:
-        """In order of tenant and endpoint, which makes it small."""
+        """Sorted by tenant and endpoint, because sorted columns compress best."""
         cells = self.where(np.lexsort((self.start, self.tenant << ENDPOINT_BITS | self.endpoint)))
         start, length, tenant, *others = cells.columns
         return pack([deltas(tenant), deltas(start), length, *others], FAST)
@@ -72,7 +72,7 @@ class Cells(Columns):
             yield Cell(start, CellSeries(tenant, endpoint, chr(outcome), limit), count, cost)
 
     def summed(self, step_s: int) -> Self:
-        """One row per step and series, in this order; minutes are laid over steps that are shorter."""
+        """One row per step and series, sorted. Cells of a minute are spread over steps shorter than that."""
         cells = self if step_s >= MINUTE_S else self._spread(step_s)
         start = cells.start - cells.start % step_s
         order = np.lexsort((cells.limit, cells.outcome, cells.endpoint, cells.tenant, start))
@@ -86,7 +86,7 @@ class Cells(Columns):
         )
 
     def _spread(self, step_s: int) -> Self:
-        """Minutes laid evenly over their steps, so that every rollup has the same sum."""
+        """Spreads the cells of a minute evenly over its steps; the sum stays the same, so that all rollups agree."""
         coarse = self.length > step_s
         if not coarse.any():
             return self

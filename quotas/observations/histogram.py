@@ -1,7 +1,7 @@
-"""Histograms of rates that add up: a percentile over any span is a sum, not a scan.
+"""Mergeable histograms of rates: a percentile over any span needs the sum of histograms, not a scan of the data.
 
-Buckets are whole numbers. Up to 20 each number has its own; above, a bucket reaches 5 % further than
-the one before. An answer is the upper end of a bucket: never below the truth, at most 5 % above it.
+Up to 20 each whole number has its own bucket; above that, each bucket ends 5 % higher than the one before. A quantile
+is the upper end of its bucket: never below the true value, and at most 5 % above it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ENDS", "LARGEST", "Histogram", "bucket_of"]
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many windows of one length had which number of requests; empty windows are not in it."""
+    """How many windows of one length had how many requests. Windows without requests are not counted."""
 
     counts: Mapping[int, int] = field(default_factory=dict)  # bucket → windows
 
@@ -38,7 +38,7 @@ class Histogram:
         return cls(dict(zip(buckets, counts, strict=True)))
 
     def pack(self) -> tuple[list[int], list[int]]:
-        """Buckets in order and their counts, as two columns hold them."""
+        """Sorted buckets and their counts."""
         buckets = sorted(self.counts)
         return buckets, [self.counts[bucket] for bucket in buckets]
 
@@ -50,11 +50,11 @@ class Histogram:
         return sum(self.counts.values())
 
     def quantile(self, q: float) -> int:
-        """The least value that at least the share `q` of the windows does not exceed; 0 if there are none."""
+        """The smallest value that at least the share `q` of the windows does not exceed; 0 if there are none."""
         return _at(self.counts, q)
 
     def load_quantile(self, q: float) -> int:
-        """The same with each window weighing as much as it carried: the rate that a request saw."""
+        """The same with each window weighted by its requests: the rate that most requests came at."""
         return _at({bucket: count * ENDS[bucket] for bucket, count in self.counts.items()}, q)
 
 
@@ -70,22 +70,22 @@ def _at(weights: Mapping[int, int], q: float) -> int:
 
 WINDOWS: Final = (1, 10, 60)  # seconds
 _ENDS: Final = np.array(ENDS, np.int64)
-_BUCKETS: Final = 1 << 10  # more than there are
+_BUCKETS: Final = 1 << 10  # an upper bound
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRates:
-    """What one row of rates holds of one unit: three histograms and three peaks."""
+    """The rates of one row in one unit (requests or cost): three packed histograms and three peaks."""
 
     packed: bytes
     peaks: tuple[int, int, int]
 
 
 def measure_rates(series: Ints, seconds: Seconds, units: Ints, number: int) -> list[MeasuredRates]:
-    """Of the series 0 to `number` − 1; the rows are sorted by series, then by time."""
+    """One result for each of the series 0 to `number` − 1; rows must be sorted by series, then by time."""
     buckets, peaks = [], np.zeros((len(WINDOWS), number), np.int64)
     for place, window in enumerate(WINDOWS):
-        # A minute that was counted whole says nothing about the seconds in it.
+        # A cell of a whole minute tells nothing about windows shorter than that.
         known = seconds.lengths <= window
         found = _windows(series[known], seconds.starts_s[known] // window, units[known])
         np.maximum.at(peaks[place], found[0], found[1])
@@ -99,7 +99,7 @@ def measure_rates(series: Ints, seconds: Seconds, units: Ints, number: int) -> l
 
 
 def _counted(keys: Ints, bound: int) -> tuple[Ints, Ints]:
-    """Which there are, in order, and how often."""
+    """The distinct keys, sorted, and how often each occurs. `bincount` is faster unless the keys are sparse."""
     if bound > 8 * len(keys):
         return np.unique(keys, return_counts=True)
     counts = np.bincount(keys, minlength=bound)
@@ -120,7 +120,7 @@ def _packed(keys: Ints, counts: Ints) -> bytes:
 
 
 def merge_packed(packs: Iterable[bytes | memoryview]) -> bytes:
-    """The sum of several rows, as one."""
+    """The sum of several packed rows, as one packed row."""
     keys, counts = [], []
     for packed in packs:
         window, bucket, count = unpack(packed)
@@ -132,7 +132,7 @@ def merge_packed(packs: Iterable[bytes | memoryview]) -> bytes:
 
 
 def unpack_histograms(packed: bytes | memoryview) -> Iterator[tuple[int, Histogram]]:
-    """By window."""
+    """Window length in seconds and its histogram."""
     place, bucket, count = unpack(packed)
     for number, window in enumerate(WINDOWS):
         here = place == number

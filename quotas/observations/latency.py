@@ -1,4 +1,4 @@
-"""How long answers took, against the load of the same second."""
+"""Latency of responses against the load of the same second."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ENDS: Final = np.array(ENDS, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class LatencyCounts(Columns):
-    """Columns: so many answers of an endpoint in a second took so long."""
+    """Counts of responses by second, endpoint, error and latency."""
 
     second: Ints
     endpoint: Ints
-    is_error: Ints  # 1: a status of 500 or above
-    bucket: Ints  # of microseconds
+    is_error: Ints  # 1: status 500 or above
+    bucket: Ints  # of the latency in microseconds
     count: Ints
 
     @classmethod
@@ -41,15 +41,15 @@ class LatencyCounts(Columns):
 
 @dataclass(frozen=True, slots=True)
 class LoadRow:
-    """The seconds of one hour in which an endpoint had about the same load."""
+    """The seconds of one hour in which an endpoint had about the same load, taken together."""
 
     endpoint: int
     hour_s: int
-    load: int  # bucket of the answers a second
+    load: int  # bucket of responses per second
     seconds: int
     answers: int
     errors: int
-    total_us: int  # at most 5 % above the truth
+    total_us: int  # at most 5 % too high, as latencies are known by bucket
     latency: Histogram  # of microseconds
 
 

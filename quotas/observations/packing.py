@@ -1,6 +1,6 @@
-"""Columns of whole numbers as bytes: each in the least width that holds it, squeezed if that helps.
+"""Packs columns of whole numbers into bytes: the smallest width that fits each, then zlib if that helps.
 
-What is packed is sparse and repeats itself, so this comes to two or three bytes a row.
+Usage data is sparse and repetitive, so a row takes two or three bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from quotas.observations.arrays import Ints
 
 PLAIN: Final = b"\x00"
 SQUEEZED: Final = b"\x01"
-WORTH_SQUEEZING: Final = 80  # bytes; below, the overhead eats what is won
-FEW: Final = 200  # numbers; so many are faster looked through as they are
-_HEAD: Final = struct.Struct("<IB")  # rows, columns; then the width of each in bytes, 0: all zeros
+WORTH_SQUEEZING: Final = 80  # bytes; below, zlib's overhead is larger than its gain
+FEW: Final = 200  # numbers; up to this many, Python's min and max are faster than numpy's
+_HEAD: Final = struct.Struct("<IB")  # rows, columns; followed by the width of each column in bytes, 0: all zeros
 _TYPES: Final[dict[int, np.dtype[np.signedinteger[Any]]]] = {
     1: np.dtype("<i1"),
     2: np.dtype("<i2"),
@@ -28,7 +28,7 @@ _TYPES: Final[dict[int, np.dtype[np.signedinteger[Any]]]] = {
 
 
 def pack(columns: Sequence[Ints], level: int = 6) -> bytes:
-    """Of equal length."""
+    """The columns must have equal length."""
     widths = [_width(column) for column in columns]
     parts = [_HEAD.pack(len(columns[0]), len(columns)), bytes(widths)]
     parts += [column.astype(_TYPES[width]).tobytes() for column, width in zip(columns, widths, strict=True) if width]
@@ -72,12 +72,12 @@ def _ends(column: Ints) -> tuple[int, int]:
 
 
 def deltas(ascending: Ints, base: int = 0) -> Ints:
-    """Each less the one before it; `np.cumsum` gives the values back."""
+    """Differences between neighbours; `np.cumsum` restores the values."""
     return np.diff(ascending, prepend=base)
 
 
 def groups(*keys: Ints) -> Ints:
-    """Where in sorted columns a row differs from the one before it."""
+    """Indexes at which a row of the sorted columns differs from the one before: the starts of groups."""
     if not len(keys[0]):
         return np.empty(0, np.int64)
     differs = np.zeros(len(keys[0]), bool)

@@ -1,4 +1,4 @@
-"""What was asked for in every second: the load of one tenant on one endpoint, or of many at once."""
+"""Load per second, as columns; of one tenant and endpoint, or of many."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SECOND: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Seconds(Columns):
-    """Only seconds in which something was asked for, in order of time."""
+    """Seconds with requests, in order of time; seconds without are left out."""
 
     starts_s: Ints
-    lengths: Ints  # 1; 60 where only the minute is known
+    lengths: Ints  # 1, or 60 where only the minute is known
     allowed: Ints  # requests
     denied: Ints
     allowed_cost: Ints
@@ -27,7 +27,7 @@ class Seconds(Columns):
 
     @classmethod
     def summed(cls, parts: Sequence[Self]) -> Self:
-        """Added up; in any order, overlapping or not."""
+        """The sum of parts, which may overlap and come in any order."""
         seconds = cls.joined(parts)
         if (np.diff(seconds.starts_s) > 0).all():
             return seconds
@@ -38,11 +38,11 @@ class Seconds(Columns):
     @classmethod
     def unpack(cls, packed: bytes | memoryview) -> Self:
         starts, lengths, allowed, denied, more, more_denied = unpack(packed)
-        # Minutes are 59 more than a second, and mostly there are none.
+        # Lengths are stored less 1: mostly all zeros, which take no room.
         return cls(np.cumsum(starts), lengths + SECOND, allowed, denied, allowed + more, denied + more_denied)
 
     def pack(self, level: int = 6) -> bytes:
-        """Most requests cost 1: what they cost above that takes no room if it is nothing."""
+        """Costs are stored as what exceeds the count: for requests of cost 1 the column is zero and takes no room."""
         above = (self.allowed_cost - self.allowed, self.denied_cost - self.denied)
         return pack([deltas(self.starts_s), self.lengths - SECOND, self.allowed, self.denied, *above], level)
 
@@ -55,6 +55,6 @@ class Seconds(Columns):
         return self.allowed_cost + self.denied_cost
 
     def between(self, start_s: float, end_s: float) -> Self:
-        """Those that begin in [start, end)."""
+        """Seconds that begin in [start, end)."""
         first, last = np.searchsorted(self.starts_s, (start_s, end_s))
         return self.where(slice(int(first), int(last)))

@@ -1,4 +1,4 @@
-"""Switches that turn limits to shadow for a while. They live in Redis alone, and outlive every publish."""
+"""Bypass switches: turn limits to shadow for a while. They live in Redis only, and publishing does not touch them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BypassSwitch:
 
 
 def switches_read(client: redis.Redis, shards: int) -> list[BypassSwitch]:
-    """Those still on; a shard that missed a change does not hide what the others have."""
+    """The switches that are on in any shard, in case a shard missed a change."""
     with client.pipeline(transaction=False) as pipe:
         for shard in range(shards):
             pipe.get(keys.bypass(shard))
@@ -47,7 +47,7 @@ def switches_read(client: redis.Redis, shards: int) -> list[BypassSwitch]:
 
 
 def is_published(client: redis.Redis, shards: int, switch: BypassSwitch) -> bool:
-    """Whether anybody bears that name. Limits have no list of names in Redis: for those it is not known."""
+    """Whether Redis knows the tenant or endpoint. True for a limit: Redis has no list of limit names."""
     if switch.scope == "tenant":
         return bool(client.hexists(keys.tenants(keys.shard_of(switch.name, shards)), switch.name))
     if switch.scope == "endpoint":
@@ -58,13 +58,13 @@ def is_published(client: redis.Redis, shards: int, switch: BypassSwitch) -> bool
 
 
 def switch_on(client: redis.Redis, shards: int, switch: BypassSwitch) -> None:
-    """Replaces one about the same."""
+    """Replaces a switch of the same scope and name."""
     others = [old for old in switches_read(client, shards) if old.about != switch.about]
     _write(client, shards, [*others, switch])
 
 
 def switch_off(client: redis.Redis, shards: int, about: tuple[Scope, str] | None) -> list[BypassSwitch]:
-    """None: all of them. Those that were on."""
+    """Turns off the switch with this scope and name, or all for None; returns those that were on."""
     switches = switches_read(client, shards)
     ended = [switch for switch in switches if about in (None, switch.about)]
     _write(client, shards, [switch for switch in switches if switch not in ended])

@@ -1,7 +1,7 @@
-"""Brings back what calendar quotas have used, before a shard that lost everything is made ready again.
+"""Restores the counters of calendar quotas before a shard that lost its data becomes ready again.
 
-The order is the point: a mark that the shard's counters are coming back, the counters, then the flip, which refuses a
-shard without token and without the mark. Whoever empties Redis in between takes the mark away too.
+The order matters: first a mark in the shard, then the counters, then the flip. The flip refuses a shard that has
+neither token nor mark. A flush in between also removes the mark, so the flip fails and everything is restored again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tenants.secrets import unseal
 
 logger = logging.getLogger(__name__)
 
-# Records in one call; about a millisecond of Redis' time.
+# Records per call; takes Redis about a millisecond.
 PUT_AT_ONCE = 200
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -42,7 +42,7 @@ class RedisClock:
 
 
 def restore_counters(client: redis.Redis, lost: list[int], version: str) -> None:
-    """To shards without token; `version` is the one they are about to be flipped to."""
+    """Restores shards without token; `version` is the one they are about to be flipped to."""
     clock = RedisClock.of(client)
     emptied = _emptied(client, lost)
     client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
@@ -52,12 +52,12 @@ def restore_counters(client: redis.Redis, lost: list[int], version: str) -> None
     if emptied and (gap := record_emptied_redis(clock.at, clock.run_id)):
         logger.warning("counts are missing from %s", gap)
     if records and was_ever_published():
-        logger.warning("brought %d records of calendar quotas back to shards %s", records, lost)
+        logger.warning("restored %d records of calendar quotas to shards %s", records, lost)
         AuditEvent.objects.create(kind="counters_restored", detail={"shards": lost, "records": records})
 
 
 def _emptied(client: redis.Redis, shards: list[int]) -> bool:
-    """Whether more than the token is gone: every published shard has its accounting."""
+    """Whether more than the token is gone: every published shard has an accounting hash."""
     return client.exists(*(keys.usage(shard) for shard in shards)) < len(shards)
 
 
@@ -70,7 +70,7 @@ def _put(client: redis.Redis, place: int, version: str, records: Iterator[Words]
 
 
 def _records(place: int, now: datetime) -> Iterator[Words]:
-    """Each as PUT takes it: the record, how long it has to live, its counters."""
+    """The arguments of PUT for each record: its key, its time to live, its counters."""
     rows = CalendarCounter.objects.filter(shard=place, expires_at__gt=now + MILLISECOND)
     in_order = rows.order_by("tenant_number", "scope", "subject", "limit_number").iterator()
     unreadable = 0
@@ -84,7 +84,7 @@ def _records(place: int, now: datetime) -> Iterator[Words]:
         ttl_ms = max(counter.expires_at - now for counter in counters) // MILLISECOND
         yield [str(record), ttl_ms, len(counters), *_numbers(counters)]
     if unreadable:
-        logger.error("%d records stay lost: they were sealed with another SECRET_KEY", unreadable)
+        logger.error("%d records could not be restored: they were sealed with another SECRET_KEY", unreadable)
 
 
 def _numbers(counters: Iterable[CalendarCounter]) -> Iterator[int]:

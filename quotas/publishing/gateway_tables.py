@@ -1,4 +1,4 @@
-"""What gateways read beside the published configuration: API keys, routes and the pepper, without a revision."""
+"""Tables in Redis that gateways read beside the configuration: API keys, routes, pepper. They have no revision."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ Pipeline = redis.client.Pipeline
 
 
 class ShardTable:
+    """A hash in each shard, and the fields that it must have."""
+
     def __init__(
         self, client: redis.Redis, shards: int, key_of: Callable[[int], str], always: Mapping[str, str] | None = None
     ) -> None:
-        """`always`: what every shard's hash has."""
+        """`always`: fields that every shard has."""
         self._client = client
         self._always = dict(always or {})
         self.key_of = key_of
         self.wanted: list[dict[str, str]] = [dict(self._always) for _ in range(shards)]
 
     def load(self, entries: Iterable[tuple[int, str, str]]) -> None:
-        """Shard, field and value of each."""
+        """`entries`: shard, field and value."""
         for fields in self.wanted:
             fields.clear()
             fields.update(self._always)
@@ -40,7 +42,7 @@ class ShardTable:
             self.wanted[shard][field] = value
 
     def drifted(self) -> set[int]:
-        """By their number of fields; the contents are compared slice by slice."""
+        """Shards with a wrong number of fields. The reconciler compares the values."""
         with self._client.pipeline(transaction=False) as pipe:
             for shard in range(len(self.wanted)):
                 pipe.hlen(self.key_of(shard))
@@ -68,7 +70,7 @@ class CredentialRow(NamedTuple):
     key_id: str
     secret_hash: str
     scopes: list[str]
-    number: int | None  # of the tenant; None: not a tenant's key
+    number: int | None  # of the tenant; None: a token, not a tenant's key
     tenant: str
     is_valid: bool
 
@@ -78,7 +80,7 @@ class CredentialRow(NamedTuple):
 
 
 class ApiKeyIndex:
-    """What the sheets must hold: read whole once, then followed."""
+    """Loads all keys once, then follows the changes in the outbox."""
 
     def __init__(self, client: redis.Redis, shards: int) -> None:
         self._client = client
@@ -88,14 +90,14 @@ class ApiKeyIndex:
         self._is_loaded = False
 
     @property
-    def sheets(self) -> tuple[ShardTable, ShardTable]:
+    def tables(self) -> tuple[ShardTable, ShardTable]:
         return self.registered, self.credentials
 
     def publish(self, changed: Collection[str]) -> None:
         if not self._is_loaded:
             self._load()
-            for sheet in self.sheets:
-                sheet.restore(sheet.drifted())
+            for table in self.tables:
+                table.restore(table.drifted())
         if changed:
             self._follow(changed)
 
@@ -144,7 +146,7 @@ def _tokens(found: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
 
 
 class RouteTable:
-    """Small, and written whole."""
+    """The routes of all endpoints; small, so it is always written as a whole."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client

@@ -1,4 +1,7 @@
-"""What a former process published of objects that no longer compile; a new process finds it in Redis only."""
+"""Restores the last good plans of objects that no longer compile.
+
+A running publisher keeps them in memory; a new process can only read them from Redis, where the former one put them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from headroom_edge import keys
 from quotas.policies.compile import Compiler, Piece
 from quotas.policies.image import MAIN
 
-NUMBER_WIDTH = 5  # of an entry: the tenant's number comes before what it refers to
+NUMBER_WIDTH = 5  # an entry begins with the tenant number
 
 Config = Mapping[str, str]
 
@@ -54,7 +57,7 @@ def _tier_pieces(config: Config) -> dict[str, Piece]:
 
 
 def _sets(ref: str) -> list[str]:
-    """The sets that an entry names itself; none: it names a tier."""
+    """The limit sets that an entry names; empty if it refers to a tier."""
     if not ref.startswith("{"):
         return []
     entry = json.loads(ref)
@@ -62,7 +65,7 @@ def _sets(ref: str) -> list[str]:
 
 
 def _fields(sets: Iterable[str], config: Config) -> dict[str, str] | None:
-    """The sets, their plans and the calendars of these; None if any is missing."""
+    """The fields of the sets, of their plans and of the plans' calendars; None if any is missing."""
     try:
         return _whole(sets, config)
     except KeyError:

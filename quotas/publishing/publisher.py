@@ -1,8 +1,8 @@
-"""From the outbox to Redis. A pass may die at any step: the next one, here or elsewhere, ends what it began.
+"""Publishes the configuration from Postgres to Redis.
 
-Postgres has the truth, the outbox what of it is not yet published, and a shard's token says what Redis
-holds. A revision gets its time (Redis') before it is published, once, so that state carries over from
-the same moment however often the publishing is repeated.
+A pass may die at any step; the next pass, in this process or another, completes it. Postgres is the truth, the outbox
+lists what is not published yet, and a shard's token says which content Redis holds. A revision gets its Redis time
+once, before it is published, so that counters carry over at the same moment even if publishing is repeated.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from quotas.publishing.shards import Shards, SupersededError, digest_of
 
 logger = logging.getLogger(__name__)
 
-# Larger deltas are staged: one call would hold up the checks of its shard.
+# Larger deltas are staged instead, because one long call would delay the checks of its shard.
 DELTA_MAX = 1_000
 
 
 class PublishStep(IntEnum):
-    """What a pass has done so far."""
+    """The steps of a pass, in order."""
 
     READ = 1  # the outbox
     STAMPED = 2  # new revisions have their time, not yet committed
-    LOADED = 3  # what was touched; the stamps are committed
-    INDEXED = 4  # the API keys
+    LOADED = 3  # the touched part is loaded, and the times are committed
+    INDEXED = 4  # API keys are in Redis
     COMPILED = 5
-    APPLIED = 6  # deltas, on the shards that were on their base
-    STAGED = 7  # a batch of whole shards, beside the live ones
-    REPLACED = 8  # all shards that no delta fitted
-    SETTLED = 9  # the outbox rows are gone
+    APPLIED = 6  # deltas are applied to the shards that had their base
+    STAGED = 7  # a batch of whole shards is staged beside the live ones
+    REPLACED = 8  # all shards that no delta fitted are replaced
+    SETTLED = 9  # the outbox rows are deleted
 
 
 Observer = Callable[[PublishStep], None]
@@ -57,7 +57,10 @@ Observer = Callable[[PublishStep], None]
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """A whole configuration is a million objects without a cycle: to look for cycles in it delays every edit."""
+    """Turns garbage collection off, and exempts what was loaded from it.
+
+    A whole configuration is a million objects without a cycle; scanning them would delay every later edit.
+    """
     gc.disable()
     try:
         yield
@@ -77,28 +80,28 @@ class Publisher:
         self._client = client
         self._step = observer
         self._compiler = Compiler(self._target(is_clustered=False), 0)
-        self._is_in_doubt = True  # whether Redis holds the image as it was before this pass
+        self._is_in_doubt = True  # Redis may not hold the image of the last pass
         self._known_problems: Mapping[Owner, str] = {}
 
     @property
     def image(self) -> Image:
-        """What Redis must hold; empty before the first pass."""
+        """What Redis must hold. Empty before the first pass."""
         return self._compiler.image
 
     def forget(self) -> None:
-        """Somebody else may have published: the next pass starts from Postgres and Redis alone."""
+        """Discards what was loaded, because another process may have published. The next pass reloads everything."""
         self.is_loaded = False
         self._is_in_doubt = True
 
     def publish(self, now_us: int | None = None) -> bool:
-        """One pass, at Redis' own time unless told; whether it had anything to do."""
+        """Runs one pass, at Redis' time by default; returns whether there was anything to do."""
         now_us = now_us or store.now_us(self._client)
         if self._compiler.month_us != month_start_us(now_us):
             self.forget()
         work, parts = self._read(now_us)
         if not work and not self._is_in_doubt:
             return False
-        # First: a revoked key waits for no compilation.
+        # Keys first: a revoked key must not wait for a compilation.
         self.api_keys.publish(work.api_keys)
         self._step(PublishStep.INDEXED)
         try:
@@ -114,7 +117,7 @@ class Publisher:
         return True
 
     def _read(self, now_us: int) -> tuple[PendingWork, Configuration | None]:
-        """In one transaction, so that nothing but what was touched differs from what was loaded before."""
+        """Reads in one snapshot, so that only the touched parts differ from what was loaded before."""
         with one_moment():
             work = pending_work_read()
             self._step(PublishStep.READ)
@@ -128,7 +131,7 @@ class Publisher:
         return work, parts
 
     def _has_missed(self, work: PendingWork) -> bool:
-        """Whether somebody else has settled a revision that the image does not have. Numbers have no gaps."""
+        """Whether another process published a revision that the image lacks. Revision numbers have no gaps."""
         return not work.revisions.issuperset(range(self.image.revision + 1, newest_revision_number() + 1))
 
     def _load(self, work: PendingWork) -> Configuration | None:
@@ -142,7 +145,7 @@ class Publisher:
     def _compile(self, parts: Configuration | None, work: PendingWork, now_us: int) -> dict[int, Delta]:
         if parts is None:
             return {}
-        was_loaded, self.is_loaded = self.is_loaded, False  # until the image is whole again
+        was_loaded, self.is_loaded = self.is_loaded, False  # stays False if the compilation fails half-way
         if not was_loaded:
             deltas = self._compile_anew(parts, now_us)
         elif work.is_everything:
@@ -165,7 +168,7 @@ class Publisher:
         return Target(count, lambda tenant: keys.shard_of(tenant, count), keys.shard_prefix, is_clustered)
 
     def _send(self, deltas: Mapping[int, Delta]) -> None:
-        """On an error Redis is in doubt until a later pass has looked at every shard."""
+        """After an error Redis is in doubt: the next pass compares every shard before it writes."""
         was_in_doubt, self._is_in_doubt = self._is_in_doubt, True
         behind = self._outdated() if was_in_doubt else self._apply(deltas)
         self.rewrite(behind)
@@ -179,8 +182,8 @@ class Publisher:
         return behind
 
     def _outdated(self) -> set[int]:
-        """The shards whose content is not the image's. A token may have an older revision if its digest is right."""
-        found = self.shards.look()
+        """The shards whose content differs from the image. An older revision with the same digest is fine."""
+        found = self.shards.read_contents()
         self._distrust({shard: held.revision for shard, held in enumerate(found)})
         behind = set()
         for shard, (held, image) in enumerate(zip(found, self.image.shards, strict=True)):
@@ -191,7 +194,7 @@ class Publisher:
         return behind
 
     def _distrust(self, revisions: Mapping[int, int]) -> None:
-        """Postgres was restored, or somebody planted a token: no publisher can have known such a revision."""
+        """Takes the token from shards with a revision that does not exist: Postgres was restored from a backup."""
         newest = newest_revision_number()
         ahead = [shard for shard, revision in revisions.items() if revision > newest]
         if ahead:
@@ -214,6 +217,6 @@ class Publisher:
         self._known_problems = problems
 
     def _report_problem(self, owner: Owner, problem: str) -> None:
-        logger.error("%s does not compile and stays as it was: %s", owner, problem)
+        logger.error("%s does not compile; the last good version stays in force: %s", owner, problem)
         detail = {"object": str(owner), "problem": problem, "revision": self.image.revision}
         AuditEvent.objects.create(kind="does_not_compile", detail=detail)

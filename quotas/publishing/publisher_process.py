@@ -1,4 +1,4 @@
-"""The publisher as a process: one is active, others stand by until its connection to Postgres ends."""
+"""The publisher process. One is active; the others stand by until its connection to Postgres ends."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from quotas.publishing.shards import SupersededError
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 FAILURES = (Error, psycopg.Error, redis.RedisError, SupersededError, OSError)
 
 
 class Wakeups:
-    """A connection that listens and, while it lives, is the active one."""
+    """A Postgres connection that listens for changes. While it lives, its advisory lock makes this process active."""
 
     def __init__(self, postgres: psycopg.Connection[Any]) -> None:
         self._postgres = postgres
@@ -40,7 +40,7 @@ class Wakeups:
         outbox.listen(self._postgres)
 
     def wait(self) -> None:
-        """Until something was written, or a second has passed: a lost wake-up costs no more."""
+        """Waits for a change, at most a second, so that a lost notification costs no more than that."""
         for _ in self._postgres.notifies(timeout=POLL_SECONDS, stop_after=1):
             pass
 
@@ -50,8 +50,8 @@ class PublisherProcess:
         self._client = store.connect(url)
         self._publisher = Publisher(self._client, shards, observer)
         self._reconciler = Reconciler(self._publisher, self._client)
-        self._looked_at = 0.0
-        self._last_failure = ""  # said once, not every second
+        self._checked_at = 0.0
+        self._last_failure = ""  # logged once, not every second
 
     def run(self) -> None:
         while True:
@@ -63,7 +63,7 @@ class PublisherProcess:
                 time.sleep(POLL_SECONDS)
 
     def once(self) -> int:
-        """The revision that all shards have afterwards."""
+        """Publishes once; returns the revision that all shards have afterwards."""
         store.prepare(self._client)
         self._publisher.publish()
         return self._publisher.image.revision
@@ -76,30 +76,30 @@ class PublisherProcess:
         store.prepare(self._client)
         self._publisher.forget()
         while True:
-            self._turn()
+            self._publish_and_reconcile()
             wakeups.wait()
 
-    def _turn(self) -> None:
+    def _publish_and_reconcile(self) -> None:
         try:
             self._publisher.publish()
             self._reconcile()
             self._last_failure = ""
         except (redis.RedisError, SupersededError) as error:
-            # The database is well, so stay active: who stands by would fare no better.
+            # Postgres works, so stay active: another process would have the same trouble with Redis.
             self._failed(error)
         record_heartbeat("publisher", str(self._publisher.image.revision))
 
     def _reconcile(self) -> None:
-        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = time.monotonic()
-            self._reconciler.look()
-            self._reconciler.note_bypass()
+        if time.monotonic() - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = time.monotonic()
+            self._reconciler.check_shards()
+            self._reconciler.record_bypass()
         if self._publisher.is_loaded:
             self._reconciler.sweep()
 
     def _failed(self, error: Exception) -> None:
         if str(error) != self._last_failure:
-            logger.error("publishing failed, and will be tried again: %s", error)
+            logger.error("publishing failed and will be retried: %s", error)
         self._last_failure = str(error)
         metrics.PUBLISH_FAILURES.labels(cause=type(error).__name__).inc()
         connection.close()

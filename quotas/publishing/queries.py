@@ -1,4 +1,4 @@
-"""What Redis knows of enforcement: how far a revision has come, who enforces, how long calls take."""
+"""The state of enforcement as Redis knows it: progress of a revision, enforcing processes, call latency."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FUNCTION_CALLS: Final = "latency_percentiles_usec_fcall"
 
 
 def call_quantiles(client: redis.Redis) -> Mapping[str, float]:
-    """Quantile → seconds since the server's statistics began; empty: nobody has called, or it keeps none."""
+    """Quantile → seconds per function call; empty if there were no calls or the server keeps no statistics."""
     found = client.info(_SECTION).get(_FUNCTION_CALLS, {})
     return {_quantile(name): float(value) / MICROSECONDS for name, value in dict(found).items()}
 
@@ -36,7 +36,7 @@ class Enforcer:
     id: str
     host: str
     pid: int
-    is_degraded: bool  # it decides without Redis, or did a moment ago
+    is_degraded: bool  # decides without Redis, or did a moment ago
 
 
 def enforcers_read(client: redis.Redis) -> list[Enforcer]:
@@ -49,7 +49,7 @@ def enforcers_read(client: redis.Redis) -> list[Enforcer]:
 
 
 def _processes(clients: Iterable[Enforcer]) -> list[Enforcer]:
-    """A process may have several clients; one that decides without Redis is enough to call it degraded."""
+    """One row per process. It is degraded if any of its clients is."""
     found: dict[tuple[str, int] | str, Enforcer] = {}
     for each in sorted(clients, key=lambda each: (not each.is_degraded, each.host, each.pid, each.id)):
         found.setdefault((each.host, each.pid) if each.host else each.id, each)
@@ -66,7 +66,7 @@ def _enforcer(name: str, text: str) -> Enforcer:
 
 @dataclass(frozen=True, slots=True)
 class PublishProgress:
-    """`done` of `total` shards; a shard that the revision does not change is done when the publisher is."""
+    """`done` of `total` shards. A shard that the revision does not change counts once the publisher has finished."""
 
     revision: int
     done: int
@@ -78,11 +78,11 @@ class PublishProgress:
 
 
 def publish_progress_read(revision: int) -> PublishProgress:
-    """StoreError where Redis cannot be asked."""
+    """Raises StoreError if Redis does not answer."""
     total: int = settings.HEADROOM_SHARDS
     detail = Heartbeat.objects.filter(name="publisher").values_list("detail", flat=True).first() or ""
     if detail.isdigit() and int(detail) >= revision:
         return PublishProgress(revision, total, total)
     with store.connect(settings.REDIS_URL) as client:
-        found = Shards(client, total).look()
+        found = Shards(client, total).read_contents()
     return PublishProgress(revision, sum(shard.revision >= revision for shard in found), total)

@@ -1,7 +1,7 @@
-"""Keeps Redis what Postgres says: finds and repairs a flush, a lost key, an edited entry.
+"""Finds and repairs differences between Redis and what was published: a flush, a lost key, an edited field.
 
-Tokens and lengths of all shards are looked at in one round trip; the contents are read in slices, so
-that neither Redis nor publishing is held up, and a whole round takes half a minute.
+Tokens and sizes of all shards are checked in one round trip every two seconds. Values are compared in small scans,
+so that neither Redis nor publishing is delayed; a full round over all fields takes half a minute.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 
 ROUND_SECONDS = 30.0
 BYPASS_CHANGED = "bypass_changed"
-QUOTED = 5  # how many wrong fields the audit event names
+QUOTED = 5  # wrong fields named in the audit event
 
 
 class ScannedFields(NamedTuple):
     shard: int
     key: str
-    wrong: list[str]  # fields that are not what they should be
+    wrong: list[str]  # fields whose value is wrong
 
 
 class Reconciler:
-    """Runs between the passes of the publisher, never beside one: the image must not move meanwhile."""
+    """Runs between passes of the publisher, never during one: the image must not change meanwhile."""
 
     def __init__(self, publisher: Publisher, client: redis.Redis) -> None:
         self._publisher = publisher
@@ -47,31 +47,31 @@ class Reconciler:
         self._swept_at = time.monotonic()
         self._noted: list[dict[str, Any]] | None = None  # the switches of the last audit event
 
-    def look(self) -> None:
-        """Tokens and lengths."""
+    def check_shards(self) -> None:
+        """Checks tokens and sizes of all shards, and repairs what differs."""
         ensure_loaded(self._client)
         images = self._publisher.image.shards
-        found = self._publisher.shards.look()
+        found = self._publisher.shards.read_contents()
         newest = self._publisher.image.revision
         if any(held.revision > max(newest, images[shard].revision) for shard, held in enumerate(found)):
-            # Another publisher is ahead of what was loaded here.
+            # Another publisher has published a newer revision: reload instead of overwriting it.
             self._publisher.forget()
             return
         causes = {shard: _cause(held, images[shard]) for shard, held in enumerate(found)}
         self._repair({shard: cause for shard, cause in causes.items() if cause})
-        self._look_beside()
+        self._check_gateway_tables()
 
-    def _look_beside(self) -> None:
-        for sheet in self._publisher.api_keys.sheets:
-            if drifted := sheet.drifted():
-                sheet.restore(drifted)
+    def _check_gateway_tables(self) -> None:
+        for table in self._publisher.api_keys.tables:
+            if drifted := table.drifted():
+                table.restore(drifted)
                 self._report(sorted(drifted), "API keys were missing", [])
         if self._publisher.routes.has_drifted():
             self._publisher.routes.restore()
             self._report([], "routes were missing or edited", [])
 
-    def note_bypass(self) -> None:
-        """The command that sets switches works without Postgres, so it is noted here who lifted what, and when."""
+    def record_bypass(self) -> None:
+        """Audits changes of the switches here, because the bypass command must work without Postgres."""
         switches = [asdict(switch) for switch in switches_read(self._client, self._publisher.shards.count)]
         metrics.BYPASS_SWITCHES.set(len(switches))
         if self._noted is None:
@@ -82,7 +82,7 @@ class Reconciler:
             self._noted = switches
 
     def sweep(self) -> None:
-        """As many slices as are due by now."""
+        """Compares as many fields as are due, so that a round takes ROUND_SECONDS."""
         now = time.monotonic()
         share = min(1.0, (now - self._swept_at) / ROUND_SECONDS)
         self._swept_at = now
@@ -94,9 +94,9 @@ class Reconciler:
                 self._mend(part)
 
     def _mend(self, part: ScannedFields) -> None:
-        sheet = self._sheet(part.shard, part.key)
-        if sheet is not None:
-            sheet.restore([part.shard])
+        table = self._table(part.shard, part.key)
+        if table is not None:
+            table.restore([part.shard])
             self._report([part.shard], "API keys were edited", part.wrong)
         else:
             self._repair({part.shard: "fields were edited"}, part.wrong)
@@ -114,7 +114,7 @@ class Reconciler:
 
     def _round(self) -> Iterator[ScannedFields]:
         for shard in range(self._publisher.shards.count):
-            beside = [sheet.key_of(shard) for sheet in self._publisher.api_keys.sheets]
+            beside = [table.key_of(shard) for table in self._publisher.api_keys.tables]
             for key in (keys.tenants(shard), keys.config(shard), *beside):
                 yield from self._scan(shard, key)
 
@@ -129,16 +129,16 @@ class Reconciler:
 
     def _wanted(self, shard: int, key: str) -> Mapping[str, str]:
         image = self._publisher.image.shards[shard]
-        sheet = self._sheet(shard, key)
-        if sheet is not None:
-            return sheet.wanted[shard]
+        table = self._table(shard, key)
+        if table is not None:
+            return table.wanted[shard]
         return image.entries if key == keys.tenants(shard) else image.config
 
-    def _sheet(self, shard: int, key: str) -> ShardTable | None:
-        return next((sheet for sheet in self._publisher.api_keys.sheets if sheet.key_of(shard) == key), None)
+    def _table(self, shard: int, key: str) -> ShardTable | None:
+        return next((table for table in self._publisher.api_keys.tables if table.key_of(shard) == key), None)
 
     def _round_length(self) -> int:
-        """Slices in a round, about."""
+        """About how many scans a round takes."""
         fields = sum(len(image.entries) + len(image.config) for image in self._publisher.image.shards)
         return 4 * self._publisher.shards.count + fields // CHUNK
 

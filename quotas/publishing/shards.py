@@ -1,6 +1,8 @@
-"""The published configuration in Redis: what each shard holds, and how it is changed by compare-and-set.
+"""The published configuration in Redis: reads what each shard holds, and changes it by compare-and-set.
 
-All commands of a step go out together, so a step costs one round trip however many shards it concerns.
+A shard's token names its content. A delta is applied only if the shard still has the token the delta was computed
+from, and a whole shard is staged beside the live one and then flipped; so two publishers can never mix their content.
+All commands of a step are sent together, so a step costs one round trip, however many shards it concerns.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from headroom_edge import keys
 from headroom_edge.library import ensure_loaded
 from quotas.policies.image import Delta, ShardImage
 
-# About 0.5 ms of Redis' time each; a whole shard at once would hold up checks for many.
+# Fields per call; takes Redis about 0.5 ms. A whole shard in one call would delay checks.
 CHUNK = 500
-# Staged in one round trip: bounds what the client buffers at 1,000,000 tenants.
+# Shards staged in one round trip; bounds the client's buffers with 1,000,000 tenants.
 SHARDS_AT_ONCE = 16
 
 Item = TypeVar("Item")
@@ -32,9 +34,9 @@ class SupersededError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ShardContent:
-    """What a shard holds."""
+    """The token of a shard and its number of fields."""
 
-    token: str  # without what a bypass added; empty: the shard is not ready
+    token: str  # without the suffix of a bypass; empty: the shard is not ready
     entries: int
     fields: int
 
@@ -64,13 +66,13 @@ class Shards:
         on_batch: Callable[[], None] = lambda: None,
         on_lost: Callable[[list[int], str], None] = lambda shards, version: None,
     ) -> None:
-        """`on_lost` brings back what shards without token have lost, before they are flipped to that version."""
+        """`on_lost` restores the counters of shards without token, before they are flipped to that version."""
         self.client = client
         self.count = count
         self._on_batch = on_batch
         self._on_lost = on_lost
 
-    def look(self) -> list[ShardContent]:
+    def read_contents(self) -> list[ShardContent]:
         with self.client.pipeline(transaction=False) as pipe:
             for shard in range(self.count):
                 pipe.get(keys.shard_prefix(shard))
@@ -83,30 +85,30 @@ class Shards:
         ]
 
     def apply(self, deltas: Mapping[int, Delta]) -> set[int]:
-        """Those that were not on their delta's base and must be written whole."""
+        """Applies the deltas; returns the shards that did not have the base of their delta and must be replaced."""
         calls = [(shard, "DELTA", *_delta_arguments(delta)) for shard, delta in deltas.items()]
         replies = dict(zip(deltas, self._publish(calls), strict=True))
         return {shard for shard, (status, token) in replies.items() if not _is_done(status, token, deltas[shard].token)}
 
     def unready(self, shards: Iterable[int]) -> None:
-        """Takes their tokens away, so that a lower revision can be written."""
+        """Deletes their tokens, so that a lower revision can be written."""
         self.client.delete(*(keys.shard_prefix(shard) for shard in shards))
 
     def replace(self, images: Mapping[int, ShardImage]) -> None:
-        """Writes shards whole: staged beside the live ones, then flipped, behind the counters that were lost."""
+        """Replaces whole shards: stages them beside the live ones, restores lost counters, then flips."""
         for batch in batches(images.items(), SHARDS_AT_ONCE):
-            # Nobody else adds to a version that only we know.
+            # A random version, so that no other publisher writes to the same staging keys.
             version = secrets.token_hex(8)
             self._publish([call for shard, image in batch for call in _stage_calls(shard, image, version)])
             self._on_batch()
-            self._bring_back([shard for shard, _ in batch], version)
+            self._restore_lost([shard for shard, _ in batch], version)
             replies = self._publish([_flip_call(shard, image, version) for shard, image in batch])
             for (shard, image), (status, token) in zip(batch, replies, strict=True):
                 if not _is_done(status, token, image.token):
                     raise redis.RedisError(f"shard {shard} could not be flipped: {status}")
 
-    def _bring_back(self, shards: list[int], version: str) -> None:
-        """Marks first: a flip without token wants the mark, so nothing that is lost from here on goes unnoticed."""
+    def _restore_lost(self, shards: list[int], version: str) -> None:
+        """Sets the marks first: a flip without token requires the mark, so a flush after this point is noticed."""
         with self.client.pipeline(transaction=False) as pipe:
             for shard in shards:
                 pipe.fcall("hr_calendars", 1, keys.shard_prefix(shard), "BEGIN", version)
@@ -123,7 +125,7 @@ class Shards:
         except ResponseError as error:
             if "function not found" not in str(error).lower():
                 raise
-        # Somebody flushed the functions; nothing of a call without its function was done.
+        # The functions were flushed; a call without its function had no effect, so it can be repeated.
         ensure_loaded(self.client)
         return self._send(calls)
 
@@ -135,7 +137,7 @@ class Shards:
 
 
 def _is_done(status: str, token: str, wanted: str) -> bool:
-    """Also when it had been done before: the answer to the first attempt may have been lost."""
+    """True also if it was done before: the reply to the first attempt may have been lost."""
     if status == "stale":
         raise SupersededError(f"Redis holds revision {revision_of(token)}, newer than {revision_of(wanted)}")
     return status == "applied" or token == wanted

@@ -1,4 +1,4 @@
-"""The publisher's connection to Redis, and what it demands of the server."""
+"""The publisher's connection to Redis, and its requirements on the server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ StoreError = redis.RedisError
 
 
 class UnfitServerError(RuntimeError):
-    """A server on which limits could not be trusted; the message says what to change."""
+    """The server's settings would make limits unreliable; the message says what to change."""
 
 
 def connect(url: str, *, patience_seconds: float = TIMEOUT_SECONDS) -> redis.Redis:
-    # Whatever bytes somebody planted in a key must come back as text that can be compared.
+    # Any bytes in a field must decode to text, so that the reconciler can compare them.
     return redis.Redis.from_url(
         url,
         decode_responses=True,
@@ -36,7 +36,7 @@ def connect(url: str, *, patience_seconds: float = TIMEOUT_SECONDS) -> redis.Red
 
 
 def prepare(client: redis.Redis) -> None:
-    """Refuses an unfit server; loads the library where it is missing or old (LibraryError: too old a server)."""
+    """Raises UnfitServerError or, for a server that is too old, LibraryError; loads the Lua library if needed."""
     _refuse_eviction(client)
     ensure_loaded(client)
 
@@ -59,6 +59,6 @@ def info(client: redis.Redis, section: str) -> dict[str, Any]:
 
 
 def now_us(client: redis.Redis) -> int:
-    """Redis time, by which Lua judges everything."""
+    """Redis time, which all Lua decisions use."""
     seconds, micros = client.time()
     return seconds * SECOND_US + micros

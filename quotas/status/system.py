@@ -84,7 +84,7 @@ def shards_read() -> ShardState | None:
     """None: Redis does not answer."""
     client = store.connect(settings.REDIS_URL)
     try:
-        found = Shards(client, settings.HEADROOM_SHARDS).look()
+        found = Shards(client, settings.HEADROOM_SHARDS).read_contents()
         server = store.info(client, "server")
         name, version = server.get("server_name", "redis"), server.get("valkey_version") or server.get("redis_version")
         return ShardState(

@@ -66,7 +66,7 @@ class Store:
         assert self.spend(1)[0] == "not_ready"
 
     def mend(self) -> None:
-        self.reconciler.look()
+        self.reconciler.check_shards()
 
 
 @pytest.fixture

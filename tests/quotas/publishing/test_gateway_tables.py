@@ -101,7 +101,7 @@ def test_what_was_lost_or_edited_comes_back(client: redis.Redis, world: None) ->
     reconciler = Reconciler(publisher, client)
     client.hset(keys.directory(), "routes", "[]x")
     client.delete(*[keys.credentials(shard) for shard in range(settings.HEADROOM_SHARDS)])
-    reconciler.look()
+    reconciler.check_shards()
     assert (client.hgetall(keys.directory()), entry(client, issued)) == (held, wanted)
     causes = [event.detail["cause"] for event in AuditEvent.objects.filter(kind="shard_repaired").order_by("id")]
     assert causes == ["API keys were missing", "routes were missing or edited"]

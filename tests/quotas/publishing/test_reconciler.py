@@ -47,7 +47,7 @@ def causes() -> list[str]:
 
 def test_nothing_is_repaired_where_nothing_is_wrong(client: redis.Redis, reconciler: Reconciler) -> None:
     before = tokens(client)
-    reconciler.look()
+    reconciler.check_shards()
     whole_round(reconciler)
     assert tokens(client) == before
     assert causes() == []
@@ -55,35 +55,35 @@ def test_nothing_is_repaired_where_nothing_is_wrong(client: redis.Redis, reconci
 
 def test_flush_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
     client.flushall()
-    reconciler.look()
+    reconciler.check_shards()
     assert differences(client) == []
     assert causes() == ["the token was missing", "API keys were missing", "routes were missing or edited"]
 
 
 def test_flush_of_the_functions_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
     client.function_flush()
-    reconciler.look()
+    reconciler.check_shards()
     assert quota(client, "acme") == 10
 
 
 @pytest.mark.parametrize("key", [keys.config, keys.tenants])
 def test_lost_key_is_repaired(client: redis.Redis, reconciler: Reconciler, key: Callable[[int], str]) -> None:
     client.delete(key(shard_of("acme")))
-    reconciler.look()
+    reconciler.check_shards()
     assert differences(client) == []
     assert causes() == ["fields were missing"]
 
 
 def test_shard_that_somebody_set_back_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
     client.set(keys.shard_prefix(shard_of("acme")), "1.0123456789abcdef")
-    reconciler.look()
+    reconciler.check_shards()
     assert differences(client) == []
     assert causes() == ["the token was another"]
 
 
 def test_edited_entry_is_repaired(client: redis.Redis, reconciler: Reconciler) -> None:
     client.hset(keys.tenants(shard_of("acme")), "acme", "00001!")
-    reconciler.look()
+    reconciler.check_shards()
     assert causes() == []
     whole_round(reconciler)
     assert differences(client) == []
@@ -115,7 +115,7 @@ def test_lost_and_edited_api_keys_are_repaired(client: redis.Redis, world: None)
     index = keys.registered(shard_of("acme"))
     held = client.hgetall(index)
     client.delete(index)
-    reconciler.look()
+    reconciler.check_shards()
     assert client.hgetall(index) == held
     client.hset(index, key_id, "zzzzz")
     whole_round(reconciler)
@@ -126,7 +126,7 @@ def test_lost_and_edited_api_keys_are_repaired(client: redis.Redis, world: None)
 def test_publisher_that_is_behind_repairs_nothing(client: redis.Redis, reconciler: Reconciler) -> None:
     tier_edit(11)
     publisher_for(client).publish()
-    reconciler.look()
+    reconciler.check_shards()
     assert quota(client, "acme") == 11
     assert causes() == []
 
@@ -164,12 +164,12 @@ def reason(client: redis.Redis) -> str:
 def test_bypass_is_noted_once_for_each_change(client: redis.Redis, reconciler: Reconciler) -> None:
     switch = BypassSwitch("tenant", "acme", store.now_us(client) + 60_000_000, "outage")
     switch_on(client, settings.HEADROOM_SHARDS, switch)
-    reconciler.note_bypass()
-    reconciler.note_bypass()
-    Reconciler(publisher_for(client), client).note_bypass()  # another process, later
+    reconciler.record_bypass()
+    reconciler.record_bypass()
+    Reconciler(publisher_for(client), client).record_bypass()  # another process, later
     assert [event.detail["on"] for event in noted()] == [[asdict(switch)]]
     switch_off(client, settings.HEADROOM_SHARDS, None)
-    reconciler.note_bypass()
+    reconciler.record_bypass()
     assert [event.detail["on"] for event in noted()] == [[asdict(switch)], []]
 
 

@@ -49,7 +49,7 @@ def test_delta_before_its_base_is_refused(shards: Shards) -> None:
     compiler, (first, second) = edits(2, 3)
     published(shards, compiler)
     assert shards.apply({ACME: second}) == {ACME}
-    assert shards.look()[ACME].token == first.base
+    assert shards.read_contents()[ACME].token == first.base
 
 
 def test_delta_applied_twice_is_done_once(shards: Shards) -> None:
@@ -57,7 +57,7 @@ def test_delta_applied_twice_is_done_once(shards: Shards) -> None:
     published(shards, compiler)
     assert shards.apply({ACME: first}) == set()
     assert shards.apply({ACME: first}) == set()
-    assert shards.look()[ACME].token == first.token
+    assert shards.read_contents()[ACME].token == first.token
 
 
 def test_delta_after_its_successor_changes_nothing(shards: Shards) -> None:
@@ -66,7 +66,7 @@ def test_delta_after_its_successor_changes_nothing(shards: Shards) -> None:
     shards.apply({ACME: first})
     shards.apply({ACME: second})
     assert shards.apply({ACME: first}) == {ACME}
-    assert shards.look()[ACME].token == second.token
+    assert shards.read_contents()[ACME].token == second.token
 
 
 def test_whole_shard_of_an_older_revision_is_refused(shards: Shards) -> None:
@@ -75,7 +75,7 @@ def test_whole_shard_of_an_older_revision_is_refused(shards: Shards) -> None:
     shards.apply({ACME: first})
     with pytest.raises(SupersededError, match="revision 2, newer than 1"):
         published(shards, compiler)
-    assert shards.look()[ACME].token == first.token
+    assert shards.read_contents()[ACME].token == first.token
 
 
 def test_whole_shard_replaces_whatever_was_there(shards: Shards, client: redis.Redis) -> None:
@@ -93,7 +93,7 @@ def test_library_that_was_flushed_is_loaded_again(shards: Shards, client: redis.
     compiler, _ = edits(2)
     client.function_flush()
     published(shards, compiler)
-    assert shards.look()[ACME].token == compiler.image.shards[ACME].token
+    assert shards.read_contents()[ACME].token == compiler.image.shards[ACME].token
 
 
 def test_bypass_outlives_a_publish(shards: Shards, client: redis.Redis) -> None:
@@ -103,7 +103,7 @@ def test_bypass_outlives_a_publish(shards: Shards, client: redis.Redis) -> None:
     assert shards.apply({ACME: first}) == set()
     assert client.get(keys.shard_prefix(ACME)) == f"{first.token}+1"
     assert shards.apply({ACME: second}) == set()
-    assert shards.look()[ACME].token == second.token
+    assert shards.read_contents()[ACME].token == second.token
 
 
 def test_more_than_a_chunk_is_staged_in_pieces(shards: Shards, client: redis.Redis) -> None:
@@ -112,4 +112,4 @@ def test_more_than_a_chunk_is_staged_in_pieces(shards: Shards, client: redis.Red
     everybody = {f"t-{number}": replace(many.tenants["bob"], name=f"t-{number}") for number in range(3_000)}
     compiler.load(replace(many, tenants=everybody, revision=5))
     published(shards, compiler)
-    assert sum(found.entries - 1 for found in shards.look()) == 3_000  # beside what makes each a table
+    assert sum(found.entries - 1 for found in shards.read_contents()) == 3_000  # beside what makes each a table
