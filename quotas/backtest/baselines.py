@@ -1,4 +1,4 @@
-"""The rules of thumb that the recommender is measured against. Each gives units per minute from a tenant's minutes."""
+"""Baselines: rules of thumb that the recommender is compared with. Each derives units per minute from past minutes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quotas.observations.arrays import Floats, Ints
 from quotas.simulation.fast_replay import ArrivalBatch
 
 MARGIN = 1.15
-MOST_SUBJECTS = 1_000_000  # of one series; of more, an even sample by hash
+MOST_SUBJECTS = 1_000_000  # per series; above this, a uniform sample by hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ PER_SUBJECT_QUANTILE = 0.99
 
 
 class SubjectMaxima:
-    """The most units that each subject asked for in one minute, from arrivals in order of time."""
+    """The busiest minute of each subject, in units; arrivals are added in order of time."""
 
     def __init__(self) -> None:
         self._subjects: Ints = np.empty(0, np.int64)
         self._maxima: Floats = np.empty(0)
-        self._mask = 0  # bits of the hash that have to be 0: each halves the sample
-        self._open: ArrivalBatch | None = None  # of the last minute, which the next piece may continue
+        self._mask = 0  # bits of the hash that must be 0; each bit halves the sample
+        self._open: ArrivalBatch | None = None  # arrivals of the last minute, which the next batch may continue
 
     def add(self, batch: ArrivalBatch) -> None:
         if self._open is not None:
@@ -74,7 +74,7 @@ class SubjectMaxima:
 
 
 def per_subject_minute(batch: ArrivalBatch) -> tuple[Ints, Floats]:
-    """Subject and units of each minute in which a subject asked for any."""
+    """Subject and units of each minute in which a subject had requests."""
     if not len(batch):
         return np.empty(0, np.int64), np.empty(0)
     minutes = batch.times_us // (MINUTE_S * SECOND_US)

@@ -1,4 +1,4 @@
-"""What the rules learn from one tenant on one endpoint, in one pass over its arrivals."""
+"""Fits all rules on one series (a tenant on an endpoint), in one pass over its arrivals."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MOST_REFITS = 14
 @dataclass(frozen=True, slots=True)
 class FittedSeries:
     name: SeriesName
-    estimate: Estimate | None  # None: not seen before the cut
+    estimate: Estimate | None  # None: no arrivals before the cut
     baselines: Mapping[str, float]  # rule → units per minute
     subject_maxima: Floats  # before the cut
-    test_units: float
+    test_units: float  # after the cut
     test_peak: float  # the most units in one minute after the cut
-    test_subject_peak: float  # the same of one subject
-    changes: Mapping[str, int]  # rule → how often it would have been changed after the cut
+    test_subject_peak: float  # the same for one subject
+    changes: Mapping[str, int]  # rule → how often its limit would have changed after the cut
 
     def peak_of(self, by_subject: bool) -> float:
         return max(1.0, self.test_subject_peak if by_subject else self.test_peak)
@@ -87,7 +87,7 @@ class _History:
 
 
 def _changes(whole: Counts, cut_s: float, end_s: float, parameters: Parameters) -> dict[str, int]:
-    """Fitted again once a day, how often each rule would have moved by more than 10 %."""
+    """How often each rule would have moved by more than the tolerated change, if refitted once a day."""
     days = max(1, round((end_s - cut_s) / DAY_S))
     times = np.linspace(cut_s, end_s, min(MOST_REFITS, days) + 1)
     found = {
@@ -106,7 +106,7 @@ def _moves(values: list[float], parameters: Parameters) -> int:
 
 
 def _proposals(whole: Counts, times: Floats, parameters: Parameters) -> int:
-    """Of the rate alone; the burst moves with it."""
+    """How often the recommender would have proposed a change of the rate; the burst changes with it."""
     points = [_wanted(whole.between(0, time), float(time), parameters) for time in times]
     current, count, below_since = points[0], 0, float(times[0])
     for wanted, since, now in zip(points[1:], times[:-1], times[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Small pictures of a backtest, as SVG: they follow the reader's light or dark theme, and need no library."""
+"""Charts of a backtest as SVG. They follow the viewer's light or dark theme and need no library."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from quotas.backtest.scoring import RuleScore
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 150, 28, 40
-LEAST = 1e-4  # of a share, on a logarithmic axis
+LEAST = 1e-4  # the lowest share on the logarithmic axis
 OURS, OTHERS, FAINT = "#2563eb", "#64748b", "#94a3b8"
 
 
 def pictures(report: BacktestReport) -> dict[str, str]:
-    """By file name."""
+    """File name → SVG."""
     return {"frontier.svg": "\n".join(_frontier(report)), "tenants.svg": "\n".join(_bars(report))}
 
 
 def _frontier(report: BacktestReport) -> Iterator[str]:
-    """Headroom against what is rejected: down and to the left is better."""
+    """Rejected share against headroom: lower and further left is better."""
     shown = {name: one for name, one in report.rules.items() if one.headroom < 20}
     most = max([*(one.headroom for one in shown.values()), 1.0]) * 1.1
     yield from _opened("False 429s against headroom: lower and further left is better")
@@ -39,7 +39,7 @@ def _frontier(report: BacktestReport) -> Iterator[str]:
 
 
 def _bars(report: BacktestReport) -> Iterator[str]:
-    """At the same headroom: what the p90 tenant loses, and how many are hit."""
+    """At equal headroom: the share rejected in all and of the p90 tenant, and the share of tenants hit."""
     rows: Mapping[str, RuleScore] = {RECOMMENDER: report.rules[RECOMMENDER], **report.same_headroom}
     most = max([*(max(one.tenants_hit, one.p90_tenant, one.rejected) for one in rows.values()), 1e-9])
     yield from _opened("At the same headroom: rejected of all, of the p90 tenant, tenants hit")

@@ -1,7 +1,7 @@
-"""How rules would have done: fitted on the first days of a trace, replayed on the rest.
+"""Runs a backtest: fits rules on the first days of a trace and replays the rest through their limits.
 
-Twice: on time that the fit has not seen, with each tenant's own limits; and on tenants that it has not seen, with
-what the other half of the tenants gives to their tier. A trace knows no tiers, so all its tenants are one.
+It scores unseen time (each tenant with its own limits) and unseen tenants (with limits that the other half of the
+tenants gives to their tier). A trace has no tiers, so all its tenants form one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quotas.calibration.recommend import Insufficient, pool, recommend
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 
 Progress = Callable[[str, int, int], None]  # stage, done, of how many
-Limits = dict[str, dict[int, AssignedLimit]]  # rule → series → what it is given
+Limits = dict[str, dict[int, AssignedLimit]]  # rule → series → its limit
 
 FEWEST_TO_SPLIT = 4  # tenants
 
@@ -62,7 +62,7 @@ def backtest(path: Path, options: BacktestOptions = USUAL, progress: Progress = 
         for chunk in reader.chunks(lambda done: progress("reading", done, size)):
             spool.add(chunk)
         if not len(spool):
-            raise TraceError("there are no usable rows in it")
+            raise TraceError("the file has no usable rows")
         spool.seal()
         cut_us = _cut_us(spool, options.train_days)
         fitted = _fit_all(reader, spool, cut_us, options.parameters, progress)
@@ -70,7 +70,7 @@ def backtest(path: Path, options: BacktestOptions = USUAL, progress: Progress = 
 
 
 def _cut_us(spool: Spool, train_days: float | None) -> int:
-    """Where the fit ends and the replay begins: the start of a minute, so that no minute is on both sides."""
+    """The time at which the fit ends and the replay begins; the start of a minute, so that no minute is in both."""
     span_us, day_us, minute_us = spool.last_us - spool.first_us, DAY_S * SECOND_US, MINUTE_S * SECOND_US
     if train_days is None:
         half = span_us // 2
@@ -80,7 +80,7 @@ def _cut_us(spool: Spool, train_days: float | None) -> int:
     cut_us = (spool.first_us + train_us) // minute_us * minute_us
     if not spool.first_us < cut_us <= spool.last_us:
         raise TraceError(
-            f"the trace spans {span_us / day_us:.4g} days, so {train_us / day_us:.4g} train days leave nothing to "
+            f"the trace spans {span_us / day_us:.4g} days, so {train_us / day_us:.4g} training days leave nothing to "
             "replay or nothing to fit; choose another number with --train-days"
         )
     return cut_us
@@ -149,7 +149,7 @@ def _report(
 
 
 def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits:
-    """What each rule gives to each tenant that it has seen."""
+    """The limit of each rule for each tenant in the training data."""
     known = {number: one for number, one in enumerate(fitted) if one.estimate is not None}
     limits: Limits = {RECOMMENDER: {}}
     for numbers in _by_endpoint(known):
@@ -167,7 +167,7 @@ def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits
 
 
 def unseen_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits:
-    """What each rule gives to a tenant, from the tenants of the other half alone."""
+    """The limit of each rule for each tenant, derived from the other half of the tenants only."""
     tenants = {one.name.tenant for one in fitted}
     limits: Limits = {}
     if len(tenants) < FEWEST_TO_SPLIT:
@@ -180,7 +180,7 @@ def unseen_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Lim
             taught = [n for n, one in pupils.items() if one.name.endpoint == endpoint]
             for rule, assigned in _tier_limits([fitted[n] for n in numbers], parameters).items():
                 limits.setdefault(rule, {}).update(dict.fromkeys(taught, assigned))
-    # With few tenants all may lie in one half: nobody was taught, which is not the same as nobody rejected.
+    # With few tenants all may be in one half. A rule without limits has no score, which is not a score of zero.
     return {rule: found for rule, found in limits.items() if found}
 
 
@@ -196,7 +196,7 @@ def _tier_limits(teachers: Sequence[FittedSeries], parameters: Parameters) -> di
 
 
 def _scaled(own: Limits, fitted: Sequence[FittedSeries], seen: Sequence[int]) -> Limits:
-    """The baselines with as much headroom at the median as the recommender has."""
+    """The baselines, scaled to the recommender's median headroom."""
     wanted = median_headroom(own[RECOMMENDER], fitted, seen)
     scaled: Limits = {}
     for rule in (rule.name for rule in RULES):

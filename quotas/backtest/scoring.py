@@ -1,4 +1,4 @@
-"""How a rule did, in four numbers and the number of its changes."""
+"""Replays limits and scores rules: four numbers, and how often a rule would have changed its limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RejectedUnits:
 def replay_series(
     pieces: Iterable[ArrivalBatch], cut_us: int, number: int, assigned: Mapping[tuple[str, str], AssignedLimit]
 ) -> dict[tuple[str, str], RejectedUnits]:
-    """Arrivals after the cut through each limit for itself; equal limits are replayed once."""
+    """Replays the arrivals after the cut through each limit separately; equal limits are replayed once."""
     engines = {one: FastReplay([one.limit]) for one in assigned.values()}
     rejected, total = dict.fromkeys(engines, 0), 0
     for piece in pieces:
@@ -50,11 +50,11 @@ def replay_series(
 
 @dataclass(frozen=True, slots=True)
 class RuleScore:
-    rejected: float  # share of all units: false 429s, if nobody meant harm
+    rejected: float  # share of all units: false 429s, assuming that all traffic was legitimate
     tenants_hit: float  # share of the tenants that saw any 429
-    p90_tenant: float  # share rejected of the tenant that nine of ten do better than
-    headroom: float  # median of the limit over the next period's peak, both per minute
-    changes: int  # that the rule would have made during the replay
+    p90_tenant: float  # 90th percentile over tenants of their rejected share
+    headroom: float  # median of limit ÷ peak of the replayed time, both per minute
+    changes: int  # of limits that the rule would have made during the replay
 
 
 def score(

@@ -1,4 +1,4 @@
-"""Arrivals of a trace on disk, tenant by tenant, so that memory does not grow with the file."""
+"""Spools the arrivals of a trace to disk, sorted by series, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from quotas.backtest.trace import TraceChunk, TraceError
 from quotas.observations.arrays import Ints
 from quotas.simulation.fast_replay import ArrivalBatch
 
-MOST_OUT_OF_ORDER = 20_000_000  # rows of one series that may have to be sorted in memory
+MOST_OUT_OF_ORDER = 20_000_000  # rows of one series that may be sorted in memory
 
 
 class Spool:
-    """Filled chunk by chunk, then read series by series, each in order of time."""
+    """Written chunk by chunk, sealed, then read series by series in order of time."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._stack = ExitStack()
@@ -64,7 +64,7 @@ class Spool:
         return self._length
 
     def series(self, number: int) -> Iterator[ArrivalBatch]:
-        """In pieces; what a trace does not name is one subject, or a cost of 1."""
+        """Batches in order of time. Without such columns in the trace, all arrivals have one subject and cost 1."""
         if self._index is None:
             raise RuntimeError("seal the spool before reading it")
         first, last = np.searchsorted(self._index[0], (number, number + 1))

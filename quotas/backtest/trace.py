@@ -1,7 +1,7 @@
-"""A file of arrivals: CSV, plain or gzipped, with the columns timestamp, tenant and, if known, endpoint, subject, cost.
+"""Reads a trace: CSV, plain or gzipped, with the columns timestamp, tenant and optionally endpoint, subject, cost.
 
-Rows are read in chunks, so a file may be of any length. A bad row is counted, remembered by its line and passed over;
-too many of them, and the file is refused.
+Rows are read in chunks, so a file may have any length. Bad rows are counted, reported by line and skipped; a file with
+too many of them is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CsvRow = list[str]
 
 
 class TraceError(ValueError):
-    """Says what is wrong with the file, and what to do about it."""
+    """The message says what is wrong with the file and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SeriesName:
 @dataclass(frozen=True, slots=True)
 class TraceChunk:
     times_us: Ints
-    series: Ints  # number of each row's tenant and endpoint
+    series: Ints  # number of the pair of tenant and endpoint
     subjects: Ints | None  # hashes; None: the file has no such column
     costs: Ints | None
 
@@ -82,7 +82,7 @@ class TraceReader:
         return [SeriesName(tenant, endpoint) for tenant, endpoint in self._numbers]
 
     def chunks(self, progress: Callable[[int], None] = lambda _: None) -> Iterator[TraceChunk]:
-        """`progress` is told how many bytes of the file have been read."""
+        """Calls `progress` with the number of bytes read so far."""
         try:
             with self.path.open("rb") as raw:
                 for chunk in self._chunks(_text(raw)):
@@ -117,7 +117,7 @@ class TraceReader:
                 )
         twice = [name for name in (*REQUIRED, *OPTIONAL) if names.count(name) > 1]
         if twice:
-            raise TraceError(f"line 1: column {twice[0]} stands twice")
+            raise TraceError(f"line 1: column {twice[0]} appears twice")
         return names
 
     def _take(self, rows: Iterator[CsvRow]) -> list[CsvRow]:
@@ -134,7 +134,7 @@ class TraceReader:
         return taken
 
     def _chunk(self, taken: list[CsvRow], first_line: int, last_line: int) -> TraceChunk:
-        """All of them if nothing is wrong, which is quick to see; otherwise those that pass one by one."""
+        """Converts all rows at once, which is fast; if any is bad, checks them one by one and drops the bad ones."""
         try:
             return self._convert(taken)
         except TraceError:
@@ -159,10 +159,12 @@ class TraceReader:
         if len(self.bad) < SHOWN_BAD:
             self.bad.append(BadRow(line, reason))
         if self.bad_rows > self.most_bad:
-            raise TraceError(f"more than {self.most_bad:,} bad rows, the last in line {line}: {reason}; mend the file")
+            raise TraceError(
+                f"more than {self.most_bad:,} bad rows, the last in line {line}: {reason}; correct the file"
+            )
 
     def _problem(self, row: CsvRow) -> str:
-        """Why the row cannot be used; empty: it can."""
+        """Why the row is bad; empty if it is good."""
         if len(row) != len(self.columns):
             return f"{len(row)} fields, but the first line names {len(self.columns)}"
         fields = dict(zip(self.columns, row, strict=True))

@@ -1,7 +1,7 @@
-"""Single arrivals out of rates: windows with a mean rate and the spread of the gaps, as published traces give them.
+"""Expands a trace of rates into individual arrivals: published traces give a mean rate and a gap distribution.
 
-In each window the gaps are drawn from its distribution and rescaled to fill the window, so the number of arrivals
-is the one that the rate says and the burstiness is the one that the shape says.
+In each window the gaps are drawn from its distribution and rescaled to fill the window, so the rate determines the
+number of arrivals and the shape determines how bursty they are.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class RateWindow:
     tenant: str
     start_s: float
     rate: float  # mean requests a second
-    family: str  # Gamma or Weibull; empty: Gamma with the shape that the cv says
+    family: str  # Gamma or Weibull; empty: Gamma with a shape derived from the cv
     shape: float
 
 
 @dataclass(frozen=True, slots=True)
 class Thinning:
-    scale: float = 1.0  # of every rate
-    most_rows: int | None = None  # of one client over the whole trace: whoever has more is scaled down to it
-    every: int = 1  # keep every so many windows
-    days: float | None = None  # the first so many days
+    scale: float = 1.0  # factor for every rate
+    most_rows: int | None = None  # per client over the whole trace; a client with more is scaled down
+    every: int = 1  # keep every n-th window
+    days: float | None = None  # keep the first days only
 
 
 WHOLE = Thinning()
@@ -75,7 +75,7 @@ def _window(row: dict[str, str], line: int) -> RateWindow:
 
 
 def expand(windows: Sequence[RateWindow], thinning: Thinning = WHOLE, seed: int = 0) -> Iterator[WindowArrivals]:
-    """Window by window; a slice may be empty."""
+    """One result per window, possibly empty."""
     draw = np.random.default_rng(seed)
     starts = sorted({window.start_s for window in windows})
     span_s = min((after - before for before, after in pairwise(starts)), default=600.0)

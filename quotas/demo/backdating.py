@@ -1,7 +1,7 @@
-"""Writes what happened as of when it happened.
+"""Backdates the demo's changes.
 
-The database stamps every change with its own clock and lets nobody restamp it. Only the owner of the tables can, so
-the demo is written by the owner, in one transaction that ends with every trigger in its place.
+Postgres stamps every change with its own clock, and triggers protect these columns. Only the owner of the tables can
+disable the triggers, so the demo is written as the owner, in one transaction that re-enables all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quotas.models.revision import revisions_stamp
 from tenants.privileges import as_owner
 
 APPS: Final = ("tenants", "quotas")
-# How long publishing took then.
+# How long publishing took, in the demo's history.
 PUBLISHED_AFTER_US: Final = 40_000
 
 
@@ -36,19 +36,19 @@ class TimestampColumn:
 
 @contextmanager
 def as_table_owner() -> Iterator[None]:
-    """All of it or nothing, as the owner of the tables."""
+    """One transaction with the rights of the owner of the tables."""
     with as_owner("default"), transaction.atomic():
         yield
 
 
 @contextmanager
 def backdated(at: datetime) -> Iterator[None]:
-    """What is written in the block was written at `at`."""
+    """Sets the timestamps of everything written in the block to `at`."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT now()")
         (since,) = cursor.fetchone()
         yield
-        # Rows wait with checks that are due at the end; a table with such rows cannot be altered.
+        # ALTER TABLE fails while rows have deferred checks pending, so run those checks now.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for stamp in timestamp_columns():
             _restamp(cursor, stamp, since, at)
@@ -57,7 +57,7 @@ def backdated(at: datetime) -> Iterator[None]:
 
 
 def timestamp_columns() -> list[TimestampColumn]:
-    """Every column that the database fills with its time; what waits to be published waits since now."""
+    """Every column that Postgres fills with its time, except the outbox: its rows are pending from now on."""
     models = [model for app in APPS for model in apps.get_app_config(app).get_models() if model is not Outbox]
     return [TimestampColumn(model._meta.db_table, name) for model in models for name in _stamped(model)]
 

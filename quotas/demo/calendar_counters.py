@@ -1,4 +1,4 @@
-"""What calendar quotas have used so far: the publisher brings it to Redis, as it would after a loss."""
+"""Writes the counters of calendar quotas to Postgres; the publisher restores them to Redis as after a data loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quotas.policies.spec import EVERYWHERE
 from quotas.usage.queries.utilisation import period_of
 from tenants.models import Tenant
 
-GENERATIONS = 1 << 24  # as records tell them apart
+GENERATIONS = 1 << 24  # records store 24 bits of the fingerprint
 
 
 def write_counters(now: datetime) -> None:
@@ -49,7 +49,7 @@ def _counters(tenant: Tenant, numbers: dict[str, int], now: datetime) -> Iterato
 
 
 def _used(tenant: Tenant, effective: Effective, since: datetime) -> int:
-    """To the hour, as the rollup has it."""
+    """Units allowed since then, from the hourly rollup."""
     rows = UsageHour.objects.filter(tenant_number=tenant.pk, outcome=Outcome.ALLOWED, start__gte=since)
     counted = "count" if effective.limit.unit == "requests" else "cost"
     return int(rows.aggregate(used=Sum(counted))["used"] or 0)

@@ -1,6 +1,6 @@
-"""Which of the recorded requests were refused: the limits of their time, second by second.
+"""Decides which requests of the demo's history were denied, second by second, by the limits in force then.
 
-Within a second requests are taken as evenly spread, so what passes in it is the burst that is left plus the rate.
+Requests are assumed evenly spread within a second, so the remaining burst plus the rate of one second pass.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OPEN_ENDED: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class LimitSpan:
-    """Parameters from a second on, until the next span begins."""
+    """The parameters of a limit from `since_s` until the next span."""
 
     since_s: int
     rate: float
@@ -27,17 +27,17 @@ class LimitSpan:
 
 @dataclass(frozen=True, slots=True)
 class FlowLimit:
-    """A limit in front of a flow; `outcome` is how the accounting calls what it refuses."""
+    """A limit on a flow; `outcome` is the Outcome that its denials are counted under."""
 
     limit: str
     spans: tuple[LimitSpan, ...]
     outcome: str = "d"
-    keys: int = 1  # it counts each of so many keys apart
+    keys: int = 1  # number of API keys, each with its own counter
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLoad:
-    """Per second: all that came, retries included, and what was refused of it."""
+    """Per second: all requests including retries, and how many of them were denied."""
 
     offered: Ints
     refused: Ints
@@ -76,13 +76,13 @@ def _through(counts: Ints, first_s: int, spans: Sequence[LimitSpan], retries: in
 
 
 def _may_exceed(counts: Ints, span: LimitSpan) -> bool:
-    """Whether a bucket without an edge would ever have been fuller than this one can be."""
+    """Whether the limit could deny anything; rules out most flows without walking through their seconds."""
     level = np.cumsum(counts - span.rate)
     return bool((level - np.minimum.accumulate(np.minimum(level, 0.0))).max() > span.burst)
 
 
 def _walk(offered: Ints, refused: Ints, seconds: range, span: LimitSpan, retries: int) -> None:
-    """From one second with requests to the next; what was refused comes again in the second between."""
+    """Walks from one second with requests to the next; clients retry denied requests in the second after."""
     again, rate, full = retries / (retries + 1), span.rate, span.burst + span.rate
     level, last, comes_back = 0.0, seconds.start - 1, 0
     places = np.flatnonzero(offered[seconds.start : seconds.stop]) + seconds.start

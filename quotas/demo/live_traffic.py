@@ -1,4 +1,4 @@
-"""A living demo: the tenants go on calling the limiter as real clients do, in the shapes of their history."""
+"""Live traffic of the demo: its tenants keep calling the limiter, in the patterns of their history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headroom_edge import AsyncLimiter, Decision
 from quotas.demo.traffic_patterns import Flow
 
 REPORT_S: Final = 60
-BUDGET_MS: Final = 200.0  # a demo shares its machine: patience rather than a decision without the store
+BUDGET_MS: Final = 200.0  # generous, so that a busy machine does not cause decisions without Redis
 WORK_S: Final = (0.05, 0.4)  # how long a request holds its slot
 CLIENTS: Final = 40  # per tenant
 KEYS: Final = 4
@@ -23,7 +23,7 @@ RETRY_S: Final = 1.0
 
 @dataclass(slots=True)
 class LiveTraffic:
-    """`most` bounds the new requests of a second; what would be above it is not sent."""
+    """`most`: new requests per second; the rest is not sent."""
 
     limiter: AsyncLimiter
     flows: Sequence[Flow]
@@ -40,7 +40,7 @@ class LiveTraffic:
         while not stop.is_set():
             second += 1
             await _until(second, stop)
-            # A machine that slept has nothing to catch up on.
+            # After a suspend, skip the missed seconds instead of sending them all at once.
             second = max(second, int(time.time()) - 1)
             if not stop.is_set():
                 self.send(second)
@@ -49,7 +49,7 @@ class LiveTraffic:
         await self.finish()
 
     def send(self, second: int) -> None:
-        """The requests of one second, each at its own moment in it."""
+        """Sends the requests of one second, each at a random time within it."""
         for flow in self.arrivals(second):
             call = asyncio.create_task(self._come(flow, self.draw.random()))
             self._calls.add(call)
@@ -68,7 +68,7 @@ class LiveTraffic:
         return [self.flows[place] for place in coming[: self.most]]
 
     async def finish(self) -> None:
-        """Until every call that was sent is over."""
+        """Waits for all calls that were sent."""
         while self._calls:
             await asyncio.gather(*self._calls)
 

@@ -1,4 +1,4 @@
-"""Seconds and rates of one tenant's whole history, written at once: what the folds would have made of it."""
+"""Writes packed seconds and rates of a tenant's whole history at once, as the folds would have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quotas.usage.partitions import ensure_partitions, partition_of
 from quotas.usage.rate_aggregation import DENIED, HOUR_S, RateRow, rate_rows
 
 SECOND: Final = timedelta(seconds=1)
-FAST: Final = 1  # level of squeezing: somebody waits for the demo
+FAST: Final = 1  # zlib level: somebody waits for the demo to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RateTableRow:
 
 
 def write_rates(of_tenant: list[FlowSeries], first_s: int) -> None:
-    """All series of one tenant, from its first second on."""
+    """`of_tenant`: all series of one tenant; their counts start at `first_s`."""
     counted = [series for series in of_tenant if series.tenant and series.outcome in (*LET_THROUGH, *DENIED)]
     if not counted:
         return
@@ -47,7 +47,7 @@ def write_rates(of_tenant: list[FlowSeries], first_s: int) -> None:
 
 
 def seconds_of(parts: list[FlowSeries], first_s: int) -> Seconds:
-    """Added up second by second, which needs no sorting."""
+    """The sum of the series per second; they are aligned, so no sorting is needed."""
     places = np.flatnonzero(sum_of([part.counts for part in parts]))
     allowed, denied, allowed_cost, denied_cost = (np.zeros(len(places), np.int64) for _ in range(4))
     for part in parts:
@@ -66,7 +66,7 @@ def _by_hour(tenant: int, endpoint: int, asked: Seconds) -> Iterator[RateTableRo
 
 
 def _write_rates(tenant: int, endpoint: int, asked: Seconds, end_s: int) -> None:
-    """Of hours, and of the days that are over."""
+    """Writes the rates of hours, and of the days that are over."""
     today_s = _begin_s(RatesDay, end_s - 1)
     _copy(RatesHour, RateRow.columns(), _rows(RatesHour, tenant, endpoint, asked))
     _copy(RatesDay, RateRow.columns(), _rows(RatesDay, tenant, endpoint, asked.between(0, today_s)))

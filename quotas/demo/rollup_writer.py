@@ -1,4 +1,4 @@
-"""Series of seconds into the rollups, straight by COPY: nothing is there yet that they would be added to."""
+"""Writes the demo's history to the rollups by plain COPY, which is possible because they are still empty."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class RollupWriter:
-    """Gathers the rows of every rollup, from its own first second on."""
+    """Collects the rows of every rollup; `oldest_s` is the first second to keep in each."""
 
     oldest_s: Mapping[type[Rollup], int]
     _cells: dict[type[Rollup], list[Cells]] = field(default_factory=lambda: {model: [] for model in ROLLUPS})
@@ -65,7 +65,7 @@ def cells_of(series: FlowSeries, first_s: int) -> Cells:
 
 
 def coarser(cells: Cells, step_s: int) -> Cells:
-    """Of one series, in order of time."""
+    """Sums the cells of one series, which are in order of time, into longer steps."""
     start = cells.start - cells.start % step_s
     first = np.flatnonzero(np.diff(start, prepend=-1))
     kept = cells.where(first)
@@ -81,7 +81,7 @@ def _with_totals(model: type[Rollup], cells: Cells) -> Iterator[tuple[type[Rollu
 
 
 def _in_order(cells: Cells) -> Cells:
-    """By time, so that rows of a page and of a slice are written together."""
+    """Sorted by time, so that rows of one page and partition are written together."""
     return cells.where(np.argsort(cells.start, kind="stable"))
 
 

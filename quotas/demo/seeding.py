@@ -1,4 +1,4 @@
-"""Fills an empty installation: the story, its traffic, and where the live traffic takes over."""
+"""Fills an empty installation with the demo: its changes, its past traffic, and the hand-over to live traffic."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 
 SEED: Final = 1
-FINEST_S: Final = 86_400  # steps of 10 s are back-filled for the last day
+FINEST_S: Final = 86_400  # the 10 s rollup is filled for the last day only
 RECORDED: Final = SPAN + timedelta(days=1)  # from the first midnight on
 LONGEST_CATCH_UP: Final = timedelta(hours=1)
 Progress = Callable[[str, int, int], None]
 
 
 def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDED) -> bool:
-    """False, and nothing done, where there is any configuration already; `recorded_for` shortens the traffic only."""
+    """Returns False and does nothing if there is any configuration. `recorded_for` limits the traffic only."""
     began = midnight(now) - SPAN
     with as_table_owner():
         take_turn()
@@ -55,13 +55,13 @@ def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDE
 
 
 def _ask_for_recommendations(now: datetime) -> None:
-    """The first worker finds that this has waited long enough, and begins with it."""
+    """Queues a calibration, dated back so that the first worker starts it at once."""
     task = task_file(kind=Task.Kind.CALIBRATE, author="pipeline", asked={})
     Task.objects.filter(pk=task.pk).update(created=now - 2 * PATIENCE)
 
 
 def fill_usage(began: datetime, first: datetime, now: datetime, progress: Progress) -> None:
-    """Usage from `first` on; `began` is when the story began."""
+    """Fills usage from `first` on; `began` is the start of the story."""
     end = now - (now - BEGINNING) % UsageStep.step
     span = range(int(first.timestamp()), int(end.timestamp()))
     recorder = RollupWriter({model: span.stop - FINEST_S if model is UsageStep else span.start for model in ROLLUPS})
@@ -84,11 +84,11 @@ def fill_usage(began: datetime, first: datetime, now: datetime, progress: Progre
 
 
 def catch_up(began: datetime, now: datetime, draw: np.random.Generator) -> None:
-    """What came between the end of the history and now, on the first start only: a stop is a gap, and stays one."""
+    """Fills the time between the end of the history and now, on the first start only: later stops remain gaps."""
     newest = UsageStep.objects.aggregate(newest=Max("start"))["newest"]
     if _has_been_live() or newest is None or now - newest > LONGEST_CATCH_UP:
         return
-    # The publisher took a new server for one that was emptied; what was never there was not lost.
+    # The publisher recorded a gap, because the new Redis looked like an emptied one. Nothing was lost.
     GapRecord.objects.filter(start__gte=newest).delete()
     span = range(int((newest + UsageStep.step).timestamp()), int(now.timestamp()))
     backfill_usage(Cells.joined([cells_of(series, span.start) for series in _recorded(began, span, draw)]), now)
@@ -100,7 +100,7 @@ def _has_been_live() -> bool:
 
 
 def _recorded(began: datetime, span: range, draw: np.random.Generator) -> Iterator[FlowSeries]:
-    """The series of one tenant follow one another."""
+    """All series, grouped by tenant."""
     began_s, numbers = int(began.timestamp()), current_numbers()
     for flow in flows(began_s):
         yield from record_flow(flow, numbers, began_s, span, draw)
@@ -129,6 +129,6 @@ def midnight(now: datetime) -> datetime:
 
 
 def history_begins() -> datetime | None:
-    """None: this is no demo."""
+    """The start of the demo's history; None: this is not a demo."""
     first = Revision.objects.filter(number=1).values_list("created", flat=True).first()
     return midnight(first + timedelta(hours=12)) if first else None

@@ -1,6 +1,6 @@
-"""What was decided on the platform since it began: who changed which limit, when and why.
+"""The demo's past changes: who changed which limit, when and why.
 
-Every step goes through the service functions, as it would have at its time.
+Every step calls the same functions as the API and the pages do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_creat
 WORLD: Final = Path(__file__).with_name("world.yaml")
 SPAN: Final = timedelta(days=14)
 HOUR: Final = timedelta(hours=1)
-# Moments since the beginning that the recorded traffic knows of too.
+# Times since the beginning that the recorded traffic depends on too.
 QUOTES_RAISED: Final = timedelta(days=8, hours=14, minutes=10)
 BURST_CUT: Final = timedelta(days=9, hours=10)
 BURST_BACK: Final = timedelta(days=9, hours=12, minutes=10)
@@ -41,7 +41,7 @@ class GuardFlags(TypedDict):
     force: bool
 
 
-# There is nobody yet who could approve anything.
+# The demo has no second person who could approve a change.
 PERMITTED: Final[GuardFlags] = {"emergency": True, "force": True}
 
 
@@ -58,7 +58,7 @@ class StoryStep:
 
 
 def story(began: datetime, now: datetime) -> Iterator[StoryStep]:
-    """In their order; `began` is when the recorded traffic begins."""
+    """The steps in order of time; `began` is the start of the recorded traffic."""
     steps = (*_beginning(began), *_limits(began), *_accident(began), *_tenants(began))
     yield from sorted((*steps, *_overrides(now), *_staged(began, now)), key=lambda step: step.at)
 
@@ -69,7 +69,7 @@ def _beginning(began: datetime) -> Iterator[StoryStep]:
         began - 2 * HOUR, "pipeline", "the first policies, from the repository", document_apply, document=document
     )
     yield StoryStep(began - HOUR, "pipeline", "the customers of the platform", _sign_up, {"new": tenants.FIRST})
-    reason = "their contract says one and a half times pro"
+    reason = "their contract includes 1.5 times the pro limits"
     own = {"name": "burst", "algorithm": "token_bucket", "rate": 75, "per": "1s", "burst": 225}
     named = {"name": "harbor-taxi-everywhere", "tenant": "harbor-taxi"}
     yield _permitted(began - HOUR / 2, "operator", reason, policy_create, limits=[own], **named)
@@ -78,12 +78,12 @@ def _beginning(began: datetime) -> Iterator[StoryStep]:
 def _limits(began: datetime) -> Iterator[StoryStep]:
     fixed = {"algorithm": "fixed_window"}
     per_client = {"name": "quotes-per-client", "limit": 60, "window": "1m", "subject": "key|ip"} | fixed
-    reason = "support: quotes failed on the first screen"
+    reason = "support ticket: quotes failed"
     yield _set(began + timedelta(days=2, hours=9, minutes=20), "operator", reason, "free-quotes", per_client)
     quotes = {"name": "quotes", "algorithm": "token_bucket", "rate": 6, "per": "10s", "burst": 10}
-    yield _set(began + QUOTES_RAISED, "operator", "delta-shuttle was denied half of the day", "pro-quotes", quotes)
+    yield _set(began + QUOTES_RAISED, "operator", "delta-shuttle was throttled half of the day", "pro-quotes", quotes)
     hourly = {"name": "hourly", "limit": 120, "window": "1h"} | fixed
-    reason = "reports by region: twice as many"
+    reason = "reports by region: twice as many calls"
     yield _set(began + timedelta(days=13, hours=8), "pipeline", reason, "pro-reports", hourly)
 
 
@@ -91,7 +91,11 @@ def _accident(began: datetime) -> Iterator[StoryStep]:
     burst = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 10}
     yield _set(began + BURST_CUT, "pipeline", "smaller bursts for the free tier", "free-everywhere", burst)
     yield StoryStep(
-        began + BURST_BACK, "on-call", "free tenants get 429s who never had one", _revert, {"policy": "free-everywhere"}
+        began + BURST_BACK,
+        "on-call",
+        "free tenants get 429s for the first time",
+        _revert,
+        {"policy": "free-everywhere"},
     )
 
 
@@ -104,26 +108,28 @@ def _tenants(began: datetime) -> Iterator[StoryStep]:
 
 
 def _overrides(now: datetime) -> Iterator[StoryStep]:
-    """Of the last day: nobody may begin one further back."""
+    """Overrides started in the last day, because an override may not start earlier."""
     start = now - 20 * HOUR
     more = {"tenant": "fleetly", "multiplier": (3, 2), "start": start, "end": now + 3 * HOUR}
     yield _permitted(start, "operator", "a festival in town", override_create, **more)
     start = now - 16 * HOUR
     longer = {"tenant": "green-go", "endpoint": "driver:location", "limits": {"smooth": {"queue": 60}}}
     when = {"start": start, "end": now + timedelta(days=7)}
-    reason = "their map polls in step until the next release"
+    reason = "their app polls in lockstep until its next release"
     yield _permitted(start, "on-call", reason, override_create, **longer, **when)
 
 
 def _staged(began: datetime, now: datetime) -> Iterator[StoryStep]:
     smooth = {"name": "smooth", "algorithm": "leaky_bucket", "rate": 6, "per": "1s", "queue": 20, "on_failure": "local"}
     tried = {"policy": "pro-location", "limit": smooth, "how": {"mode": "shadow"}}
-    reason = "less load on the location store; first see whom it would hurt"
+    reason = "less load on the location store; first check whom it would affect"
     yield StoryStep(began + IN_SHADOW, "operator", reason, _stage, tried)
     charges = {"name": "charges", "algorithm": "gcra", "rate": 30, "per": "1s", "burst": 15, "on_failure": "closed"}
     later = {"mode": "scheduled", "at": now + timedelta(days=1)}
     planned = {"policy": "enterprise-charges", "limit": charges, "how": later}
-    yield StoryStep(began + IN_SHADOW + HOUR, "operator", "the new payment provider takes more", _stage, planned)
+    yield StoryStep(
+        began + IN_SHADOW + HOUR, "operator", "the new payment provider takes a higher rate", _stage, planned
+    )
 
 
 def _permitted(at: datetime, author: str, reason: str, function: Callable[..., object], **arguments: Any) -> StoryStep:

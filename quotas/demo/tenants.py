@@ -1,4 +1,4 @@
-"""The companies on the demo's platform, by tier."""
+"""The tenants of the demo, by tier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The platform's traffic since it began, second by second, as the accounting would have counted it."""
+"""The demo's past traffic, second by second, with the outcomes that would have been counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quotas.observations.arrays import Floats, Ints
 from quotas.simulation.synthetic_tenants import DAY_S, MINUTE_S, Cron, SyntheticTenant
 from quotas.usage.batch_format import DenialRecord
 
-KEYS: Final = 4  # API keys in use, of each tenant
+KEYS: Final = 4  # API keys in use per tenant
 DAILY: Final = 25_000  # the free tier's daily quota, in cost
 DENIAL_SAMPLES_S: Final = 3 * DAY_S
 MOST_DENIALS: Final = 400  # of one series
@@ -27,7 +27,7 @@ DENIAL_RETRY_US: Final = (200_000, 4_000_000)
 
 @dataclass(frozen=True, slots=True)
 class NameNumbers:
-    """What stands for names in the rollups."""
+    """The numbers that rollups store instead of names."""
 
     tenants: Mapping[str, int]
     tiers: Mapping[str, str]  # tenant → tier
@@ -38,7 +38,7 @@ class NameNumbers:
 
 @dataclass(frozen=True, slots=True)
 class FlowSeries:
-    """One series of the rollups; `counts` per second from the first on."""
+    """One series of a flow; `counts` has one number per second."""
 
     tenant: int
     endpoint: int
@@ -51,7 +51,7 @@ class FlowSeries:
 def record_flow(
     flow: Flow, numbers: NameNumbers, began_s: int, span: range, draw: np.random.Generator
 ) -> Iterator[FlowSeries]:
-    """What the accounting has of one flow for the seconds of `span`."""
+    """The series that one flow leaves in the rollups, for the seconds of `span`."""
     tenant, endpoint = numbers.tenants.get(flow.tenant, 0), numbers.endpoints[flow.endpoint]
     cost = numbers.costs[flow.endpoint]
     counts = per_second(flow.demand, span, draw)
@@ -59,7 +59,7 @@ def record_flow(
     def series(outcome: str, limit: str, amounts: Ints) -> FlowSeries:
         return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
 
-    # Who may not ask at all is counted without an endpoint: the check has not come to it yet.
+    # Unknown and suspended tenants are counted without endpoint: the check refuses them before it looks at it.
     if flow.tenant == UNKNOWN:
         yield replace(series(Outcome.UNKNOWN, "", counts), endpoint=0)
         return
@@ -82,7 +82,7 @@ def record_flow(
 
 
 def per_second(demand: SyntheticTenant, span: range, draw: np.random.Generator) -> Ints:
-    """How many new requests come in each second: the same in law as what the live traffic sends."""
+    """New requests per second, with the same distribution as the live traffic."""
     minutes = range(span.start // MINUTE_S, -(-span.stop // MINUTE_S))
     middles: Floats = np.arange(minutes.start, minutes.stop, dtype=np.float64) * MINUTE_S + MINUTE_S / 2
     of_minute = draw.poisson(demand.intensity(middles) * MINUTE_S)
@@ -101,7 +101,7 @@ def _instants(cron: Cron, span: range) -> slice:
 
 
 def limits_over_time(flow: Flow, tier: str, began_s: int) -> Sequence[FlowLimit]:
-    """The limits that bite, as they were at each time."""
+    """The limits that may deny the flow, with their parameters over time."""
     at = {name: began_s + _seconds(getattr(story, name)) for name in ("BURST_CUT", "BURST_BACK", "QUOTES_RAISED")}
     if tier == "free" and flow.demand.cron is not None:
         spans = (LimitSpan(0, 5, 40), LimitSpan(at["BURST_CUT"], 5, 10), LimitSpan(at["BURST_BACK"], 5, 40))
@@ -120,7 +120,7 @@ def limits_over_time(flow: Flow, tier: str, began_s: int) -> Sequence[FlowLimit]
 
 
 def apply_daily_quota(counts: Ints, first_s: int, most: int) -> FlowLoad:
-    """Of a quota of requests a day, UTC."""
+    """Denies what exceeds a daily quota (UTC days)."""
     begin = first_s % DAY_S
     padded = np.concatenate((np.zeros(begin, np.int64), counts))
     days = np.pad(padded, (0, -len(padded) % DAY_S)).reshape(-1, DAY_S)

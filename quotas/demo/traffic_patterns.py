@@ -1,6 +1,6 @@
-"""Who calls what, and how: the synthetic kinds, mixed as a platform of this size would see them.
+"""The traffic of each demo tenant: which endpoints it calls, how often, and in which pattern.
 
-Rates are requests a second; together they stay near ten, so that the demo costs a small part of one core.
+Rates are requests per second. Their sum stays near ten, so that the demo uses a small part of one core.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quotas.simulation.synthetic_tenants import (
     steady,
 )
 
-# The epoch began on a Thursday; the synthetic week ends with its two calm days.
+# The epoch began on a Thursday; the synthetic week ends with its two quiet days.
 TO_MONDAY_S: Final = 3 * DAY_S
 MOST_GROWTH: Final = 3.0
 UNKNOWN: Final = "nobody-we-know"
@@ -35,11 +35,11 @@ class Flow:
     tenant: str
     endpoint: str
     demand: SyntheticTenant
-    retries: int = 0  # how often its clients try again, a second later, after a 429
+    retries: int = 0  # how often clients retry after a 429, a second later
 
 
 def flows(began_s: int) -> tuple[Flow, ...]:
-    """`began_s`: when the demo's history begins; growth and newcomers count from there."""
+    """`began_s`: start of the demo's history, from which growth and new tenants are timed."""
     return (*_free(began_s), *_pro(began_s), *_enterprise(), Flow(UNKNOWN, "rider:track", steady(UNKNOWN, 0.04)))
 
 
@@ -122,13 +122,13 @@ def _enterprise() -> list[Flow]:
 
 
 def by_day(name: str, low: float, high: float, *, hours: int = 0, weekend: float = 0.4) -> SyntheticTenant:
-    """Busiest at noon of its zone, calm on Saturday and Sunday."""
+    """Busiest at noon in its time zone, quiet on Saturday and Sunday."""
     base = diurnal_weekly(name, low, high, weekend)
     return replace(base, intensity=_moved(base.intensity, hours * HOUR_S + TO_MONDAY_S))
 
 
 def growth(name: str, rate: float, daily: float, began_s: int) -> SyntheticTenant:
-    """Growing day by day, up to a few times what it began with: the demo may run for months."""
+    """Grows day by day up to MOST_GROWTH times its first rate, because the demo may run for months."""
     base = growing(name, rate, daily, began_s)
     return replace(base, intensity=lambda seconds: np.minimum(base.intensity(seconds), rate * MOST_GROWTH))
 

@@ -1,4 +1,4 @@
-"""The same arrivals through several limits, each alone: what each lets in, when it leaves, and what it holds."""
+"""Compares limits on the same arrivals, each on its own: what it accepts, when that leaves, and its memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from quotas.simulation import replay
 from quotas.simulation.arrivals_csv import Arrival
 from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can_replay
 
-# Of one subject with one limit, on Valkey, as `make bench` measures it.
+# Memory of one subject with one limit in Valkey, as measured by `make bench`.
 RECORD_BYTES = {"token_bucket": 102, "sliding_counter": 117, "sliding_log": 211, "concurrency": 219}
 OTHER_RECORD_BYTES = 101
-ENTRY_BYTES = 12  # of a log or of a holder; the server gives lists of them more room than they need
-PACKED_HOLDERS = 128  # more of them are kept in a table
+ENTRY_BYTES = 12  # of a log entry or a holder, including what the server over-allocates
+PACKED_HOLDERS = 128  # above this, Redis stores the holders as a hash table
 HOLDER_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Equal steps from a moment on."""
+    """Steps of equal length from a start time."""
 
     begin_us: int
     step_us: int
@@ -38,7 +38,7 @@ class Timeline:
         return self.step_us * self.steps
 
     def counts(self, times_us: Ints) -> list[int]:
-        """How many fall into each step; what comes later is left out."""
+        """How many times fall into each step; later ones are left out."""
         places = (times_us - self.begin_us) // self.step_us
         counts: list[int] = np.bincount(places[places < self.steps], minlength=self.steps).tolist()
         return counts
@@ -46,19 +46,19 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmResult:
-    """What one limit made of the arrivals; lists have one number a step."""
+    """The result of one limit; lists have one number per step."""
 
     limit: Limit
     accepted: list[int]
     denied: list[int]
-    out: list[int]  # when what was accepted leaves for the backend
+    out: list[int]  # accepted requests that leave for the backend in this step
     queued: list[int]  # accepted and still waiting at the end of the step
     accepted_count: int
     denied_count: int
-    first_denied_us: int | None  # from the begin
+    first_denied_us: int | None  # since the start
     most_out: int  # in any second
     longest_wait_us: int
-    memory_bytes: int  # of the subject that needed most
+    memory_bytes: int  # of the subject that needs most
 
     @property
     def accepted_share(self) -> float:
@@ -76,7 +76,7 @@ class _Ruled:
 
 
 def compare_algorithms(limits: Sequence[Limit], arrivals: Sequence[Arrival], line: Timeline) -> list[AlgorithmResult]:
-    """By the reference models."""
+    """One result per limit, as the reference models decide."""
     times_us, subjects = whole_numbers([arrival.t_us for arrival in arrivals]), _numbers(arrivals)
     return [_one(limit, times_us, subjects, _rule(limit, arrivals), arrivals, line) for limit in limits]
 
@@ -105,7 +105,7 @@ def _one(
 
 
 def most_within(times_us: Ints, span_us: int) -> int:
-    """The most of them in any half-open span of that length; they are in order."""
+    """The most of the sorted times within any half-open span of this length."""
     ends = np.searchsorted(times_us, times_us + span_us, side="left")
     return int((ends - np.arange(len(times_us))).max(initial=0))
 
@@ -146,7 +146,7 @@ def _bytes(limit: Limit, times_us: Ints, subjects: Ints, arrivals: Sequence[Arri
 
 
 def _most_of_one(times_us: Ints, subjects: Ints, spans_us: Iterator[int]) -> int:
-    """The most entries that one subject has at once, where each stays for its span."""
+    """The most entries that one subject has at once, if each stays for its span."""
     begun: dict[int, list[tuple[int, int]]] = {}
     for subject, now_us, span_us in zip(subjects.tolist(), times_us.tolist(), spans_us, strict=False):
         begun.setdefault(subject, []).extend(((now_us, 1), (now_us + span_us, -1)))
@@ -155,12 +155,12 @@ def _most_of_one(times_us: Ints, subjects: Ints, spans_us: Iterator[int]) -> int
 
 def _peak(events: list[tuple[int, int]]) -> int:
     held = most = 0
-    for _, change in events:  # at the same moment, ends come first
+    for _, change in events:  # at the same time, ends sort before beginnings
         held += change
         most = max(most, held)
     return most
 
 
 def with_durations(arrivals: Sequence[Arrival], takes_us: int) -> list[Arrival]:
-    """With a duration for those that have none of their own."""
+    """Sets the duration of arrivals that have none."""
     return [a if a.duration_us is not None else replace(a, duration_us=takes_us) for a in arrivals]

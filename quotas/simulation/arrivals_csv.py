@@ -1,4 +1,4 @@
-"""Arrivals to replay, from a CSV file with the columns t_us, subject, cost and, for concurrency, duration_us."""
+"""Reads arrivals to replay from CSV with the columns t_us, subject, cost and, for concurrency, duration_us."""
 
 import csv
 import re
@@ -16,10 +16,10 @@ _WHOLE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    t_us: int  # from the epoch
+    t_us: int  # since the epoch
     subject: str
     cost: int = 1
-    duration_us: int | None = None  # how long it holds its slot; None: until the hold ends
+    duration_us: int | None = None  # how long it holds its slot; None: until the hold expires
 
 
 class ArrivalsError(ValueError):
@@ -36,7 +36,7 @@ def read_arrivals(lines: Iterable[str]) -> Iterator[Arrival]:
             arrival = _arrival(header, row, rows.line_num)
             if arrival.t_us < last_us:
                 raise ArrivalsError(
-                    f"line {rows.line_num}: t_us {arrival.t_us} lies before the line above; sort the file by t_us"
+                    f"line {rows.line_num}: t_us {arrival.t_us} is before the line above; sort the file by t_us"
                 )
             last_us = arrival.t_us
             yield arrival
@@ -53,7 +53,7 @@ def _check_header(header: list[str]) -> None:
     if missing:
         raise ArrivalsError(f"line 1: column {missing[0]} is missing; the first line must be {','.join(COLUMNS)}")
     if unknown or twice:
-        word = f"unknown column {shown(unknown[0])}" if unknown else f"column {twice[0]} stands twice"
+        word = f"unknown column {shown(unknown[0])}" if unknown else f"column {twice[0]} appears twice"
         raise ArrivalsError(f"line 1: {word}; the columns are {', '.join(COLUMNS)} and, for concurrency, {DURATION}")
 
 

@@ -1,8 +1,8 @@
-"""Replay of many arrivals through a few limits, as the reference models decide and many times faster.
+"""Replays many arrivals through a few limits: the same decisions as the reference models, many times faster.
 
-Most arrivals are admitted, so a block of them is taken as admitted by all limits and checked as a whole; where one
-would be denied, the block ends. While denials are frequent, arrivals are taken one by one. Limits that are not
-enforced deny nothing and are left out.
+Most arrivals are admitted, so a whole block is assumed admitted and checked at once with numpy; it is cut before the
+first arrival that some limit would deny. While denials are frequent, arrivals are decided one by one. Only enforced
+limits deny, so others are left out.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class ArrivalBatch:
     times_us: Ints
     subjects: Ints  # any numbers that tell them apart
     costs: Ints
-    requests: Ints | None = None  # that each stands for, all let in or none; None: one
-    endpoints: Ints | None = None  # their numbers, where limits have scopes
+    requests: Ints | None = None  # how many each arrival stands for, all allowed or all denied; None: one
+    endpoints: Ints | None = None  # endpoint numbers, needed if limits have scopes
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -65,7 +65,7 @@ class ArrivalBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchDecisions:
-    denied_by: Ints  # place of the limit among those given; −1: allowed
+    denied_by: Ints  # index of the limit that denied; −1: allowed
     wait_us: Ints
 
     @property
@@ -74,9 +74,9 @@ class BatchDecisions:
 
 
 class FastReplay:
-    """State of one tenant. Every dimension that the limits name has the arrival's subject as its value.
+    """The limits of one tenant and their state. Every dimension of a subject has the arrival's subject as its value.
 
-    `scopes`: of each limit, the endpoints whose arrivals it counts; None: all of them.
+    `scopes`: for each limit, the endpoints it counts; None: all.
     """
 
     def __init__(self, limits: Sequence[Limit], scopes: Sequence[Scope] | None = None) -> None:
@@ -91,7 +91,7 @@ class FastReplay:
         self._since_forgotten = 0
 
     def decide(self, batch: ArrivalBatch) -> BatchDecisions:
-        """May be called again with later arrivals."""
+        """Decides the batch. May be called again, with later arrivals."""
         self._check(batch)
         found = BatchDecisions(np.full(len(batch), ALLOWED, np.int64), np.zeros(len(batch), np.int64))
         place = 0
@@ -107,7 +107,7 @@ class FastReplay:
         if not len(batch):
             return
         if int(batch.times_us[0]) < self._last_us or (np.diff(batch.times_us) < 0).any():
-            raise ValueError("arrivals have to be in order of time; sort them first")
+            raise ValueError("arrivals must be in order of time; sort them first")
         if int(batch.costs.min()) < 1:
             raise ValueError("a cost must be at least 1")
         self._last_us = int(batch.times_us[-1])
@@ -118,7 +118,7 @@ class FastReplay:
                 kernel.forget(int(batch.times_us[0]))
 
     def _admit(self, batch: ArrivalBatch, wait_us: Ints) -> int:
-        """Charges as many as all limits admit, and says how many; the next block is sized by that."""
+        """Charges the arrivals before the first denied one and returns how many; adapts the size of the next block."""
         first = len(batch)
         blocks = _Blocks(batch)
         try:
@@ -139,7 +139,7 @@ class FastReplay:
         kernel.charge(block)
 
     def _one_by_one(self, batch: ArrivalBatch, found: BatchDecisions, place: int) -> int:
-        """A stretch of arrivals of which the first is denied; the next stretch is longer if denials go on."""
+        """Decides arrivals one by one, from the first denied one on; the next run is longer if denials continue."""
         denied_by, waits_us = [ALLOWED] * len(batch), [0] * len(batch)
         columns = [_costs(batch, kernel, scope) for kernel, scope in zip(self._kernels, self._scopes, strict=True)]
         costs = tuple(ONE if (column == 1).all() else f"cost{number}" for number, column in enumerate(columns))
@@ -159,7 +159,7 @@ class FastReplay:
         return self._loops[costs]
 
     def _of_many(self, now_us: int, subject: int, admits: tuple[bool, ...], costs: tuple[int, ...]) -> int:
-        """The first that never admits, or else the first with the longest wait."""
+        """The limit to report if several deny: the first that never admits, else the first with the longest wait."""
         deniers = [number for number, is_admitting in enumerate(admits) if not is_admitting]
         retries = {number: self._retry_us(number, now_us, subject, costs[number]) for number in deniers}
         never = [number for number, retry_us in retries.items() if retry_us < 0]
@@ -172,7 +172,7 @@ class FastReplay:
 
 
 class _Blocks:
-    """The same arrivals as each kind of kernel wants them, made once."""
+    """The same arrivals in the order and unit that each kind of kernel needs, built once."""
 
     def __init__(self, batch: ArrivalBatch) -> None:
         self._batch = batch
@@ -187,7 +187,7 @@ class _Blocks:
 
 
 def _costs(batch: ArrivalBatch, kernel: AnyKernel, scope: Scope) -> Ints:
-    """0 where the limit does not apply: that is always admitted, and changes nothing that it would see later."""
+    """What each arrival costs for this limit; 0 where the limit does not apply, which always passes."""
     costs = batch.costs
     if kernel.counts_requests:
         costs = np.ones(len(batch), np.int64) if batch.requests is None else batch.requests
@@ -197,14 +197,14 @@ def _costs(batch: ArrivalBatch, kernel: AnyKernel, scope: Scope) -> Ints:
 
 
 def _judged(limits: Sequence[Limit]) -> list[tuple[int, Limit]]:
-    """The enforced limits and their places, in the order in which a plan judges them: subject by subject."""
+    """The enforced limits with their index, in the order in which a plan checks them: grouped by subject."""
     subjects = list(dict.fromkeys(limit.subject for limit in limits if limit.mode != "off"))
     enforced = [(place, limit) for place, limit in enumerate(limits) if limit.mode == "enforce"]
     return sorted(enforced, key=lambda one: subjects.index(one[1].subject))
 
 
 def can_replay(limit: Limit) -> bool:
-    """Whether arrivals alone tell what it decides."""
+    """Whether its decisions depend on arrivals alone (concurrency also needs durations)."""
     return type(limit.algorithm) in _KERNELS
 
 

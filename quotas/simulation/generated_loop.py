@@ -1,7 +1,7 @@
-"""One arrival after the other through several limits: a loop that is made of the lines of each of them.
+"""Generates the loop that decides arrivals one by one, from the source lines of each limit's kernel.
 
-Calls cost more than what is done in them, so the lines of all limits stand in one loop, and the state of the tenant as
-a whole in local variables. The texts are those of the kernels; nothing that anybody configured is among them.
+Function calls would cost more than the decisions, so the lines of all limits form one loop, and the tenant's state is
+in local variables. The source comes from the kernels only; it never contains configured text.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-ONE = "1"  # what an arrival costs, where each costs that
+ONE = "1"  # the cost, if every arrival costs 1
 MANY = -2
 
 
 @dataclass(frozen=True, slots=True)
 class LoopLines:
-    """Of one limit; `@` in them stands for its place among the others."""
+    """The source lines of one limit; `@` is replaced by its index."""
 
     values: Mapping[str, Any]  # by name
-    ask: Sequence[str]  # from now, who and the state, before anything is charged
-    fits: str  # whether it admits
+    ask: Sequence[str]  # computes the outcome from `now`, `who` and the state, without charging
+    fits: str  # the expression that says whether it admits
     keep: Sequence[str]  # charges
-    load: Sequence[str] = field(default=())  # the tenant's state into variables, and back
+    load: Sequence[str] = field(default=())  # reads the tenant's state into variables; `store` writes it back
     store: Sequence[str] = field(default=())
 
     def at(self, place: int) -> LoopLines:
@@ -40,9 +40,9 @@ Loop = Callable[..., None]
 
 
 def build_loop(lines: Sequence[LoopLines], costs: Sequence[str]) -> Loop:
-    """Takes times, subjects, the columns of costs that are named, `denied_by`, `waits` and whom to ask about many.
+    """The loop takes times, subjects, the named cost columns, `denied_by`, `waits` and `many`.
 
-    `denied_by` gets the place of the limit that denies; of many, what `many(now, who, deniers, costs)` says.
+    It writes the index of the denying limit to `denied_by`. If several deny, `many(now, who, admits, costs)` chooses.
     """
     placed = [one.at(place) for place, one in enumerate(lines)]
     columns = [cost for cost in dict.fromkeys(costs) if cost != ONE]
@@ -66,7 +66,7 @@ def build_loop(lines: Sequence[LoopLines], costs: Sequence[str]) -> Loop:
 
 
 def _denied(placed: Sequence[LoopLines], costs: Sequence[str]) -> list[str]:
-    """Most often one limit denies; which of several is named depends on all states, so these are stored first."""
+    """Usually one limit denies. To choose among several, `many` needs all states, so they are stored first."""
     admits = ", ".join(one.fits for one in placed)
     many = [*_all(one.store for one in placed), f"by = many(now, who, ({admits},), ({', '.join(costs)},))"]
     return [f"if by == {MANY}:", *_deep(1, many), "denied_by[i] = by"]

@@ -1,9 +1,9 @@
-"""One limit over many arrivals at once, and over one arrival after the other.
+"""Kernels of fast replay: one limit over a block of arrivals, or over one arrival at a time.
 
-A kernel keeps the state of every subject of one limit. `scan` says where in a block the first arrival would be
-denied, on the assumption that all before it are charged; `charge` charges a block of which that is known to hold.
-`lines` do the same for a single arrival, as text for a loop over all limits, because each call counts. All agree with
-the reference models to the last microsecond; arrivals come in order of time, so nothing here mends a clock.
+A kernel holds the state of every subject of one limit. `scan` finds the first arrival of a block that would be denied
+if all before it are charged; `charge` then charges a block without denials. `lines` does the same for a single
+arrival, as source text for one loop over all limits, because function calls would dominate. All agree with the
+reference models to the microsecond. Arrivals are in order of time, so a clock that steps back is not handled here.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Walk = TypeVar("Walk")
 
 
 class TooWideError(Exception):
-    """The block spans so much that whole numbers of 64 bits cannot hold it: a shorter one will do."""
+    """The block spans too much time for 64-bit numbers; the caller tries a shorter one."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Arrivals ordered by subject and, within one, by time."""
+    """Arrivals sorted by subject, then by time."""
 
-    order: Ints  # place in the order of time
+    order: Ints  # index in the order of time
     times_us: Ints
     costs: Ints
     starts: Ints  # where each subject begins
@@ -41,7 +41,7 @@ class Block:
 
     @classmethod
     def of(cls, times_us: Ints, subjects: Ints | None, costs: Ints) -> Block:
-        """No subjects: the tenant as a whole."""
+        """`subjects` None: the tenant as a whole."""
         if subjects is None:
             return cls(np.arange(len(times_us)), times_us, costs, np.zeros(1, np.int64), [0])
         order = np.argsort(subjects, kind="stable")
@@ -51,17 +51,17 @@ class Block:
 
     @cached_property
     def ends(self) -> Ints:
-        """The last arrival of each subject."""
+        """Index of the last arrival of each subject."""
         return np.append(self.starts[1:], len(self.times_us)) - 1
 
     @cached_property
     def group(self) -> Ints:
-        """Number of each arrival's subject."""
+        """The number of each arrival's subject within the block."""
         return np.repeat(np.arange(len(self.starts)), self.ends - self.starts + 1)
 
     @cached_property
     def asked(self) -> Ints:
-        """Units up to and with each arrival, over all subjects."""
+        """Running sum of units, over all subjects."""
         return np.cumsum(self.costs)
 
     @cached_property
@@ -73,7 +73,7 @@ class Block:
         return int(self.times_us.max()) - self.first_us
 
     def first(self, flags: Flags) -> int:
-        """The earliest flagged arrival in order of time; none: their number."""
+        """The earliest flagged arrival in order of time; the length of the block if none is flagged."""
         return int(self.order[flags].min(initial=len(self.order)))
 
 
@@ -86,7 +86,7 @@ class BaseKernel(ABC, Generic[Walk]):
         self._walked: tuple[Block, Walk] | None = None
 
     def walk(self, block: Block) -> Walk:
-        """Of one block: the same for a scan and for the charge that follows it."""
+        """Computes once per block what both `scan` and the following `charge` need."""
         if self._walked is None or self._walked[0] is not block:
             self._walked = (block, self._walk(block))
         return self._walked[1]
@@ -96,37 +96,37 @@ class BaseKernel(ABC, Generic[Walk]):
 
     @abstractmethod
     def scan(self, block: Block) -> int:
-        """The earliest arrival that would be denied; none: their number."""
+        """The earliest arrival that would be denied; the length of the block if none would."""
 
     @abstractmethod
     def charge(self, block: Block) -> None: ...
 
     def waits_us(self, block: Block) -> Ints:
-        """In the block's order, if all are charged; asked before `charge`."""
+        """Waits in the order of the block, if all are charged. Call it before `charge`."""
         return np.zeros(len(block.order), np.int64)
 
     @abstractmethod
     def lines(self, cost: str) -> LoopLines:
-        """Of a single arrival, for a loop over many limits; `cost` is a name in it, or 1."""
+        """Source lines that decide a single arrival (see generated_loop); `cost` is a variable name, or 1."""
 
     @abstractmethod
     def state(self, subject: int) -> State | None:
-        """As the reference model keeps it."""
+        """The state as the reference model represents it."""
 
     @abstractmethod
     def forget(self, now_us: int) -> None:
-        """Drops what makes no difference any more."""
+        """Drops states that can no longer affect a decision."""
 
 
 def drop(states: dict[int, Any], subjects: list[int]) -> None:
-    """In place: loops hold on to the dict."""
+    """Deletes in place, because generated loops keep a reference to the dict."""
     for subject in subjects:
         del states[subject]
 
 
 @dataclass(frozen=True, slots=True)
 class _Tats:
-    """In 1/Q microseconds from the block's first arrival."""
+    """Theoretical arrival times (TAT), in 1/Q microseconds since the first arrival of the block."""
 
     now: Ints
     after: Ints
@@ -160,9 +160,9 @@ class BucketKernel(BaseKernel[_Tats]):
         return waits
 
     def _walk(self, block: Block) -> _Tats:
-        """The TAT is asked·P + max over the subject's arrivals so far of (now − asked before·P): a running maximum.
+        """TAT = asked·P + the running maximum over the subject's arrivals of (now − asked before·P).
 
-        One pass serves all subjects, each lifted clear of those before it.
+        One `maximum.accumulate` serves all subjects: each subject is offset by more than the range of the ones before.
         """
         zero = block.first_us * self._per
         tats = np.array([max(0, self._tats.get(subject, 0) - zero) for subject in block.subjects], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Traffic to learn from: shapes, and the scenarios whose arrivals one limit after the other can be tried on."""
+"""Sample traffic for the simulator page: simple shapes, and the arrivals of the scenarios."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Preset:
     note: str
     arrivals: Sequence[Arrival]
     line: Timeline
-    parameters: Mapping[str, str] = field(default_factory=dict)  # where they are not those of everybody
-    number: int = 0  # of its scenario
+    parameters: Mapping[str, str] = field(default_factory=dict)  # form values that differ from the defaults
+    number: int = 0  # of its scenario; 0: none
     lesson: str = ""
 
     @property
@@ -45,7 +45,7 @@ class Preset:
 
 
 def arrivals_of_bars(bars: Sequence[int], line: Timeline) -> list[Arrival]:
-    """Each bar's requests, evenly spread over its step."""
+    """Spreads the requests of each bar evenly over its step."""
     return [
         Arrival(line.begin_us + place * line.step_us + number * line.step_us // count, SUBJECT)
         for place, count in enumerate(bars)
@@ -54,6 +54,7 @@ def arrivals_of_bars(bars: Sequence[int], line: Timeline) -> list[Arrival]:
 
 
 def bars_of_arrivals(arrivals: Sequence[Arrival], line: Timeline) -> list[int]:
+    """Requests per step; those outside the timeline are left out."""
     bars = [0] * line.steps
     for arrival in arrivals:
         place = (arrival.t_us - line.begin_us) // line.step_us
@@ -63,7 +64,7 @@ def bars_of_arrivals(arrivals: Sequence[Arrival], line: Timeline) -> list[int]:
 
 
 def _shape(key: str, title: str, note: str, *stretches: tuple[float, float, int]) -> Preset:
-    """Stretches of from, to (seconds) and requests per second, over twelve seconds."""
+    """Each stretch: begin and end in seconds, requests per second; the whole takes twelve seconds."""
     line = Timeline(BASE_US, 250 * MS, 48)
     return Preset(key, title, note, [a for stretch in stretches for a in _even(*stretch)], line)
 

@@ -1,4 +1,4 @@
-"""How one request stands before every limit of a plan, the answer that follows from it, and the records it leaves."""
+"""One decision of the reference limiter: the stored records, the outcome of every limit, and the reply."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMembe
 
 @dataclass(slots=True)
 class Record:
-    group: PlanGroup  # as it was written: its members are in the order of the states
+    group: PlanGroup  # the group it was written under; its members are in the order of the states
     states: list[State | None]
 
 
@@ -22,7 +22,7 @@ class Records:
         return key in self._records
 
     def read(self, group: PlanGroup, key: RecordKey, now_us: int) -> Record:
-        """A copy, carried over to the parameters of this group."""
+        """A copy of the record, with its state carried over to the parameters of this group."""
         record = self._records.get(key)
         if record is None:
             return Record(group, [None] * len(group.members))
@@ -37,7 +37,7 @@ class Records:
         self._records[key] = record
 
     def expiries(self, key: RecordKey, member: PlanMember, now_us: int, holder: str) -> State:
-        """Of all holders but this one: the same holder again renews its slot."""
+        """Expiries of all live holders except this one: asking again renews a holder's slot."""
         holders = self._holders.get((key, member.identity), {})
         return tuple(sorted(expiry for name, expiry in holders.items() if expiry > now_us and name != holder))
 
@@ -48,7 +48,7 @@ class Records:
         holders[holder] = expiry_us
 
     def mend_holders(self, key: RecordKey, member: PlanMember, algorithm: Concurrency, now_us: int) -> None:
-        """Keeps what a step back of the clock makes of their expiries."""
+        """Shortens expiries that lie too far ahead after the clock stepped back."""
         holders = self._holders.get((key, member.identity), {})
         for name, expiry_us in holders.items():
             holders[name] = algorithm.mended((expiry_us,), now_us)[0]
@@ -63,20 +63,20 @@ class Records:
 def _adopted(
     member: PlanMember, kept: dict[LimitIdentity, tuple[PlanMember, State | None]], now_us: int
 ) -> State | None:
-    """The state of a limit in a record that was written under another plan."""
+    """The state of a limit, taken from a record that was written under another plan."""
     promoted = kept.get(member.adopts) if member.adopts else None
     written, state = promoted or kept.get(member.identity) or (member, None)
     if state is None or written.algorithm.kind != member.algorithm.kind:
         return None
     if promoted:
-        # The entries of a candidate's log stay behind; what it held counts from its newest on.
+        # The store does not move the entries of a candidate's log, only their number, at the time of the newest.
         return (state[-1],) * len(state) if member.algorithm.kind == "o" else state
     index = member.index_of(written)
     return state if index == 0 else _carried(member, index, state, now_us)
 
 
 def _carried(member: PlanMember, written: int | None, state: State, now_us: int) -> State | None:
-    """From one set of parameters to the next, up to those in force; not among the known ones: a fresh start."""
+    """Carries the state through each change of parameters; None (a fresh start) if the old parameters are unknown."""
     if written is None:
         return None
     current: State | None = state
@@ -90,7 +90,7 @@ def _carried(member: PlanMember, written: int | None, state: State, now_us: int)
 
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
-    """How one enforced limit saw the request."""
+    """The state of one enforced limit after the request."""
 
     name: str
     admitted: bool
@@ -104,24 +104,24 @@ class LimitStatus:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a refund needs to know of a decision."""
+    """What a refund must know about the decision."""
 
     plan: ReferencePlan
     given_us: int
-    tats: tuple[int, ...]  # of every bucket, as the decision left it
+    tats: tuple[int, ...]  # theoretical arrival time of every bucket after the decision
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceDecision:
     allowed: bool
     reason: str  # ok, limit, cost_too_big
-    limit: str  # the one that denied, or the one with the least remaining; empty: no limit applies
+    limit: str  # the limit that denied, or that has the least remaining; empty: no limit applies
     quota: int
     remaining: int
     reset_us: int
     retry_us: int  # -1: never
     wait_us: int
-    holder: str  # where concurrency is limited
+    holder: str  # empty unless concurrency is limited
     rows: tuple[LimitStatus, ...]
     shadow_denied: tuple[str, ...]  # shadow limits that would have denied what was allowed
     candidate_denied: tuple[str, ...]  # limits whose candidate would have denied what was allowed
@@ -131,11 +131,11 @@ class ReferenceDecision:
 
 @dataclass(slots=True)
 class MemberOutcome:
-    """One member of the plan in front of the request."""
+    """What one member of the plan decided about the request."""
 
     member: PlanMember
-    place: int  # of its record
-    index: int  # of its state in the record
+    place: int  # index of its record
+    index: int  # index of its state in the record
     state: State | None
     outcome: Outcome
 
@@ -146,7 +146,7 @@ class MemberOutcome:
 
 @dataclass(slots=True)
 class Evaluation:
-    """All members of the plan in front of the request."""
+    """What all members of the plan decided about the request. Nothing is stored yet."""
 
     plan: ReferencePlan
     now_us: int
@@ -168,12 +168,12 @@ class Evaluation:
 
     @property
     def denied(self) -> MemberOutcome | None:
-        """Of those that deny, the first one that never admits, or else the first with the longest wait."""
+        """The limit to report: the first that can never admit the request, or else the first with the longest wait."""
         never = (one for one in self.deniers if one.verdict.retry_us < 0)
         return next(never, None) or max(self.deniers, key=lambda one: one.verdict.retry_us, default=None)
 
     def counts(self, candidate: MemberOutcome) -> bool:
-        """Whether every enforced limit admits but the one that the candidate would replace."""
+        """Whether the candidate decides: no enforced limit denies except the one it would replace."""
         if not self.deniers:
             return True
         replaced = LimitIdentity(candidate.member.identity.name)

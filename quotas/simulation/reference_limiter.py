@@ -1,7 +1,7 @@
-"""The pure-Python twin of hr_check and its sisters: the oracle of the tests, and the engine of replay.
+"""A pure-Python implementation of hr_check and the other Lua functions; tests and replay compare and decide with it.
 
-It keeps the same state as the store does, decides with the same whole numbers, and must agree with it to the
-last microsecond. Not in it: accounting, bypass switches and the cap on new subjects.
+It keeps the same state as Redis, calculates with the same whole numbers, and must agree to the microsecond. It has no
+accounting, no bypass switches and no cap on new subjects.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, Reference
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Who asks for how much."""
+    """One request to decide."""
 
     tenant: str = ""
     subject: Mapping[str, str | None] = field(default_factory=dict)  # dimension → value
     cost: int = 1
-    holder: str = ""  # its name where concurrency is limited
+    holder: str = ""  # name of the slot holder, for concurrency limits
 
 
 ANYBODY = Request()
@@ -40,12 +40,12 @@ class ReplayRuling:
 
 
 class ReferenceLimiter:
-    """State of any number of tenants. Every call names the plan that holds at that moment."""
+    """Holds the state of any number of tenants. Every call names the plan in force at that moment."""
 
     def __init__(self) -> None:
         self._records = Records()
         self._refunded: set[tuple[object, ...]] = set()
-        self._made = 0  # names for holders that brought none
+        self._made = 0  # numbers the holders that have no name
 
     def check(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
         hearing = self._hear(plan, now_us, request)
@@ -53,18 +53,18 @@ class ReferenceLimiter:
         return decision_of(hearing)
 
     def rule(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReplayRuling:
-        """A check with no more of an answer than replay needs."""
+        """A check that returns only what replay needs, which is faster."""
         hearing = self._hear(plan, now_us, request)
         self._settle(hearing)
         denied = hearing.denied
         return ReplayRuling(denied.member.identity.name, 0) if denied else ReplayRuling("", hearing.wait_us)
 
     def peek(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
-        """The same answer, with nothing charged."""
+        """The same decision as `check`, without charging."""
         return decision_of(self._hear(plan, now_us, request))
 
     def release(self, plan: ReferencePlan, now_us: int, request: Request) -> int:
-        """How many slots its holder gave back; 0: none was held, or it had expired."""
+        """Returns how many slots the holder released; 0: it held none, or it had expired."""
         return sum(
             self._records.release(group.key(request.tenant, request.subject), member, now_us, request.holder)
             for group in plan.groups
@@ -73,7 +73,7 @@ class ReferenceLimiter:
         )
 
     def refund(self, plan: ReferencePlan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
-        """How many limits gave it back; 0 when it is too late, was done before, or the plan has changed."""
+        """Returns how many limits were refunded; 0 if it is too late, was done before, or the plan has changed."""
         records = (group.key(request.tenant, request.subject) for group in plan.groups)
         once = (receipt.given_us, receipt.tats, request.cost, *records)
         if receipt.plan != plan or receipt.given_us > now_us or once in self._refunded:
@@ -83,11 +83,11 @@ class ReferenceLimiter:
         return sum(self._refund(group, now_us, receipt.given_us, tats, request) for group in plan.groups)
 
     def reset(self, plan: ReferencePlan, now_us: int, name: str, request: Request = ANYBODY) -> int:
-        """Forgets what was used of one limit, or of all (`*`); global limits are everyone's, and stay."""
+        """Resets one limit, or all (`*`). Global limits are shared by all tenants and are not reset."""
         return sum(self._reset(group, now_us, name, request) for group in plan.groups if not group.is_global)
 
     def state(self, plan: ReferencePlan, now_us: int, name: str, request: Request = ANYBODY) -> State | None:
-        """What is kept for the limit of that name, carried over to the plan's parameters."""
+        """The state of a limit, carried over to the plan's parameters."""
         for group in plan.groups:
             record = self._records.read(group, group.key(request.tenant, request.subject), now_us)
             for member, state in zip(group.members, record.states, strict=True):
@@ -133,14 +133,14 @@ class ReferenceLimiter:
                 state = one.outcome.charged if one.verdict.admitted else one.outcome.kept
                 hearing.records[one.place].states[one.index] = state
             elif one.verdict.admitted:
-                # From the request's turn on: a wait does not shorten the hold.
+                # The hold starts when the wait ends, so that a wait does not shorten it.
                 expiry_us = hearing.now_us + hearing.wait_us + algorithm.hold_us
                 self._records.hold(key, one.member, hearing.now_us, hearing.holder, expiry_us)
         for key, record in zip(hearing.keys, hearing.records, strict=True):
             self._records.write(key, record)
 
     def _keep_denied(self, hearing: Evaluation) -> None:
-        """Only candidates that count, and states mended after a step of the clock."""
+        """Stores only what a denial changes: candidates that decided to admit, and states corrected for the clock."""
         touched = set[int]()
         for one in hearing.judged:
             state = one.outcome.kept

@@ -1,4 +1,4 @@
-"""The limits that apply to a request, grouped as the store groups them: one record per scope and subject."""
+"""Plans of the reference limiter: the limits of a request, grouped into records by scope and subject as in Redis."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,13 @@ from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import FOREVER_US, Effective, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, turns
 
-# As far as the store's clock is exact.
+# The range in which the store's clock is exact.
 FIRST_S = 0
 LAST_S = 4_102_444_800  # the end of the year 2099
 
 
 def on_calendar(limit: Limit, timezone: str) -> Limit:
-    """The limit, its past and its candidate with their periods laid out for a tenant of that zone."""
+    """The limit with the calendar periods of a time zone; its past parameters and its candidate too."""
     return replace(
         limit,
         algorithm=_laid_out(limit.algorithm, timezone),
@@ -47,12 +47,12 @@ class AppliedLimit:
     limit: Limit
     scope: str = EVERYWHERE
     is_global: bool = False
-    is_replaced: bool = False  # by one of the same name on the endpoint: its state is carried along, nothing else
+    is_replaced: bool = False  # by a limit of the same name on the endpoint; only its state is kept in the record
 
 
 @dataclass(frozen=True, slots=True)
 class LimitIdentity:
-    """What a record knows a limit by."""
+    """Identifies a limit within a record."""
 
     name: str
     is_candidate: bool = False
@@ -60,7 +60,7 @@ class LimitIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PlanMember:
-    """One limit's place in a record: the limit itself, or the candidate beside it."""
+    """A limit in a record, or the candidate beside it."""
 
     identity: LimitIdentity
     algorithm: Algorithm
@@ -70,7 +70,8 @@ class PlanMember:
     adopts: LimitIdentity | None  # the candidate whose state it takes over
     generations: tuple[Generation, ...]  # newest first; the first one is in force
 
-    turns: tuple[int, ...] = field(init=False, compare=False)  # of the generations
+    # Tell apart generations with equal parameters (quotas.policies.spec.turns).
+    turns: tuple[int, ...] = field(init=False, compare=False)
     is_concurrency: bool = field(init=False, compare=False)
     is_bucket: bool = field(init=False, compare=False)
 
@@ -80,10 +81,10 @@ class PlanMember:
         object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
 
     def index_of(self, written: "PlanMember") -> int | None:
-        """Which of the generations a record was written under; parameters that came back count by their turn."""
+        """The index of the generation that a record was written under; None: unknown."""
         same = [i for i, generation in enumerate(self.generations) if generation.algorithm == written.algorithm]
         exact = [i for i in same if self.turns[i] == written.turns[0]]
-        earlier = [i for i in same if i > 0]  # the turn may be forgotten: then it was the newest before now
+        earlier = [i for i in same if i > 0]  # the turn is no longer known: take the newest earlier one
         return next(iter(exact or earlier or same), None)
 
 
@@ -107,7 +108,7 @@ class PlanGroup:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePlan:
-    """Limits in the order in which they are judged, grouped by (global, scope, subject) at first sight."""
+    """Limits in the order in which they are checked, grouped by (global, scope, subject)."""
 
     groups: tuple[PlanGroup, ...]
     has_concurrency: bool
@@ -130,9 +131,9 @@ class ReferencePlan:
 
 
 def applied_at(policies: Iterable[Policy], tenant: str, tier: str, endpoint: str) -> list[AppliedLimit]:
-    """What applies to a tenant without overrides, in the order in which the compiler puts it into a plan.
+    """The limits of a tenant without overrides, in the order in which the compiler puts them into a plan.
 
-    Within a record the compiler goes by the limits' numbers; here they go by name.
+    Within a record the compiler orders them by number; here they are ordered by name.
     """
     index = PolicyIndex.of(policies, ())
     resolved = resolve(Layers(index.tiers.get(tier, {}), index.tenants.get(tenant, {})), FOREVER_US)

@@ -1,4 +1,4 @@
-"""What limits would have made of arrivals that really happened."""
+"""Replays arrivals through limits with the reference limiter."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ class ReplayedArrival:
     arrival: Arrival
     allowed: bool
     wait_us: int
-    limit: str  # the one that denied; empty: allowed
+    limit: str  # the limit that denied; empty: allowed
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ReplayTotals:
 
 
 def replay(limits: Sequence[Limit], arrivals: Iterable[Arrival]) -> Iterator[ReplayedArrival]:
-    """Every dimension that the limits name has the arrival's subject as its value."""
+    """Every dimension of a subject has the arrival's subject as its value."""
     plan, limiter = ReferencePlan.of_limits(*limits), ReferenceLimiter()
     dimensions = {name for one in limits for names in one.subject.alternatives for name in names}
     releases: list[tuple[int, int, Request]] = []  # due, order of arrival, who

@@ -1,4 +1,4 @@
-"""What a simulation found, as text."""
+"""Results of simulations as text and JSON, for the simulate command."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from quotas.simulation.scenarios.model import CaseResult, ScenarioCase, run_case
 from quotas.simulation.sliding_accuracy import AccuracyTally, measure_accuracy
 
 ACCURACY = 14
-ACCURACY_TITLE = "How often the sliding counter decides otherwise than the exact log"
+ACCURACY_TITLE = "How often the sliding counter decides differently from the exact log"
 
 
 def decisions_json(decisions: Iterable[ReplayedArrival], each: bool) -> str:

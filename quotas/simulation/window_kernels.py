@@ -1,4 +1,4 @@
-"""The kernels of fixed windows, calendar quotas, sliding counters and sliding logs."""
+"""Kernels of fast replay for fixed windows, calendar quotas, sliding counters and sliding logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quotas.observations.arrays import Ints, whole_numbers
 from quotas.simulation.generated_loop import LoopLines
 from quotas.simulation.kernels import LARGEST, BaseKernel, Block, TooWideError, drop
 
-NEVER = -2  # no window has this number, nor the one after it
+NEVER = -2  # neither this nor the next number is the number of a window
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class _Runs:
     starts: Ints
     numbers: Ints  # the run of each arrival
     windows: Ints  # of each run
-    counts: Ints  # units in the run up to and with each arrival
+    counts: Ints  # running sum of units within the run
 
     @classmethod
     def of(cls, block: Block, windows: Ints) -> _Runs:
@@ -37,7 +37,7 @@ class _Runs:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Of each arrival: its window, the count in it with the arrival, and in the window before."""
+    """For each arrival: its window, the count in it including the arrival, and the count of the window before."""
 
     windows: Ints
     counts: Ints
@@ -107,7 +107,7 @@ class FixedKernel(BaseKernel[_Counts]):
 
 
 class CounterKernel(BaseKernel[_Counts]):
-    """State: the window, the count in it and in the one before."""
+    """State: the window, its count, and the count of the window before."""
 
     def __init__(self, counter: SlidingCounter, by_subject: bool, counts_requests: bool) -> None:
         super().__init__(by_subject, counts_requests)
@@ -158,7 +158,7 @@ class CounterKernel(BaseKernel[_Counts]):
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """Units within the window at each arrival, its own with them."""
+    """Units within the window at each arrival, including its own."""
 
     units: Ints
 
@@ -175,7 +175,7 @@ class LogKernel(BaseKernel[_Live]):
         return block.first(self.walk(block).units > self._limit)
 
     def _walk(self, block: Block) -> _Live:
-        """What has left by each arrival is found in one sorted list, each subject lifted clear of the others."""
+        """Counts by binary search in one sorted list of all units; an offset per subject keeps them apart."""
         logs = [self._logs.get(subject, []) for subject in block.subjects]
         kept = np.array([len(log) for log in logs])
         lift = block.span_us + 2 * self._span_us + 1

@@ -1,4 +1,4 @@
-"""The scenarios that must come out right, as data: tests run them on both engines, the simulator shows them."""
+"""Scenarios with known results, as data. Tests run them on both engines; the simulator shows them."""
 
 from quotas.simulation.scenarios import bursts, change, nesting, windows
 from quotas.simulation.scenarios.model import Scenario

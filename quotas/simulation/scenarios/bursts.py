@@ -49,14 +49,14 @@ QUEUE = limit("smooth", "leaky_bucket", rate=100, queue=100)
 IDLE_THEN_BURST = Scenario(
     1,
     "A burst after idleness",
-    "A token bucket saves up: 200 requests at once pass at 100/s with burst 200.",
+    "A token bucket saves up: with 100/s and burst 200, 200 requests at once pass.",
     (_one("token bucket, burst 200", BUCKET, _burst(), 200, 0),),
 )
 
 METER_AND_BUCKET = Scenario(
     2,
-    "Meter and bucket are the same thing at the same capacity",
-    "A meter of burst 1 passes one request each 10 ms; with burst 200 it passes the whole burst.",
+    "A meter equals a bucket of the same capacity",
+    "A meter with burst 1 passes one request every 10 ms; with burst 200 it passes the whole burst.",
     (
         _one("meter, burst 1", METER, _burst(), 10, 190),
         _one("meter, burst 200", limit("paced", "gcra", rate=100, burst=200), _burst(), 200, 0),
@@ -66,7 +66,7 @@ METER_AND_BUCKET = Scenario(
 SUSTAINED = Scenario(
     3,
     "Three times the rate for two seconds",
-    "The bucket gives what it saved and what it refilled; the meter only the rate.",
+    "The bucket passes what it saved plus what it refilled; the meter passes only the rate.",
     (
         # 200 saved, and 199.67 refilled by the last arrival at 1.997 s.
         _one("token bucket, burst 200", BUCKET, _sustained(), 399, 201),
@@ -76,8 +76,8 @@ SUSTAINED = Scenario(
 
 FRACTIONS = Scenario(
     4,
-    "Tokens come in fractions",
-    "5/s refills half a token in 100 ms, and never more than the burst.",
+    "Tokens refill in fractions",
+    "5/s refills half a token in 100 ms, up to the burst.",
     (
         _one(
             "token bucket, 5/s, burst 10",
@@ -96,8 +96,8 @@ FRACTIONS = Scenario(
 
 CAPPED = Scenario(
     5,
-    "Idle for long",
-    "However long the silence, a bucket holds no more than its burst.",
+    "A long idle time",
+    "However long it is idle, a bucket holds no more than its burst.",
     (
         _one(
             "token bucket, 2/s, burst 10",
@@ -119,7 +119,7 @@ CAPPED = Scenario(
 BATCH = Scenario(
     6,
     "The batch script",
-    "380 calls after 90 s of silence: a queue of 100 takes 100 and what drains meanwhile, a bucket of 400 all.",
+    "380 calls after 90 s of silence: a queue of 100 takes 100 plus what drains meanwhile; a bucket of 400 takes all.",
     (
         _one(
             "leaky bucket, all at once", QUEUE, (Ask(BASE_US, count=380, expect=Expectation(limit="smooth")),), 100, 280
@@ -133,7 +133,7 @@ BATCH = Scenario(
 APP_OPEN = Scenario(
     7,
     "An app opens",
-    "Six requests within one aligned second against 5/s: the bucket has room, the window has not.",
+    "Six requests within one aligned second against 5/s: the bucket has room, the window does not.",
     (
         _one("token bucket, burst 10", SMALL, every(100 * MS, 6), 6, 0),
         _one("fixed window", limit("window", "fixed_window", limit=5, window="1s"), every(100 * MS, 6), 5, 1),
@@ -143,7 +143,7 @@ APP_OPEN = Scenario(
 COST = Scenario(
     8,
     "Cost",
-    "A request of cost 5 takes five; one above the burst can never pass, and is told so.",
+    "A request of cost 5 takes five tokens; a cost above the burst can never pass, and the reply says so.",
     (
         _one(
             "token bucket, burst 10, in cost",
@@ -169,8 +169,8 @@ COST = Scenario(
 
 MAX_WAIT = Scenario(
     9,
-    "A token that is nearly there",
-    "With max_wait, a request whose token is due soon is accepted, told how long to wait, and charged.",
+    "A token that is due soon",
+    "With max_wait, a request whose token is due soon is accepted with a wait, and charged.",
     (
         _one(
             "token bucket, 10/s, burst 1, max_wait 150 ms",
@@ -190,7 +190,7 @@ MAX_WAIT = Scenario(
 SHAPING = Scenario(
     15,
     "Shaping to 3,000/s",
-    "The backlog carries over from second to second and is capped; the interval of 333.3… µs does not drift.",
+    "The backlog carries over from one second to the next and is capped; the interval of 333.3… µs does not drift.",
     (
         _one(
             "leaky bucket, queue 5,000",

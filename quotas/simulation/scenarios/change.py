@@ -31,7 +31,7 @@ FIVE = {
 
 
 def _step_back(name: str, rule: Limit) -> ScenarioCase:
-    """All used at 10 s; an hour earlier nobody gets more, and within two windows everything is there again."""
+    """All is used at 10 s. After a step an hour back nothing more passes, and within two windows all is available."""
     back_us = BASE_US + 10 * SECOND_US - HOUR_US
     events = (
         Ask(BASE_US + 10 * SECOND_US, count=6, expect=Expectation(accepted=5)),
@@ -42,27 +42,27 @@ def _step_back(name: str, rule: Limit) -> ScenarioCase:
 
 
 def _there_and_back(name: str, rule: Limit) -> ScenarioCase:
-    """One used an hour ahead; back again, nobody has more than before, and all is there within two windows."""
+    """One request an hour ahead. Back again, no more passes than before, and within two windows all is available."""
     events = (
         Ask(BASE_US + 10 * SECOND_US, count=5, expect=Expectation(accepted=5)),
         Ask(BASE_US + 10 * SECOND_US + HOUR_US, expect=Expectation(accepted=1)),
         Ask(BASE_US + 11 * SECOND_US),
         Ask(BASE_US + 3 * MINUTE_US, count=6, expect=Expectation(accepted=5)),
     )
-    first_back = rule.algorithm.kind in "fsoc"  # a bucket cannot tell how much was used: it starts empty
+    first_back = rule.algorithm.kind in "fsoc"  # a bucket cannot know how much was used, so it starts empty
     return ScenarioCase(f"{name}: an hour ahead and back", everywhere(rule), events, 11 + first_back, 2 - first_back)
 
 
 CLOCK = Scenario(
     24,
     "The clock steps",
-    "An hour back, or ahead and back: nobody gets free tokens, nobody is locked out beyond one window.",
+    "An hour back, or ahead and back: no one gets free tokens, and no one is locked out for more than one window.",
     tuple(step(name, rule) for name, rule in FIVE.items() for step in (_step_back, _there_and_back)),
 )
 
 
 def _expiry(name: str, rule: Limit) -> ScenarioCase:
-    """All used in the first microsecond of a window; when the record has expired, it is full by itself."""
+    """All is used in the first microsecond of a window; by the time the record expires, it has refilled anyway."""
     expired_us = BASE_US + rule.algorithm.ttl_ms() * 1_000
     events = (
         Ask(BASE_US, count=6, expect=Expectation(accepted=5)),
@@ -73,8 +73,8 @@ def _expiry(name: str, rule: Limit) -> ScenarioCase:
 
 EXPIRY = Scenario(
     25,
-    "Expiry gives nothing",
-    "A record outlives its refill: who waits for it to expire gets no more than who waits for the refill.",
+    "Expiry gives nothing extra",
+    "A record outlives its refill, so waiting for it to expire gains no more than waiting for the refill.",
     tuple(_expiry(name, rule) for name, rule in FIVE.items()),
 )
 
@@ -84,7 +84,7 @@ def _at(text: str) -> int:
 
 
 def _used_up_until(*moments: str) -> tuple[Ask, ...]:
-    """Before each moment three pass and the fourth is told to wait one second; at the last moment all is there."""
+    """A second before each moment three pass and the fourth must wait a second; at the last moment all is free."""
     told = Expectation(accepted=3, retry_us=SECOND_US)
     before = (Ask(_at(moment) - SECOND_US, count=4, expect=told) for moment in moments)
     return (*before, Ask(_at(moments[-1]), expect=Expectation(accepted=1, remaining=2)))
@@ -92,8 +92,8 @@ def _used_up_until(*moments: str) -> tuple[Ask, ...]:
 
 CALENDAR = Scenario(
     26,
-    "On the tenant's own calendar",
-    "Anchor day 31 means the last day of shorter months; where midnight does not exist, the day's first instant.",
+    "The tenant's own calendar",
+    "Anchor day 31 means the last day of shorter months. A day without midnight starts at its first instant.",
     (
         ScenarioCase(
             "monthly, Asia/Kolkata, anchor 31",
@@ -163,8 +163,8 @@ def _raised(name: str, old: Limit, new: Algorithm, carry: Carry) -> ScenarioCase
 
 CARRY_OVER = Scenario(
     27,
-    "A limit is raised while it is used up",
-    "100 of 100/min used, raised to 1,000: keep leaves 900, proportional none until it refills, reset 1,000.",
+    "A used-up limit is raised",
+    "100 of 100/min are used, then it becomes 1,000: keep leaves 900, proportional 0 until it refills, reset 1,000.",
     tuple(_raised(name, old, new, carry) for name, (old, new) in RAISED.items() for carry in LEFT),
 )
 
@@ -174,8 +174,8 @@ _C = limit("c", "sliding_log", limit=20, window="1m")
 
 NEIGHBOURS_STAY = Scenario(
     28,
-    "Limits come, go and move",
-    "Adding, removing or moving a limit leaves the live state of the others alone.",
+    "Limits are added, removed and moved",
+    "Adding, removing or moving a limit does not change the state of the others.",
     (
         ScenarioCase(
             "three limits of one record",

@@ -1,4 +1,4 @@
-"""The scenarios' engine on the reference limiter."""
+"""Runs scenarios on the reference limiter."""
 
 from dataclasses import replace
 

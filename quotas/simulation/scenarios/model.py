@@ -1,4 +1,4 @@
-"""What a scenario is made of, and how one runs on any engine: the reference, the store, or a page."""
+"""The parts of a scenario, and how to run a case on any engine: the reference limiter or the real Lua code."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,9 @@ ENDPOINT = "orders:create"
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Of the last request of an ask; None: not looked at."""
+    """What the reply to the last request of an Ask must be; None: not checked."""
 
-    accepted: int | None = None  # of all requests of the ask
+    accepted: int | None = None  # among all requests of the Ask
     reason: str | None = None
     limit: str | None = None
     remaining: int | None = None
@@ -46,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """From here on, these policies hold."""
+    """Replaces the policies from here on."""
 
     policies: tuple[Policy, ...]
 
@@ -87,7 +87,7 @@ class Engine(Protocol):
     def configure(self, policies: tuple[Policy, ...], timezone: str) -> None: ...
 
     def ask(self, ask: Ask) -> list[Reply]:
-        """One reply to each of its requests."""
+        """Returns one reply per request."""
 
 
 @dataclass(slots=True)
@@ -148,6 +148,6 @@ def every(step_us: int, count: int, start_us: int = BASE_US) -> Iterator[Ask]:
 
 
 def limit_names(policies: tuple[Policy, ...]) -> list[str]:
-    """Numbered in this order, candidates last, a record is gone through as the reference does."""
+    """The names in the order of their numbers, candidates last, so that Redis checks them in the reference's order."""
     names = sorted({limit.name for policy in policies for limit in policy.limits})
     return [*names, *(f"{name}~candidate" for name in names)]

@@ -26,8 +26,8 @@ PER_ORG = limit("per-org", "token_bucket", rate=10_000, burst=10_000)
 NESTED = Scenario(
     16,
     "All or nothing",
-    "10/s per address, 100/s per key, 10,000/s per organisation: when one denies, the others are not charged, and "
-    "of several that deny the longest wait is told.",
+    "10/s per address, 100/s per key, 10,000/s per organisation: if one denies, the others are not charged; "
+    "if several deny, the reply has the longest wait.",
     (
         ScenarioCase(
             "the address denies",
@@ -55,7 +55,7 @@ NESTED = Scenario(
             50,
         ),
         ScenarioCase(
-            "two deny, the longer wait is told",
+            "two deny, the longer wait is reported",
             everywhere(
                 limit("per-minute", "fixed_window", limit=5, window="1m"),
                 limit("per-second", "token_bucket", rate=5, burst=5),
@@ -73,7 +73,7 @@ NESTED = Scenario(
 HAMMERING = Scenario(
     17,
     "Denials cost nothing",
-    "A client that keeps hammering is let in the moment its token is there.",
+    "A client that keeps retrying is allowed as soon as its token is there.",
     (
         ScenarioCase(
             "token bucket, 1/s, burst 1, a request each millisecond",
@@ -92,7 +92,7 @@ HAMMERING = Scenario(
 NEIGHBOURS = Scenario(
     19,
     "Two tenants on one shard",
-    "One in full overload changes no decision of the other.",
+    "An overload of one tenant changes no decision for the other.",
     (
         ScenarioCase(
             "token bucket, 10/s, burst 10",
@@ -116,7 +116,7 @@ _OWN = limit("rate", "fixed_window", limit=2, window="1m")
 
 SCOPES = Scenario(
     20,
-    "One counter for all endpoints, or one of its own",
+    "One counter for all endpoints, or one per endpoint",
     "A limit on * counts all endpoints together; the same name on an endpoint replaces it there.",
     (
         ScenarioCase(
@@ -152,7 +152,7 @@ def _servers(order: str) -> tuple[Ask, ...]:
 SERVERS = Scenario(
     21,
     "Three servers, one window",
-    "200/s, and 100/s to each of three servers: exactly 200 pass in each aligned second, in any interleaving.",
+    "A limit of 200/s and 100/s at each of three servers: exactly 200 pass in each aligned second, in any order.",
     tuple(
         ScenarioCase(
             f"fixed window, {order}",

@@ -32,16 +32,16 @@ def _around_the_minute(accepted_after: int) -> tuple[Ask, ...]:
 
 
 def _adversary() -> Iterator[Ask]:
-    """A full window in its last microsecond, then one request whenever the estimate has just made room."""
+    """Fills a window in its last microsecond, then sends a request whenever the estimate has room again."""
     yield Ask(BASE_US + MINUTE_US - 1, count=100)
     yield from every(600_000, 99, BASE_US + MINUTE_US + 600_000)
 
 
 BOUNDARY = Scenario(
     10,
-    "Around the boundary of a window",
-    "A fixed window passes twice its limit across a boundary; the log never; the counter not here, but against an "
-    "adversary nearly so: 199 of limit 100 within 59.4 s.",
+    "The boundary of a window",
+    "Across a boundary a fixed window passes twice its limit and the log never more than it. The counter holds here, "
+    "but an adversary gets nearly twice: 199 of limit 100 within 59.4 s.",
     (
         ScenarioCase("fixed window", everywhere(FIXED), _around_the_minute(100), 200, 0),
         ScenarioCase("sliding log", everywhere(LOG), _around_the_minute(0), 100, 100),
@@ -54,7 +54,7 @@ BOUNDARY = Scenario(
 ESTIMATE = Scenario(
     11,
     "What the sliding counter estimates",
-    "Previous window × the part of it still in sight + current window + the request itself ≤ limit.",
+    "Previous window × the share of it still covered + current window + the request itself ≤ limit.",
     (
         ScenarioCase(
             "limit 50: 42 before, 18 now, a quarter gone",
@@ -130,8 +130,8 @@ _TEN_BUCKET = limit("burst", "token_bucket", rate=10, per="1m", burst=10)
 PACED = Scenario(
     13,
     "A perfectly paced poll",
-    "Every 6 s against 10/min: the counter alone denies, about one in ten, because it takes the window before as "
-    "evenly spread and full. With a second of jitter the log and the fixed window deny too, the bucket never.",
+    "Every 6 s against 10/min: only the counter denies, about one in ten, because it assumes the window before was "
+    "evenly spread. With a second of jitter the log and the fixed window deny too; the bucket never does.",
     (
         _poll_case("fixed window", _TEN_FIXED, 0),
         _poll_case("sliding log", _TEN_LOG, 0),

@@ -93,7 +93,7 @@ def test_without_a_number_of_days_the_first_half_is_fitted(tmp_path: Path) -> No
 
 def test_a_trace_too_short_for_its_fit_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.csv", [synthetic_tenants.steady("a", 0.02)], 1)
-    with pytest.raises(TraceError, match=r"days, so 7 train days leave nothing to replay"):
+    with pytest.raises(TraceError, match=r"days, so 7 training days leave nothing to replay"):
         backtest(path, BacktestOptions(train_days=7))
 
 

@@ -92,7 +92,7 @@ def test_a_field_too_long_for_csv_is_a_bad_row(tmp_path: Path) -> None:
 
 def test_too_many_bad_rows_refuse_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "x,a,e,s,1\n" * 11)
-    with pytest.raises(TraceError, match=r"more than 10 bad rows, the last in line 12: timestamp .*; mend the file"):
+    with pytest.raises(TraceError, match=r"more than 10 bad rows, the last in line 12: timestamp .*; correct it"):
         read(path)
 
 
@@ -101,7 +101,7 @@ def test_too_many_bad_rows_refuse_the_file(tmp_path: Path) -> None:
     [
         ("", "line 1: column timestamp is missing"),
         ("timestamp,who\n1,a\n", "line 1: column tenant is missing"),
-        ("timestamp,tenant,tenant\n", "line 1: column tenant stands twice"),
+        ("timestamp,tenant,tenant\n", "line 1: column tenant appears twice"),
     ],
 )
 def test_a_wrong_first_line_is_refused(tmp_path: Path, text: str, message: str) -> None:
