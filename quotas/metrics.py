@@ -1,7 +1,7 @@
-"""Every metric of ours, by name, once.
+"""The names and descriptions of all metrics.
 
-Counters, gauges and histograms live in the publisher, which serves them on a port of its own. Figures are read from
-Postgres and Redis when /metrics is asked, so that they tell of all processes and of every check, whoever made it.
+The publisher counts its own metrics and serves them on its own port. The others are read from Postgres and Redis when
+/metrics is scraped, so that they cover all processes and every check.
 """
 
 from dataclasses import dataclass
@@ -12,26 +12,24 @@ PUBLISHER = CollectorRegistry()
 
 PUBLISH_LAG_SECONDS = Histogram(
     "headroom_publish_lag_seconds",
-    "From the commit of an edit to its last shard",
+    "Time from the commit of an edit until all shards have it",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
     registry=PUBLISHER,
 )
 PUBLISHED_REVISION = Gauge(
-    "headroom_publisher_revision", "The newest revision that this publisher brought to all shards", registry=PUBLISHER
+    "headroom_publisher_revision", "The newest revision that this publisher published to all shards", registry=PUBLISHER
 )
 PUBLISH_FAILURES = Counter(
-    "headroom_publish_failures_total", "Passes of the publisher that failed", ["cause"], registry=PUBLISHER
+    "headroom_publish_failures_total", "Failed passes of the publisher", ["cause"], registry=PUBLISHER
 )
 COMPILE_PROBLEMS = Gauge(
     "headroom_compile_problems",
-    "Tiers, tenants and policies that do not compile and stay at their last good state",
+    "Tiers, tenants and policies that do not compile, so that their last good version stays in force",
     registry=PUBLISHER,
 )
-BYPASS_SWITCHES = Gauge(
-    "headroom_bypass_switches", "Switches that turn limits to shadow at the moment", registry=PUBLISHER
-)
+BYPASS_SWITCHES = Gauge("headroom_bypass_switches", "Bypass switches that are on", registry=PUBLISHER)
 SHARDS_REPAIRED = Counter(
-    "headroom_shards_repaired_total", "Shards that the reconciler wrote again", ["cause"], registry=PUBLISHER
+    "headroom_shards_repaired_total", "Shards that the reconciler repaired", ["cause"], registry=PUBLISHER
 )
 
 
@@ -43,11 +41,11 @@ class MetricDefinition:
 
 
 CHECKS = MetricDefinition(
-    "headroom_checks_total", "Checks that were drained, by endpoint and outcome", ("endpoint", "outcome")
+    "headroom_checks_total", "Checks, by endpoint and outcome, up to the last drain", ("endpoint", "outcome")
 )
 LIMIT_UTILISATION = MetricDefinition(
     "headroom_limit_utilisation_ratio",
-    "The highest demand of any tenant of the tier against the limit, last 24 hours; only the fullest limits",
+    "The highest demand of any tenant of the tier as a share of the limit, last 24 hours; the most used limits only",
     ("tier", "endpoint", "limit", "tenant"),
 )
 TIER_DENIED = MetricDefinition(
@@ -61,20 +59,18 @@ UNPUBLISHED_SECONDS = MetricDefinition(
 DRAIN_LAG_SECONDS = MetricDefinition(
     "headroom_drain_lag_seconds", "How long ago the counters were last drained from Redis"
 )
-FOLD_LAG_SECONDS = MetricDefinition(
-    "headroom_fold_lag_seconds", "How long ago a rollup was last brought up to date", ("fold",)
-)
+FOLD_LAG_SECONDS = MetricDefinition("headroom_fold_lag_seconds", "How far a rollup is behind", ("fold",))
 HEARTBEAT_AGE_SECONDS = MetricDefinition(
-    "headroom_heartbeat_age_seconds", "Since a process last reported", ("process",)
+    "headroom_heartbeat_age_seconds", "How long ago a process last reported", ("process",)
 )
-ENFORCERS = MetricDefinition("headroom_enforcers", "Processes that enforce, by whether they reach Redis", ("state",))
+ENFORCERS = MetricDefinition("headroom_enforcers", "Enforcing processes, by whether they reach Redis", ("state",))
 CHECK_SECONDS = MetricDefinition("headroom_check_seconds", "How long Redis takes for one function call", ("quantile",))
 TASKS_SET_ASIDE = MetricDefinition(
-    "headroom_tasks_set_aside", "Tasks that kept killing their worker and are run no more"
+    "headroom_tasks_set_aside", "Tasks that are no longer run because they repeatedly killed their worker"
 )
-ALERTS_FIRING = MetricDefinition("headroom_alerts_firing", "Alerts that fire now", ("alert",))
-ALERTS_UNSENT = MetricDefinition("headroom_alert_messages_waiting", "Messages of alerts that no target has taken yet")
-STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered for these figures", ("store",))
+ALERTS_FIRING = MetricDefinition("headroom_alerts_firing", "Firing alerts", ("alert",))
+ALERTS_UNSENT = MetricDefinition("headroom_alert_messages_waiting", "Alert messages that are not delivered yet")
+STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered this scrape", ("store",))
 
 COLLECTED_METRICS = (
     CHECKS,

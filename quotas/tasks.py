@@ -1,4 +1,4 @@
-"""What Celery runs. Each may run twice or at the same time as itself without harm."""
+"""The Celery tasks. Each is safe to run twice, and at the same time as itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quotas.usage.tier_usage import measure_tier_usage
 
 log = logging.getLogger(__name__)
 
-ASKED_AGAIN_S = 15  # as the schedule has it
+ASKED_AGAIN_S = 15  # the interval of `run_waiting_tasks` in the schedule
 
 
 @shared_task(name="quotas.drain", soft_time_limit=300, time_limit=360)
@@ -40,13 +40,13 @@ def fold_usage() -> None:
     try:
         log.debug("folded: %s", fold_due(timezone.now()))
     except DatabaseError as error:
-        log.warning("Postgres did not take the fold, so it goes on next time: %s", error)
+        log.warning("Postgres did not store the fold; the next run will try again: %s", error)
 
 
 @shared_task(name="quotas.apply_due", soft_time_limit=300, time_limit=360)
 def apply_due_changes() -> None:
     if count := changes_apply_due():
-        log.info("changes that were due: %s", count)
+        log.info("due changes applied: %s", count)
 
 
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
@@ -67,7 +67,7 @@ def calibrate_limits() -> None:
 @shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)
 def advance_recommendations() -> None:
     if moved := recommendations_advance():
-        log.info("recommendations that moved: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
+        log.info("recommendations advanced: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
 
 
 @shared_task(name="quotas.run_task", soft_time_limit=3000, time_limit=3300)
@@ -77,7 +77,10 @@ def run_task(number: int, kind: str) -> None:
 
 @shared_task(name="quotas.run_waiting", soft_time_limit=60, time_limit=90)
 def run_waiting_tasks() -> None:
-    """What was filed while the broker was away; asked for until somebody takes it: no message outlives the next."""
+    """Sends tasks again that no worker has taken, such as those filed while the broker was down.
+
+    A message expires when the next one is due, so that messages do not pile up.
+    """
     for task in tasks_waiting():
         run_task.apply_async((task.pk, task.kind), expires=ASKED_AGAIN_S)
 

@@ -1,4 +1,4 @@
-"""What is the case now that an alert could be about; a handful of bounded queries."""
+"""Finds the conditions that alerts report, in a handful of bounded queries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from quotas.status.system import enforcement_read
 from quotas.usage.queries.calendar_quotas import quotas_used
 
 SPAN: Final = timedelta(minutes=5)
-FEWEST: Final = 100  # requests; a share of less says nothing
+FEWEST: Final = 100  # requests; a share of fewer is not meaningful
 MOST_TENANTS: Final = 20
-# Its own doing, and no reason to wake anybody.
+# Denials that are intended or the caller's own mistake; no reason to alert anybody.
 EXPECTED: Final = (Outcome.SUSPENDED, Outcome.UNKNOWN)
 
 _DENIED: Final = """
@@ -50,14 +50,14 @@ def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
 
 
 def _quotas(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
-    """Of several thresholds that a quota has passed, the highest speaks."""
+    """Reports each quota once, under the highest threshold it has passed."""
     steps = sorted((on[rule.name].threshold, rule.name) for rule in QUOTAS if rule.name in on)
     if not steps:
         return
     for use in quotas_used(now, steps[0][0]):
         name = [name for threshold, name in steps if use.share >= threshold][-1]
         where = "" if use.scope == "*" else f" on {use.scope}"
-        # Never rounded up to a whole quota that is not used yet.
+        # Rounded down, so that 100% is only reported when the quota is used up.
         share = f"{int(use.share * 100)}% of its quota {use.limit}{where} ({use.used:,} of {use.of:,})"
         text = f"{use.tenant} has used {share}"
         yield Finding(name, f"{use.tenant} {use.scope} {use.limit}", use.share, text)

@@ -1,4 +1,4 @@
-"""What is told of an alert, and how many of them become one message."""
+"""The content of alert messages. Several alerts are combined into one message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AlertEvent:
 
 
 def body_of(events: Sequence[AlertEvent], former: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One message; `former` is one that still waits, and takes these in. The newest word on an alert counts."""
+    """The body of one message. `former`: a waiting message to merge; the newest event of an alert wins."""
     known = {(one["alert"], one["about"]): one for one in (former or {}).get("events", [])}
     known |= {(event.alert, event.about): asdict(event) for event in events}
     listed = list(known.values())[:MOST_LISTED]

@@ -1,4 +1,4 @@
-"""The alerts there are: what each means, when it fires by default, and where its runbook is."""
+"""All alert rules: what each means, its default threshold and severity, and its runbook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AlertRule:
     threshold: float
     unit: Unit
     severity: Severity
-    hold: timedelta = A_MINUTE  # how long it has to be so before anybody is told
+    hold: timedelta = A_MINUTE  # how long the condition must last before the alert is sent
 
     @property
     def runbook(self) -> str:

@@ -1,4 +1,4 @@
-"""Sends what waits for the targets of alerts, and tries again, later and later, what was not taken."""
+"""Sends waiting alert messages to their targets, and retries failed ones with growing delays."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tenants.secrets import unseal
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 20
-LEASE: Final = timedelta(minutes=2)  # longer than one try takes: nobody else sends it meanwhile
+LEASE: Final = timedelta(minutes=2)  # longer than one try takes, so that no other worker sends it meanwhile
 FIRST_WAIT: Final = timedelta(seconds=15)
 LONGEST_WAIT: Final = timedelta(hours=1)
 MOST_TRIES: Final = 12
 
 
 def alerts_send(now: datetime | None = None) -> int:
-    """How many were taken."""
+    """Returns how many messages were delivered."""
     now = now or timezone.now()
     return sum(_deliver(row, now) for row in _claim(now))
 
@@ -65,7 +65,7 @@ def _send(row: AlertDelivery, now: datetime) -> None:
         return
     secret = unseal(bytes(target.secret))
     if not secret:
-        raise UnreachableError("its secret was sealed with another SECRET_KEY; delete the target and make it again")
+        raise UnreachableError("its secret was sealed with another SECRET_KEY; delete the target and create it again")
     body: dict[str, Any] = {"id": row.pk, "created": row.created.isoformat(), **row.body}
     webhook.send(target.address, body, secret, int(now.timestamp()), settings.HEADROOM_ALERT_NETWORKS)
 
@@ -77,4 +77,4 @@ def _try_later(row: AlertDelivery, now: datetime, problem: str) -> None:
     AlertDelivery.objects.filter(pk=row.pk).update(
         tries=tries, due_at=now + wait, problem=problem[:300], is_given_up=given_up
     )
-    log.warning("alert message %d was not taken (%s)%s", row.pk, problem, "; it is given up" if given_up else "")
+    log.warning("alert message %d was not delivered (%s)%s", row.pk, problem, "; giving up" if given_up else "")

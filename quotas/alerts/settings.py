@@ -1,4 +1,4 @@
-"""Thresholds and targets of alerts. Triggers keep their history."""
+"""Edits thresholds and targets of alerts. Database triggers record their history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clock_of(minute: int) -> str:
 
 
 def quiet_until(now: datetime, begin: int | None, end: int | None, zone: str) -> datetime | None:
-    """When the quiet hours that hold now are over; None: there are none now."""
+    """When the current quiet hours end; None: it is not quiet now."""
     if begin is None or end is None or begin == end:
         return None
     local = now.astimezone(ZoneInfo(zone))
@@ -57,7 +57,7 @@ def quiet_until(now: datetime, begin: int | None, end: int | None, zone: str) ->
 
 
 def alerts_firing() -> QuerySet[AlertState]:
-    """Those that were told, the longest first."""
+    """Alerts that were sent and are not resolved, the longest firing first."""
     return AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by("since", "name", "about")
 
 
@@ -97,7 +97,7 @@ def _is_on(row: AlertSetting | None) -> bool:
 
 
 def alert_setting_set(*, name: str, author: str, reason: str, threshold: float | None, is_on: bool = True) -> RuleRow:
-    """`threshold` None: its default."""
+    """`threshold` None: the default of the rule."""
     author, reason = said(author, reason)
     if name not in RULES:
         raise refuse("name", "unknown", f"there is no alert {name}; choose one of {', '.join(RULES)}")
@@ -175,16 +175,16 @@ def _check_address(kind: str, address: str) -> None:
             raise refuse("address", "address", str(error)) from None
         return
     if not settings.HEADROOM_HAS_MAIL:
-        raise refuse("kind", "mail", "there is no mail server to send with; set HEADROOM_SMTP_URL, or use a webhook")
+        raise refuse("kind", "mail", "no mail server is configured; set HEADROOM_SMTP_URL, or use a webhook")
     try:
         validate_email(address)
     except ValidationError:
-        raise refuse("address", "address", "the address is no e-mail address; correct it") from None
+        raise refuse("address", "address", "the address is not an e-mail address; correct it") from None
 
 
 def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:
     if (begin is None) != (end is None):
-        raise refuse("quiet_from", "missing", "quiet hours need a beginning and an end; give both, or neither")
+        raise refuse("quiet_from", "missing", "quiet hours need a start and an end; give both or neither")
     if begin is None or end is None:
         return None, None
     try:
@@ -194,7 +194,7 @@ def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:
 
 
 def alert_target_delete(*, target: int, author: str, reason: str) -> None:
-    """What waits to be sent to it is not sent any more."""
+    """Also deletes the messages that wait for the target."""
     author, reason = said(author, reason)
     row = _target(target)
     with acting(author=author, action="alert_target_delete", reason=reason), transaction.atomic():
@@ -203,7 +203,7 @@ def alert_target_delete(*, target: int, author: str, reason: str) -> None:
 
 
 def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery:
-    """A message that says it is a test; sent with the next ones, whatever the hour."""
+    """Queues a test message, which is sent even in quiet hours."""
     author, _ = said(author, reason)
     now = clock.now()
     event = AlertEvent("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")

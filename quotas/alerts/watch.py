@@ -1,7 +1,7 @@
-"""Watches what alerts are about, and tells their targets: once, rarely again, and when it is over.
+"""Decides which alerts fire, are repeated as a reminder, or are resolved, and queues messages for their targets.
 
-An alert fires after it has held for its time, and is resolved after it was gone for a while, so that what flickers is
-told once. What happens together goes out as one message a target.
+An alert fires once its condition has lasted for the rule's hold time, and is resolved once it was gone for a while, so
+that a flickering condition is reported once. Events of one run become one message per target.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from quotas.alerts.settings import RuleRow, alert_rules, quiet_until
 from quotas.locks import Lock, take_lock
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 
-CLEAR: Final = timedelta(minutes=2)  # gone for so long, it is over
-FLICKER: Final = timedelta(minutes=15)  # back so soon, it is the same one
+CLEAR: Final = timedelta(minutes=2)  # resolved once the condition was gone for this long
+FLICKER: Final = timedelta(minutes=15)  # a condition that returns sooner is the same alert
 REMIND: Final = timedelta(hours=24)
 KEPT: Final = timedelta(days=7)
 
@@ -64,7 +64,7 @@ class AlertWatch:
         return self._event(finding.name, finding.about, finding.value, finding.text, since, state) if state else None
 
     def _gone(self, row: AlertState, is_higher: bool) -> AlertEvent | None:
-        """`is_higher`: another alert about the same has taken its place, and is told instead."""
+        """`is_higher`: another alert about the same thing fires now and is reported instead."""
         if row.resolved_at is not None or not (is_higher or self.now - row.seen_at >= CLEAR):
             return None
         AlertState.objects.filter(name=row.name, about=row.about).update(resolved_at=self.now)
@@ -81,7 +81,7 @@ class AlertWatch:
 
 
 def alerts_watch(now: datetime | None = None) -> list[AlertEvent]:
-    """One look; what is to be told waits to be sent."""
+    """Runs one check and queues the messages; returns the events."""
     now = now or timezone.now()
     rules = alert_rules()
     found = findings(now, [row for row in rules.values() if row.is_on])
@@ -106,7 +106,7 @@ def _enqueue(events: Sequence[AlertEvent], now: datetime) -> None:
 
 
 def _put(target: AlertTarget, events: Sequence[AlertEvent], due_at: datetime) -> None:
-    """With what still waits for the same hour."""
+    """Queues a message, or merges the events into one that waits for the same time."""
     if not events:
         return
     waiting = AlertDelivery.objects.filter(

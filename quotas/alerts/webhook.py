@@ -1,4 +1,4 @@
-"""Sends one signed message to one webhook, and refuses addresses in the network that Headroom itself stands in."""
+"""Sends a signed message to a webhook. Refuses private addresses, to prevent requests into Headroom's own network."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from urllib.parse import urlsplit
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-# Public by their prefix, and yet they lead to the IPv4 address that stands in them.
+# Global by their prefix, but routed to the IPv4 address embedded in them, which may be private.
 CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 PORTS: Final = {"https": 443, "http": 80}
 
 
 class UnreachableError(Exception):
-    """Somewhere a webhook may not go, or cannot; the message is one sentence."""
+    """The webhook may not or cannot be reached; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedUrl:
-    """A URL and the one address that its connection goes to."""
+    """A URL and the IP address to connect to."""
 
     scheme: str
     host: str
@@ -37,11 +37,11 @@ class ResolvedUrl:
 
 
 def resolve_url(url: str, allowed: Sequence[Network] = ()) -> ResolvedUrl:
-    """`allowed`: private networks that are reachable all the same, over plain http too."""
+    """Resolves and checks a URL. `allowed`: private networks that may be reached, also over plain http."""
     scheme, host, port, path = _parts(url)
     address = _resolve(host, port, allowed)
     if scheme != "https" and not _is_within(address, allowed):
-        raise UnreachableError("the address begins with http; what leaves the network must go over https")
+        raise UnreachableError("the address uses http; outside the allowed networks it must use https")
     return ResolvedUrl(scheme, host, port, path, str(address))
 
 
@@ -50,14 +50,14 @@ def _parts(url: str) -> tuple[str, str, int, str]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UnreachableError("the address is no URL; write it like https://example.com/hook") from None
+        raise UnreachableError("the address is not a URL; write it like https://example.com/hook") from None
     if parts.scheme not in PORTS or not parts.hostname:
-        raise UnreachableError("the address is no URL; write it like https://example.com/hook")
+        raise UnreachableError("the address is not a URL; write it like https://example.com/hook")
     if parts.username is not None or parts.password is not None:
-        raise UnreachableError("the address holds a name or a password; leave them out, requests are signed")
+        raise UnreachableError("the address contains a user name or password; remove them, as requests are signed")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if any(ord(character) < 33 or ord(character) > 126 for character in parts.hostname + path):
-        raise UnreachableError("the address holds characters that a URL must not have; write it with %-escapes")
+        raise UnreachableError("the address contains characters that are not allowed in a URL; percent-encode them")
     return parts.scheme, parts.hostname, port or PORTS[parts.scheme], path
 
 
@@ -69,7 +69,7 @@ def _resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
     addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
     for address in addresses:
         if not is_public(address) and not _is_within(address, allowed):
-            raise UnreachableError(f"the host {host} is at a private address; use one that the internet can reach")
+            raise UnreachableError(f"the host {host} has a private address; use a public one")
     return addresses[0]
 
 
@@ -104,19 +104,19 @@ def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: 
     try:
         status = _post(place, data, headers)
     except (OSError, http.client.HTTPException) as error:
-        raise UnreachableError(f"{place.host} did not take it: {error or type(error).__name__}") from None
+        raise UnreachableError(f"{place.host} did not accept it: {error or type(error).__name__}") from None
     if not 200 <= status < 300:
         raise UnreachableError(f"{place.host} answered {status}; it must answer 200 to 299")
 
 
 def sign(data: bytes, secret: bytes, now_s: int) -> str:
-    """Over the time too, so that the receiver can refuse what is old."""
+    """The signature covers the time, so that the receiver can refuse old messages."""
     return "v1=" + hmac.new(secret, f"{now_s}.".encode() + data, hashlib.sha256).hexdigest()
 
 
 def _post(place: ResolvedUrl, data: bytes, headers: Mapping[str, str]) -> int:
     connection = http.client.HTTPConnection(place.host, place.port, timeout=TIMEOUT_S)
-    # Connected here, to the address that was judged; the library would resolve the name again.
+    # Connect to the address that was checked; the library would resolve the name again, possibly to another one.
     connection.sock = _connect(place)
     try:
         connection.request("POST", place.path, body=data, headers=dict(headers))

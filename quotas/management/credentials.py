@@ -1,4 +1,4 @@
-"""What `token` and `api_key` share: create one (it is shown once), list them, revoke one."""
+"""The base class of the commands `token` and `api_key`: create, list and revoke credentials."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from quotas.errors import Refused
 
 
 class CredentialCommand(BaseCommand, ABC):
-    requires_system_checks = ()  # they would load every route of the API first
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        create = actions.add_parser("create", help="make one and show it, once")
+        create = actions.add_parser("create", help="create one and show it once")
         self.add_create_arguments(create)
-        create.add_argument("--reason", default="made on the command line")
-        actions.add_parser("list", help="all of them, newest first")
-        revoke = actions.add_parser("revoke", help="end one for good")
-        revoke.add_argument("key_id", help="as list shows it")
+        create.add_argument("--reason", default="created on the command line")
+        actions.add_parser("list", help="list all, newest first")
+        revoke = actions.add_parser("revoke", help="revoke one permanently")
+        revoke.add_argument("key_id", help="the id that list shows")
         revoke.add_argument("--reason", default="revoked on the command line")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
@@ -34,7 +34,7 @@ class CredentialCommand(BaseCommand, ABC):
 
     def _create(self, options: dict[str, Any]) -> None:
         text = self.issue(options, author=getpass.getuser(), reason=options["reason"])
-        self.stderr.write("Keep it: it is not shown again.")
+        self.stderr.write("Store it now: it is not shown again.")
         self.stdout.write(text)
 
     def _list(self, _: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class CredentialCommand(BaseCommand, ABC):
 
     @abstractmethod
     def issue(self, options: dict[str, Any], *, author: str, reason: str) -> str:
-        """The whole text, which is kept nowhere."""
+        """Returns the whole text, which is not stored anywhere."""
 
     @abstractmethod
     def lines(self) -> Iterator[str]: ...

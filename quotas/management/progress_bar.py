@@ -1,4 +1,4 @@
-"""A progress bar on stderr: drawn over itself on a terminal, a line each tenth otherwise."""
+"""A progress bar: redrawn in place on a terminal, otherwise one line for every 10 %."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts: what was set otherwise than by default, whom to tell, what fires now, and what is still to be sent."""
+"""Alerts: changed settings, targets, the alerts that fire now, and the messages still to be sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TargetKind(models.TextChoices):
 
 @tracked()
 class AlertSetting(models.Model):
-    """One alert that differs from its default (quotas.alerts.rules)."""
+    """An alert whose setting differs from its default in quotas.alerts.rules."""
 
     name = models.CharField(max_length=40, primary_key=True)
     threshold = models.FloatField()
@@ -34,10 +34,10 @@ class AlertSetting(models.Model):
         return f"{self.name} at {self.threshold:g}" if self.is_on else f"{self.name}, off"
 
 
-# The secret of a webhook is sealed, and still nobody needs it in a history.
+# The secret is excluded from the history, although it is sealed: nobody needs it there.
 @tracked(exclude=["secret"])
 class AlertTarget(models.Model):
-    """Where alerts go. Within its quiet hours only what is critical does; the rest follows when they are over."""
+    """Where alerts are sent. In its quiet hours only critical ones are sent; the others follow afterwards."""
 
     kind = models.CharField(max_length=8, choices=TargetKind.choices)
     address = models.CharField(max_length=500, help_text="a URL, or an e-mail address")
@@ -57,7 +57,7 @@ class AlertTarget(models.Model):
             models.CheckConstraint(condition=~Q(address=""), name="alert_target_address"),
             models.CheckConstraint(
                 condition=Q(quiet_from=None, quiet_until=None)
-                # A null would make the comparison unknown, which a constraint takes for true.
+                # A null makes the comparison unknown, which a check constraint accepts.
                 | Q(quiet_from__isnull=False, quiet_from__gte=0, quiet_from__lt=DAY_MINUTES)
                 & Q(quiet_until__isnull=False, quiet_until__gte=0, quiet_until__lt=DAY_MINUTES),
                 name="alert_target_quiet",
@@ -69,7 +69,7 @@ class AlertTarget(models.Model):
 
 
 class AlertState(models.Model):
-    """An alert about one thing, from when it began to fire; it stays for a while after it was resolved."""
+    """The state of an alert about one thing. The row stays for a while after the alert is resolved."""
 
     pk = models.CompositePrimaryKey("name", "about")
     name = models.CharField(max_length=40)
@@ -78,7 +78,7 @@ class AlertState(models.Model):
     text = models.CharField(max_length=300)
     since = models.DateTimeField()
     seen_at = models.DateTimeField()
-    told_at = models.DateTimeField(null=True)  # None: it has not held for long enough yet
+    told_at = models.DateTimeField(null=True)  # None: the condition has not lasted long enough yet
     resolved_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -89,7 +89,7 @@ class AlertState(models.Model):
 
 
 class AlertDelivery(models.Model):
-    """One message to one target, until it is taken or given up."""
+    """One message to one target, until it is delivered or given up."""
 
     target = models.ForeignKey(AlertTarget, on_delete=models.PROTECT, related_name="deliveries")
     body = models.JSONField()

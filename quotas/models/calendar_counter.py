@@ -35,12 +35,15 @@ class CalendarCounter(models.Model):
         return f"{self.used} of limit {self.limit_number} used by tenant {self.tenant_number} since {self.period_start}"
 
 
-EMPTIED = "Redis was emptied; what it had counted since the last drain is gone."
+EMPTIED = "Redis was emptied; counts since the last drain are lost."
 
 
 def record_emptied_redis(at: datetime, run_id: str) -> GapRecord | None:
-    """When shards are found without anything. None: that is on record, or there was nothing to lose yet, or the
-    server is another one, which the drain notes by itself."""
+    """Records a gap when shards are found empty.
+
+    Returns None if that is recorded already, if nothing had been published yet, or if it is another server, which the
+    drain records itself.
+    """
     state = DrainState.objects.filter(id=1).first()
     if state is None or state.run_id != run_id or state.drained_at >= at or not was_ever_published():
         return None
@@ -52,5 +55,5 @@ def record_emptied_redis(at: datetime, run_id: str) -> GapRecord | None:
 
 
 def was_ever_published() -> bool:
-    """Whether anything ever reached Redis: until then the first revision waits to be published."""
+    """Whether anything was ever published: until then the first revision is in the outbox."""
     return not Outbox.objects.filter(revision=1).exists()

@@ -1,4 +1,4 @@
-"""What jobs remember of themselves: the last slot that each ran for, and tasks that kept dying."""
+"""State of processes and jobs: heartbeats, the last slot each job ran for, and tasks that killed their worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 
 class Heartbeat(models.Model):
-    """The last sign of life of a process that has no port to ask: `publisher`, `worker`, `beat`."""
+    """The last sign of life of a process without a port: `publisher`, `worker`, `beat`."""
 
     name = models.CharField(max_length=64, primary_key=True)
     at = models.DateTimeField()
@@ -19,18 +19,18 @@ class Heartbeat(models.Model):
 
 
 def record_heartbeat(name: str, detail: str = "") -> None:
-    """The database's clock stamps it, so that machines need not agree on the time."""
+    """Uses the database's clock, because the clocks of machines may differ."""
     fresh: dict[str, object] = {"at": Now(), "detail": detail[:200]}
     if not Heartbeat.objects.filter(name=name).update(**fresh):
         Heartbeat.objects.update_or_create(name=name, defaults=fresh)
 
 
 class JobSlot(models.Model):
-    """One row a job: whoever takes a slot runs it, however many schedulers ask."""
+    """The last slot of a job that was taken. One task per slot runs, however many schedulers send one."""
 
     job = models.CharField(max_length=100, primary_key=True)
     slot = models.BigIntegerField()
-    task_id = models.CharField(max_length=64)  # it may come again, if its worker died
+    task_id = models.CharField(max_length=64)  # the same task may be delivered again if its worker died
     is_done = models.BooleanField(default=False)
     at = models.DateTimeField()
 
@@ -39,7 +39,7 @@ class JobSlot(models.Model):
 
 
 class Delivery(models.Model):
-    """A task that came back because its worker died; after the third time it is set aside and run no more."""
+    """A task that was delivered again because its worker died. After the third time it is no longer run."""
 
     task_id = models.CharField(max_length=64, primary_key=True)
     job = models.CharField(max_length=100)
@@ -65,7 +65,7 @@ _TAKE = """
 
 
 def slot_take(*, job: str, slot: int, task_id: str) -> bool:
-    """Whether this task is the one that runs it; asked again after its worker died, it still is."""
+    """Whether this task may run the slot. True again for the same task, if its worker died before it was done."""
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, [job, slot, task_id])
         return cursor.fetchone() is not None
@@ -76,7 +76,7 @@ def slot_done(*, job: str, slot: int) -> None:
 
 
 def delivery_note(*, job: str, task_id: str) -> bool:
-    """Notes that a task came back; False: too often, and it is set aside."""
+    """Counts another delivery of a task; False: it came too often and is set aside."""
     row, is_new = Delivery.objects.get_or_create(task_id=task_id, defaults={"job": job, "times": 2, "at": Now()})
     if not is_new:
         Delivery.objects.filter(pk=row.pk).update(times=F("times") + 1, at=Now())

@@ -1,4 +1,4 @@
-"""What the views of the finest rollups consist of: rows of the hour that runs, and hours that are over, packed."""
+"""The tables behind the views of the finest rollups: fresh rows of the current hour, and packed hours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FreshMinute(Rollup):
 
 
 class Packed(Partitioned):
-    """All steps of one series in one hour: a row of a few hundred bytes instead of up to 360 rows of a hundred."""
+    """All steps of one series in one hour: one row of a few hundred bytes instead of up to 360 rows of 100 bytes."""
 
     pk = models.CompositePrimaryKey("slot", "tenant_number", "endpoint_number", "outcome", "limit_number")
     slot = models.DateTimeField()
@@ -33,14 +33,14 @@ class Packed(Partitioned):
     endpoint_number = models.IntegerField()
     limit_number = models.IntegerField()
     outcome = models.CharField(max_length=1)
-    # Step within the hour × 2^22 + count. A step may stand there twice: what counts is the sum.
+    # Step within the hour × 2^22 + count. A step may occur several times; its count is the sum.
     entries = ArrayField(models.IntegerField())
-    # Beside the entries, where they differ: counts of 2^22 and more, and costs other than the count.
+    # Parallel to the entries, where they differ from them: counts of 2^22 and more, and costs other than the count.
     counts = ArrayField(models.BigIntegerField(null=True), null=True)
     costs = ArrayField(models.BigIntegerField(null=True), null=True)
 
     time_column = "slot"
-    fill_percent = 100  # seldom touched again
+    fill_percent = 100  # rarely updated
 
     class Meta:
         abstract = True

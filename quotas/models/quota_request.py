@@ -1,4 +1,4 @@
-"""What a tenant asked for, and what it was answered."""
+"""Requests of tenants for more quota, and the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RequestAnswer(models.TextChoices):
 
 @tracked()
 class QuotaRequest(models.Model):
-    """A tenant's user asks for more of one limit; an approver answers, with an override or with a reason."""
+    """A tenant's user asks for more of one limit; an approver grants an override or declines with a reason."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="quota_requests")
     scope = models.CharField(max_length=128, help_text="`*` or an endpoint")

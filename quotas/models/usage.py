@@ -1,7 +1,7 @@
-"""What happened: rollups of counters, denials, sampled arrivals, and what the drain remembers of itself.
+"""Usage: rollups, denials, sampled arrivals, and the state of the drain.
 
-Rows name tenants, endpoints and limits by their numbers, not by foreign keys: what was counted stays
-true after the thing itself is gone, and a batch with a number nobody knows must still be kept.
+Rows refer to tenants, endpoints and limits by number, not by foreign key: counts outlive what they refer to, and a
+batch with an unknown number must still be stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Outcome(models.TextChoices):
     UNKNOWN = "u", "tenant unknown"
     DEGRADED_OPEN = "g", "let through without Redis"
     DEGRADED_CLOSED = "c", "refused without Redis"
-    # The three below are counted beside one of those above, so they are in no sum of requests.
+    # The three below are counted in addition to one of those above, so sums of requests leave them out.
     SHADOW_DENIES = "w", "a shadow limit would deny"
     CANDIDATE_DENIES = "n", "a candidate would deny what was allowed"
     CANDIDATE_ALLOWS = "y", "a candidate would allow what was denied"
@@ -44,12 +44,12 @@ REFUSED = (
 
 
 class Partitioned(models.Model):
-    """A table in slices of time; a slice is dropped once `settings.HEADROOM_KEEP_DAYS[keep]` days have passed."""
+    """A table partitioned by time into pieces of length `slice`, kept for `settings.HEADROOM_KEEP_DAYS[keep]` days."""
 
     time_column: ClassVar[str]
     slice: ClassVar[timedelta]
     keep: ClassVar[str]
-    # Rows are added to many times: room on the page keeps those updates out of the index.
+    # Rows are updated often. Free room on the page lets Postgres update them without touching the index.
     fill_percent: ClassVar[int] = 70
 
     class Meta:
@@ -57,7 +57,7 @@ class Partitioned(models.Model):
 
 
 class Rollup(Partitioned):
-    """Sparse: a row only where something was counted in [start, start + step)."""
+    """Sums over [start, start + step). Sparse: there is a row only where something was counted."""
 
     pk = models.CompositePrimaryKey("start", "tenant_number", "endpoint_number", "outcome", "limit_number")
     start = models.DateTimeField()
@@ -66,7 +66,7 @@ class Rollup(Partitioned):
     tenant_number = models.IntegerField()
     endpoint_number = models.IntegerField()
     limit_number = models.IntegerField()
-    outcome = models.CharField(max_length=1)  # an Outcome, or a letter of a newer library
+    outcome = models.CharField(max_length=1)  # an Outcome, or an unknown letter from a newer Lua library
 
     time_column = "start"
     step: ClassVar[timedelta]
@@ -80,7 +80,7 @@ class Rollup(Partitioned):
 
 class FineRollupSet(models.QuerySet["FineRollup"]):
     def filter(self, *args: Any, **conditions: Any) -> Self:
-        """A condition on `start` is one on `slot` too, by which Postgres finds what is packed."""
+        """Adds the same condition on `slot`, which lets Postgres find packed rows by index."""
         return super().filter(*args, **conditions, **dict(_slots(conditions)))
 
 
@@ -98,7 +98,7 @@ def slot_of(moment: datetime) -> datetime:
 
 
 class FineRollup(Rollup):
-    """A view of rows while they are fresh, and of those that are packed by the hour. Written through these two."""
+    """A view over fresh rows and packed hours (quotas.models.packed_usage), which are written instead of it."""
 
     slot = models.DateTimeField()  # the hour that `start` lies in
 
@@ -139,7 +139,7 @@ class UsageHour(Rollup):
 
 
 class UsageDay(Rollup):
-    """Days of UTC, so that a month of a fleet is thirty rows a series and not 720."""
+    """UTC days, so that a month is 30 rows per series instead of 720."""
 
     step = timedelta(days=1)
     slice = timedelta(days=100)
@@ -150,7 +150,7 @@ class UsageDay(Rollup):
 
 
 class Denial(Partitioned):
-    """One refused request, to explain a 429. `digest` tells apart what happened in one microsecond."""
+    """One denied request, to explain a 429. `digest` tells apart denials in the same microsecond."""
 
     pk = models.CompositePrimaryKey("at", "tenant_number", "digest")
     at = models.DateTimeField()
@@ -162,7 +162,7 @@ class Denial(Partitioned):
     cost = models.BigIntegerField()
     retry_us = models.BigIntegerField()  # -1: it can never pass
     revision = models.BigIntegerField()
-    subject = models.BinaryField(max_length=16)  # keyed hash; empty: the tenant itself
+    subject = models.BinaryField(max_length=16)  # keyed hash; empty: the tenant as a whole
 
     time_column = "at"
     slice = timedelta(days=1)
@@ -202,7 +202,7 @@ ROLLUPS: tuple[type[Rollup], ...] = (UsageStep, UsageMinute, UsageHour, UsageDay
 
 
 class DrainBatch(models.Model):
-    """A batch whose counts are in the rollups. Its id makes a second try harmless."""
+    """A batch that is stored. Its id makes a second attempt harmless."""
 
     id = models.UUIDField(primary_key=True)
     shard = models.IntegerField()
@@ -218,10 +218,10 @@ class DrainBatch(models.Model):
 
 
 class DrainState(models.Model):
-    """One row: what the last drain saw."""
+    """The state of the last drain; one row."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
-    drained_at = models.DateTimeField()  # Redis time: what was counted before is in the rollups
+    drained_at = models.DateTimeField()  # Redis time: everything counted before is in the log
     run_id = models.CharField(max_length=40)
 
     class Meta:
@@ -232,7 +232,7 @@ class DrainState(models.Model):
 
 
 class GapRecord(models.Model):
-    """A time for which counts may be missing: shown as a gap, never as a zero."""
+    """A period for which counts may be missing. Charts show it as a gap, never as zero."""
 
     start = models.DateTimeField()
     end = models.DateTimeField(db_index=True)
@@ -248,5 +248,5 @@ class GapRecord(models.Model):
 
     @property
     def before_all(self) -> bool:
-        """The time before the first measurement: nothing can have been counted in it."""
+        """Whether it is the time before the first measurement."""
         return self.start == BEGINNING

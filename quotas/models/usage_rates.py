@@ -1,6 +1,6 @@
-"""How fast it came: packed counts per second, histograms of rates and of latency, and what waits to be folded in.
+"""Rates and latency: packed seconds, histograms, and the usage log with the position of each fold.
 
-All rows are computed from what drains brought, and may be computed again: a fold replaces them whole.
+Rows of rates are computed from the seconds and can be recomputed; a fold replaces them as a whole.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from quotas.models.packed_usage import FRESH, PACKED
 from quotas.models.usage import ROLLUPS, Arrival, Denial, Partitioned
 from quotas.models.usage_totals import TOTALS, WHOLE
 
-EVERY_ENDPOINT = -1  # the sum over all of them, for limits on `*`; 0 is what nobody registered
+EVERY_ENDPOINT = -1  # the sum over all endpoints, for limits on `*`; 0 is every endpoint that is not registered
 
 
 class UsageLog(models.Model):
-    """Counters as drains brought them, until every fold has read them."""
+    """The cells of each drain, kept until every fold has read them."""
 
-    id = models.BigAutoField(primary_key=True)  # drains commit one at a time, so no smaller one appears later
+    id = models.BigAutoField(primary_key=True)  # drains commit one at a time, so no smaller id appears later
     at = models.DateTimeField()  # Redis time of the drain
     cells = models.BinaryField()  # quotas.observations.cells
     observed = models.BinaryField(default=b"")  # quotas.observations.latency
@@ -42,16 +42,16 @@ class FoldState(models.Model):
     """How far one fold has read the log."""
 
     name = models.CharField(max_length=32, primary_key=True)
-    position = models.BigIntegerField(default=0)  # id of the last log row that is in
-    until = models.DateTimeField()  # Redis time: what was counted before is in
-    rest = models.BinaryField(default=b"")  # read, but too fresh to be folded in
+    position = models.BigIntegerField(default=0)  # id of the last log row that was folded
+    until = models.DateTimeField()  # Redis time: everything counted before is folded
+    rest = models.BinaryField(default=b"")  # read from the log, but too recent to be folded
 
     def __str__(self) -> str:
         return f"{self.name} up to {self.until:%Y-%m-%d %H:%M:%S}"
 
 
 class PackedSeconds(Partitioned):
-    """Every second of one hour in which something was asked for (quotas.observations.seconds)."""
+    """The seconds with requests of one hour, or of one closed day (quotas.observations.seconds)."""
 
     pk = models.CompositePrimaryKey("tenant_number", "endpoint_number", "start")
     start = models.DateTimeField()
@@ -74,7 +74,7 @@ class PackedSeconds(Partitioned):
 class Rates(Partitioned):
     """Requests offered (allowed and denied) in windows of 1, 10 and 60 s, and the same in units of cost.
 
-    The columns for cost are null where every request cost 1: then they are those of requests.
+    The columns of cost are null if every request cost 1: then they equal those of requests.
     """
 
     pk = models.CompositePrimaryKey("tenant_number", "endpoint_number", "start")
@@ -121,15 +121,15 @@ class RatesDay(Rates):
 
 
 class LatencyHour(Partitioned):
-    """How long the answers of an endpoint took in those seconds of the hour that had about this load."""
+    """Latency of an endpoint in the seconds of an hour that had about this load."""
 
     pk = models.CompositePrimaryKey("endpoint_number", "start", "load")
     start = models.DateTimeField()
     answers = models.BigIntegerField()
-    errors = models.BigIntegerField()  # of them, with a status of 500 or above
+    errors = models.BigIntegerField()  # answers with status 500 or above
     total_us = models.BigIntegerField()
-    seconds = models.IntegerField()  # how many had this load
-    load = models.SmallIntegerField()  # bucket of the answers a second (headroom_edge.observations)
+    seconds = models.IntegerField()  # number of seconds with this load
+    load = models.SmallIntegerField()  # bucket of answers per second (headroom_edge.observations)
     endpoint_number = models.IntegerField()
     latency = models.BinaryField()  # histogram of microseconds
 

@@ -1,4 +1,4 @@
-"""Rollups over all tenants together and over tiers, and counters for metrics: no page adds up over tenants."""
+"""Totals over tiers, over all tenants, and over a tenant's endpoints, so that no page has to sum over tenants."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from quotas.models.usage import Rollup, UsageDay, UsageHour, UsageMinute, UsageS
 
 
 class Tally(models.Model):
+    """All requests ever counted, by endpoint and outcome: the counter behind `headroom_checks_total`."""
+
     pk = models.CompositePrimaryKey("endpoint_number", "outcome")
     endpoint_number = models.IntegerField()
     outcome = models.CharField(max_length=1)  # an Outcome
@@ -25,29 +27,28 @@ class Tally(models.Model):
 
 
 class TierUse(models.Model):
-    """One row a tier and endpoint. Peaks are those of whoever came highest; tenants, endpoints and tiers by number."""
+    """Usage of a tier on an endpoint, as quotas.usage.tier_usage measured it. Everything is referred to by number."""
 
     pk = models.CompositePrimaryKey("tier_number", "endpoint_number")
     tier_number = models.IntegerField()
     endpoint_number = models.IntegerField()  # or quotas.models.usage_rates.EVERY_ENDPOINT
-    # Of the last 24 hours.
+    # Over the last 24 hours:
     measured_at = models.DateTimeField()
-    tenants = models.IntegerField()  # that asked for something
+    tenants = models.IntegerField()  # with requests
     asked = models.BigIntegerField()  # requests of all of them
     denied = models.BigIntegerField()
     denied_by = models.JSONField(default=dict)  # limit number → requests that it refused
-    busiest = models.IntegerField()  # the tenant with the highest minute
+    busiest = models.IntegerField()  # the tenant with the busiest minute
     # The fields of quotas.usage.queries.utilisation.PeakDemand, each the highest of any tenant.
     peaks = models.JSONField()
     calendar = models.JSONField(default=dict)  # limit number → the most that one tenant has used of it
-    # Of all endpoints together: tenants at 80 % of any of their limits or above, and those nearest to one.
+    # In the row over all endpoints: the number of tenants at 80 % of any limit or above, and those closest to one.
     near = models.IntegerField(default=0)
     nearest = models.JSONField(default=list)  # the fields of quotas.usage.queries.near_limits.NearLimit
-    # Of the last 28 days.
-    # The tenants with the highest minutes, as quotas.usage.queries.busiest_tenants reads them.
+    # Over the last 28 days: the tenants with the busiest minutes (quotas.usage.queries.busiest_tenants).
     leaders = models.JSONField(default=list)
     leaders_at = models.DateTimeField(null=True)
-    leaders_tenants = models.IntegerField(default=0)  # those that are not listed too
+    leaders_tenants = models.IntegerField(default=0)  # including those not listed
     leaders_asked = models.BigIntegerField(default=0)
 
     class Meta:
@@ -57,9 +58,9 @@ class TierUse(models.Model):
         return f"use of endpoint {self.endpoint_number} by tier {self.tier_number} at {self.measured_at}"
 
 
-# As the tenant's number.
+# Values of `tenant_number` in totals; a tier has the number `tier_total_number` gives.
 EVERYONE: Final = -1
-NO_TIER: Final = -2  # of tenants that nobody knows
+NO_TIER: Final = -2  # tenants that are not registered
 
 
 def tier_total_number(number: int) -> int:
@@ -108,7 +109,7 @@ class TenantDay(Rollup):
         db_table = "quotas_tenant_1d"
 
 
-# Of each tenant over all its endpoints: twenty times fewer rows than by endpoint.
+# Each tenant over all its endpoints: about twenty times fewer rows than by endpoint.
 WHOLE: Final[Mapping[type[Rollup], type[Rollup]]] = {UsageHour: TenantHour, UsageDay: TenantDay}
 TOTALS: Final[Mapping[type[Rollup], type[Rollup]]] = {
     UsageStep: TotalStep,

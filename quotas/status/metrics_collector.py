@@ -1,4 +1,4 @@
-"""The figures behind /metrics: what Postgres and Redis know of the whole, in a fixed number of small queries."""
+"""Collects the metrics of the whole installation from Postgres and Redis, in a fixed number of small queries."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from quotas.publishing import store
 from quotas.publishing.queries import call_quantiles, enforcers_read
 from quotas.usage.queries.near_limits import tier_usage_read
 
-MOST_LIMITS: Final = 50  # series of utilisation, however many limits and tenants there are
+MOST_LIMITS: Final = 50  # series of the utilisation metric, however many limits and tenants there are
 PATIENCE_MS: Final = 2_000
 PATIENCE_SECONDS: Final = 1.0
 
 
 class StatusCollector(Collector):
-    """Whatever is away is left out and said to be, so that a scrape never fails with it."""
+    """Leaves out what cannot be read and reports it in `headroom_store_up`, so that a scrape never fails."""
 
     def describe(self) -> Iterator[Metric]:
-        """Without asking anybody: the registry wants to know when it starts."""
+        """Makes no query: the registry calls it at start-up."""
         for figure in metrics.COLLECTED_METRICS:
             yield gauge(figure)
 
@@ -84,7 +84,7 @@ def checks() -> Metric:
 
 
 def utilisation(now: datetime) -> list[Metric]:
-    """The fullest limits of all tiers, each with whoever came nearest to it."""
+    """The most used limits of all tiers, each with the tenant that came closest to it."""
     matrix, measured = matrix_read(now), tier_usage_read()
     tiers = {column.tier: column.number for column in matrix.columns if column.tier != EVERYONE}
     found = [

@@ -1,4 +1,4 @@
-"""The state of the whole in one query: how much there is, which revision holds, how fresh the figures are."""
+"""A summary of the whole installation in one query, for every page: sizes, revisions, freshness, open work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quotas.models.recommendation import Stage
 from quotas.models.usage import REFUSED, UsageHour
 from tenants.models import Tenant
 
-# Counting goes no further than this, so that it costs the same however many there are.
+# Counting stops here, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000
 WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
@@ -25,13 +25,13 @@ class StatusSummary:
     now: datetime
     tenants: int
     endpoints: int
-    is_empty: bool  # no endpoint or no tenant but those by which Headroom limits itself
+    is_empty: bool  # no endpoint or no tenant except Headroom's own
     revision: int  # 0: nothing was ever written
-    published: int | None  # the newest that every shard has; None: the publisher never said
+    published: int | None  # the newest revision that every shard has; None: the publisher never reported
     publisher_at: datetime | None
     drained_at: datetime | None
-    open_changes: int  # proposed, tried out, scheduled or blocked
-    waiting: int  # recommendations that nobody has decided on
+    open_changes: int  # proposed, in a trial, scheduled or blocked
+    waiting: int  # recommendations without a decision
 
     @property
     def is_published(self) -> bool:

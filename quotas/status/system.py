@@ -1,4 +1,4 @@
-"""The condition of the whole, for people: how fresh the figures are, what the shards hold, which library runs."""
+"""The condition of the installation, for people: freshness of data, shards, Lua library, enforcers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class ShardState:
-    """`revisions`: how many shards hold which; a shard keeps its revision until its own content changes."""
+    """`revisions`: revision → number of shards. A shard keeps its revision until its own content changes."""
 
     ready: int
     total: int
@@ -45,12 +45,12 @@ class ShardState:
 
 
 FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
-    FoldName.STEPS: ("Rollups of ten seconds", timedelta(seconds=60)),
-    FoldName.MINUTES: ("Rollups of a minute", timedelta(seconds=60)),
-    FoldName.HOURS: ("Rollups of hours and days", timedelta(minutes=5)),
+    FoldName.STEPS: ("10-second rollup", timedelta(seconds=60)),
+    FoldName.MINUTES: ("Minute rollup", timedelta(seconds=60)),
+    FoldName.HOURS: ("Hour and day rollups", timedelta(minutes=5)),
     FoldName.RATES: ("Seconds and rates", timedelta(minutes=5)),
     FoldName.LATENCY: ("Latency", timedelta(minutes=5)),
-    FoldName.DAYS: ("Rates of days", timedelta(days=2)),
+    FoldName.DAYS: ("Daily rates", timedelta(days=2)),
 }
 
 
@@ -62,19 +62,19 @@ def freshness_read() -> list[Freshness]:
         TierUse.objects.order_by("-leaders_at").exclude(leaders_at=None).values_list("leaders_at", flat=True).first()
     )
     return [
-        Freshness("Publisher", "puts revisions into Redis", beats.get("publisher"), timedelta(seconds=10)),
-        Freshness("Worker", "drains, folds, measures", beats.get("worker"), timedelta(seconds=20)),
-        Freshness("Scheduler", "starts what is due", beats.get("beat"), timedelta(seconds=20)),
+        Freshness("Publisher", "publishes revisions to Redis", beats.get("publisher"), timedelta(seconds=10)),
+        Freshness("Worker", "runs drains, folds and measurements", beats.get("worker"), timedelta(seconds=20)),
+        Freshness("Scheduler", "starts due jobs", beats.get("beat"), timedelta(seconds=20)),
         Freshness("Drain", "counters from Redis", drain.drained_at if drain else None, timedelta(seconds=30)),
         *_folds(),
-        Freshness("Matrix", "use of limits by tier", use, timedelta(minutes=3)),
+        Freshness("Matrix", "usage of limits by tier", use, timedelta(minutes=3)),
         Freshness("Endpoints", "busiest tenants of 28 days", leaders, timedelta(minutes=15)),
     ]
 
 
 def _folds() -> list[Freshness]:
     return [
-        Freshness(FOLDS[row.name][0], "folded from the drains", row.until, FOLDS[row.name][1])
+        Freshness(FOLDS[row.name][0], "folded from the usage log", row.until, FOLDS[row.name][1])
         for row in FoldState.objects.order_by("name")
         if row.name in FOLDS
     ]
@@ -90,7 +90,7 @@ def shards_read() -> ShardState | None:
         return ShardState(
             ready=sum(bool(shard.token) for shard in found),
             total=len(found),
-            # Every shard has one entry that is nobody's (headroom_edge.keys).
+            # Every shard has one entry that belongs to no tenant (headroom_edge.keys).
             tenants=sum(max(shard.entries - 1, 0) for shard in found),
             revisions=dict(sorted(Counter(shard.revision for shard in found).items(), reverse=True)),
             library=stored_version(client),
@@ -108,7 +108,7 @@ def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Fres
     return [row for row in rows if row.is_late(moment)]
 
 
-# A page would rather say that Redis is silent than wait for it.
+# Short, so that a page reports that Redis does not answer instead of waiting for it.
 PATIENCE_SECONDS = 0.5
 
 

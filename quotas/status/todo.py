@@ -1,4 +1,4 @@
-"""What waits for a person: overrides about to end, changes to approve or mend, requests for more, recommendations."""
+"""What needs a person's decision: overrides about to end, pending changes, quota requests, recommendations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAITING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TodoList:
-    """Of each kind the most pressing; at most MOST."""
+    """The most urgent of each kind, at most MOST each."""
 
     ending: Sequence[Override]
     changes: Sequence[Change]

@@ -130,7 +130,7 @@ def test_every_fold_has_a_name_for_people(client: Client, valkey: redis.Redis) -
         FoldState.objects.create(name=name, until=timezone.now())
     text = text_of(client)
     assert not [name for name in FoldName if f'<th scope="row">{name}</th>' in text]
-    assert "Rollups of ten seconds" in text
+    assert "10-second rollup" in text
 
 
 def test_a_process_with_several_clients_is_one_enforcer(client: Client, valkey: redis.Redis) -> None:

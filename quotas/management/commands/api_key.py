@@ -10,14 +10,12 @@ from tenants.models import ApiKey
 
 
 class Command(CredentialCommand):
-    help = "Keys with which a tenant's clients call: create one (it is shown once), list them, revoke one."
+    help = "API keys of a tenant's clients: create one (shown once), list them, revoke one."
 
     def add_create_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("tenant", help="whose it is")
+        parser.add_argument("tenant", help="the tenant that owns the key")
         parser.add_argument("--label", default="", help="what it is for")
-        parser.add_argument(
-            "--scope", action="append", choices=SCOPES, help="may be given several times; check if none"
-        )
+        parser.add_argument("--scope", action="append", choices=SCOPES, help="may be repeated (default: check)")
 
     def issue(self, options: dict[str, Any], *, author: str, reason: str) -> str:
         issued = api_key_issue(

@@ -22,18 +22,18 @@ HEAD = ("rule", "rejected", "tenants hit", "p90 tenant", "headroom", "changes")
 
 class Command(BaseCommand):
     help = (
-        "Fits limits on the first days of a trace (CSV: timestamp,tenant[,endpoint,subject,cost], plain or gzipped), "
-        "replays the rest, and compares the recommender with rules of thumb."
+        "Fit limits on the first days of a trace (CSV: timestamp,tenant[,endpoint,subject,cost], plain or gzipped), "
+        "replay the rest, and compare the recommender with rules of thumb."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--trace", type=Path, required=True, metavar="FILE")
         parser.add_argument("--train-days", type=float, metavar="N", help="days to fit on (default: the first half)")
-        parser.add_argument("--json", action="store_true", help="print one object")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--bad-rows", type=int, default=1_000, help="refuse a file with more (default: 1000)")
-        parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw the result there, as SVG")
-        parser.add_argument("--scratch", metavar="FOLDER", help="where the trace is sorted (default: the system's)")
+        parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write SVG charts to this folder")
+        parser.add_argument("--scratch", metavar="FOLDER", help="folder for temporary files (default: the system's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         days = options["train_days"]
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         for bad in report.bad:
             self.stderr.write(f"line {bad.line}: {bad.reason}")
         if report.bad_rows:
-            self.stderr.write(f"{report.bad_rows:,} bad rows were passed over")
+            self.stderr.write(f"{report.bad_rows:,} bad rows skipped")
         if options["pictures"] is not None:
             _draw(report, options["pictures"])
         self.stdout.write(json.dumps(as_json(report)) if options["json"] else "\n".join(as_text(report)))
@@ -86,9 +86,9 @@ def as_text(report: BacktestReport) -> Iterator[str]:
         f"{counted(report.rows, 'arrival')} of {counted(report.tenants, 'tenant')}; "
         f"fitted on {report.train_days:.2f} days, replayed {report.test_days:.2f}"
     )
-    yield from _section("Time that the fit has not seen, each tenant with its own limit", report.rules)
+    yield from _section("Unseen time, each tenant with its own limit", report.rules)
     yield from _section("The rules of thumb at the recommender's headroom", report.same_headroom)
-    yield from _section("Tenants that the fit has not seen, with their tier's limit", report.held_out_tenants)
+    yield from _section("Unseen tenants, with their tier's limit", report.held_out_tenants)
 
 
 def _section(title: str, scores: Mapping[str, RuleScore]) -> Iterator[str]:

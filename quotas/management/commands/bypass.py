@@ -12,7 +12,7 @@ from quotas.publishing.bypass_switches import BypassSwitch, Scope, is_published,
 
 
 class Command(BaseCommand):
-    help = "Turns limits to shadow for a while, for emergencies. Speaks to Redis only: works without the database."
+    help = "Turn limits to shadow for a while, in an emergency. Uses Redis only, so it works without the database."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,10 +22,10 @@ class Command(BaseCommand):
         scope.add_argument("--endpoint", metavar="NAME")
         scope.add_argument("--limit", metavar="NAME")
         parser.add_argument("--reason")
-        parser.add_argument("--for", dest="duration", metavar="DURATION", help="such as 30m")
+        parser.add_argument("--for", dest="duration", metavar="DURATION", help="for example 30m")
         action = parser.add_mutually_exclusive_group()
-        action.add_argument("--list", action="store_true", help="what is on")
-        action.add_argument("--off", action="store_true", help="end it before its time; without a scope, all of it")
+        action.add_argument("--list", action="store_true", help="list the switches that are on")
+        action.add_argument("--off", action="store_true", help="turn a switch off early; without a scope, all of them")
 
     def handle(self, *args: Any, **options: Any) -> None:
         about = _about(options)
@@ -38,19 +38,19 @@ class Command(BaseCommand):
             else:
                 self._on(client, about, options)
         except store.StoreError as error:
-            raise CommandError(f"Redis did not do it: {error}") from None
+            raise CommandError(f"Redis reported an error: {error}") from None
 
     def _on(self, client: store.Client, about: tuple[Scope, str] | None, options: dict[str, Any]) -> None:
         if about is None:
-            raise CommandError("Say what to bypass: --all, --tenant NAME, --endpoint NAME or --limit NAME.")
+            raise CommandError("Choose what to bypass: --all, --tenant NAME, --endpoint NAME or --limit NAME.")
         if not (options["reason"] or "").strip():
-            raise CommandError("Say why with --reason.")
+            raise CommandError("Give a reason with --reason.")
         until_us = store.now_us(client) + _duration_us(options["duration"])
         switch = BypassSwitch(*about, until_us, options["reason"].strip())
         store.prepare(client)
         if not is_published(client, settings.HEADROOM_SHARDS, switch):
-            # It is switched on all the same: the store may have been flushed, which is when it is needed.
-            self.stderr.write(f"Redis knows no {switch}: check the name.")
+            # Turned on anyway: Redis may have been flushed, and that is when a bypass is needed.
+            self.stderr.write(f"Redis does not know {switch}: check the name.")
         switch_on(client, settings.HEADROOM_SHARDS, switch)
         self._list([switch], "")
 
@@ -71,7 +71,7 @@ def _about(options: dict[str, Any]) -> tuple[Scope, str] | None:
 
 def _duration_us(text: str | None) -> int:
     if not text:
-        raise CommandError("Say how long with --for, such as --for 30m.")
+        raise CommandError("Give a duration with --for, for example --for 30m.")
     try:
         return parse_duration_us(text)
     except ValueError as error:

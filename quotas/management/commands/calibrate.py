@@ -12,7 +12,7 @@ from quotas.recommendations.runs import calibration_now
 
 
 class Command(BaseCommand):
-    help = "Measures every limit against the recorded usage, and files what is worth a change, with its forecast."
+    help = "Compare every limit with the recorded usage, and file recommendations with a forecast."
 
     def handle(self, *args: Any, **options: Any) -> None:
         bar = ProgressBar(self.stderr)
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             raise CommandError(task.problem)
         self.stdout.write(
             f"{counted(found['limits'], 'limit')}: {found['fitting']} fit, {found['idle']} without traffic, "
-            f"{found['insufficient']} with too little of it, "
+            f"{found['insufficient']} with too little traffic, "
             f"{counted(len(found['proposed']), 'recommendation')}"
         )
         for row in Recommendation.objects.filter(pk__in=found["proposed"]).order_by("id"):

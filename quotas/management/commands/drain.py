@@ -9,7 +9,7 @@ from quotas.usage.fold import fold_all
 
 
 class Command(BaseCommand):
-    help = "Moves what Redis has counted into Postgres, once, and says how much it was."
+    help = "Move the counters from Redis to Postgres once, and print how many."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -14,7 +14,7 @@ from quotas.policies.spec import EVERYWHERE, Limit, Override
 
 class Command(BaseCommand):
     help = "Show every limit of a tenant on an endpoint, where it comes from and what it replaces."
-    requires_system_checks = ()  # they would load every route of the API first
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("tenant")
@@ -37,7 +37,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.is_suspended:
         yield "suspended: every request is denied"
     if not explanation.is_registered:
-        yield f"{explanation.endpoint} is not registered: the limits on * hold"
+        yield f"{explanation.endpoint} is not registered: the limits on * apply"
     if not explanation.limits:
         yield "no limits: every request is allowed"
     for explained in explanation.limits:

@@ -16,17 +16,17 @@ PASSWORD_BYTES = 12
 
 
 class Command(BaseCommand):
-    help = "Give an installation that has no owner one, with a password that is made up and kept beside the data."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "Create an owner with a random password, stored in a file beside the data, if there is no owner yet."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path = settings.HEADROOM_OWNER_PASSWORD
         owners = User.objects.filter(Q(is_superuser=True) | Q(membership__role=Role.OWNER), is_active=True)
         if not owners.exists():
             User.objects.create_superuser(NAME, password=_keep(path))
-            self.stdout.write(f"made the account {NAME}; its password is in {path}")
+            self.stdout.write(f"created the account {NAME}; its password is in {path}")
         elif path.exists() and not _opens(path):
-            # It was changed since, so what the file says is of no use to anybody.
+            # The password was changed, so the file is obsolete.
             path.unlink()
 
 

@@ -13,21 +13,21 @@ from tenants.models import Membership, Role
 
 
 class Command(BaseCommand):
-    help = "Who may do what: give an account a role, list the roles, take one away. Superusers are owners without one."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "Set, list or remove the roles of accounts. Superusers are owners without a role."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        give = actions.add_parser("set", help="give an account its role")
+        give = actions.add_parser("set", help="set the role of an account")
         give.add_argument("user")
         give.add_argument("role", choices=Role.values)
-        give.add_argument("--tenant", metavar="NAME", help="the one that a member of the role tenant sees")
-        give.add_argument("--create", action="store_true", help="make the account, with a password that is asked for")
-        give.add_argument("--reason", default="given on the command line")
-        actions.add_parser("list", help="all of them")
-        take = actions.add_parser("remove", help="take an account's role away")
+        give.add_argument("--tenant", metavar="NAME", help="the tenant that a member with the role tenant may see")
+        give.add_argument("--create", action="store_true", help="create the account; asks for a password")
+        give.add_argument("--reason", default="set on the command line")
+        actions.add_parser("list", help="list all roles")
+        take = actions.add_parser("remove", help="remove the role of an account")
         take.add_argument("user")
-        take.add_argument("--reason", default="taken away on the command line")
+        take.add_argument("--reason", default="removed on the command line")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
@@ -56,4 +56,4 @@ class Command(BaseCommand):
 
     def _remove(self, options: dict[str, Any]) -> None:
         member_remove(user=options["user"], author=getpass.getuser(), reason=options["reason"])
-        self.stdout.write(f"{options['user']} has no role any more")
+        self.stdout.write(f"removed the role of {options['user']}")

@@ -11,8 +11,8 @@ AUTHOR = "headroom"
 
 
 class Command(BaseCommand):
-    help = "Give an installation that has none limits on its own API and login; otherwise do nothing."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "Install limits on Headroom's own API and login, unless there are any."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def handle(self, *args: Any, **options: Any) -> None:
         if own_limits_install(AUTHOR):

@@ -25,22 +25,22 @@ STDIN = Path("-")
 
 
 class Command(BaseCommand):
-    help = "Policy as code: export what is live, check a document, show what it would change, apply it."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "Policy as code: export the live configuration, validate a document, show what it would change, apply it."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        actions.add_parser("export", help="print everything that is live, as a document")
+        actions.add_parser("export", help="print the live configuration as a document")
         actions.add_parser("schema", help="print the JSON Schema of documents")
-        validate = actions.add_parser("validate", help="say everything that is wrong with the document")
+        validate = actions.add_parser("validate", help="list everything that is wrong with the document")
         plan = actions.add_parser("plan", help="show what applying the document would change")
-        apply = actions.add_parser("apply", help="make everything in the document what it says, as one revision")
+        apply = actions.add_parser("apply", help="apply the document as one revision")
         for action in (validate, plan, apply):
             action.add_argument("file", type=Path, help="- for standard input")
         plan.add_argument("--check", action="store_true", help="fail if anything would change")
         apply.add_argument("--reason", required=True)
-        apply.add_argument("--force", action="store_true", help="also if somebody loses more than a tenth")
-        apply.add_argument("--emergency", action="store_true", help="wait for no approver; the audit notes it")
+        apply.add_argument("--force", action="store_true", help="apply it even if a tenant loses more than a tenth")
+        apply.add_argument("--emergency", action="store_true", help="skip the approval; recorded in the audit log")
         for action in (plan, apply):
             action.add_argument("--author", default=getpass.getuser())
 
@@ -67,9 +67,7 @@ class Command(BaseCommand):
         except Refused as refused:
             raise CommandError(_each(file, refused.problems), returncode=2) from None
         except OperationalError:
-            self.stderr.write(
-                f"{file}: the database cannot be reached, so only what the document itself says is checked"
-            )
+            self.stderr.write(f"{file}: the database cannot be reached, so only the document itself was checked")
         self.stdout.write(f"{file}: {counted(len(document.policies), 'policy', 'policies')}, nothing wrong")
 
     def _plan(self, options: dict[str, Any]) -> None:
@@ -77,12 +75,14 @@ class Command(BaseCommand):
         for line in plan.lines():
             self.stdout.write(line)
         if options["check"] and plan.changes:
-            raise CommandError("What is live differs from the document; apply it, or export what is live.")
+            raise CommandError(
+                "The live configuration differs from the document; apply it, or export anew."
+            )
 
     def _apply(self, options: dict[str, Any]) -> None:
         said = {name: options[name] for name in ("author", "reason", "force", "emergency")}
         revision = document_apply(document=_document(options["file"]), **said)
-        self.stdout.write(f"applied as {revision}" if revision else "everything is so already")
+        self.stdout.write(f"applied as {revision}" if revision else "no changes")
 
 
 def _document(path: Path) -> Document:

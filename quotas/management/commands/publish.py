@@ -12,7 +12,7 @@ from quotas.publishing.shards import SupersededError
 
 
 class Command(BaseCommand):
-    help = "Publishes the configuration to Redis once."
+    help = "Publish the configuration to Redis once."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

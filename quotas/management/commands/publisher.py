@@ -15,14 +15,14 @@ from quotas.publishing.store import UnfitServerError
 
 
 class Command(BaseCommand):
-    help = "Publishes every change of the configuration to Redis, and keeps Redis what it should be."
+    help = "Publish every change of the configuration to Redis, and repair differences."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--metrics-port", type=int, help="serve this process's metrics on this port")
-        parser.add_argument("--metrics-host", default="127.0.0.1", help="and on this address (default: 127.0.0.1)")
+        parser.add_argument("--metrics-host", default="127.0.0.1", help="the address to serve on (default: 127.0.0.1)")
 
     def handle(self, *args: Any, metrics_port: int | None, metrics_host: str, **options: Any) -> None:
-        # A pass may end anywhere: the next process goes on.
+        # A pass may stop at any step; the next process completes it.
         signal.signal(signal.SIGTERM, _leave)
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host, registry=PUBLISHER)

@@ -13,8 +13,8 @@ SHOWN_KEYS = 3
 
 
 class Command(BaseCommand):
-    help = "List the newest revisions: who changed what, and why; or show what one of them changed."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "List the newest revisions with author and reason, or show what one of them changed."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("number", nargs="?", type=int, help="show what this revision changed")

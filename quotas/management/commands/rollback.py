@@ -13,15 +13,15 @@ from quotas.errors import Refused
 
 
 class Command(BaseCommand):
-    help = "Go back to how the configuration was after a revision; keys, memberships and suspensions stay."
-    requires_system_checks = ()  # they would load every route of the API first
+    help = "Restore the configuration as of a revision. Keys, memberships and suspensions stay as they are."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("number", type=int)
         parser.add_argument("--reason", required=True)
         parser.add_argument("--author", default=getpass.getuser())
-        parser.add_argument("--force", action="store_true", help="also if somebody loses more than a tenth")
-        parser.add_argument("--emergency", action="store_true", help="wait for no approver; the audit notes it")
+        parser.add_argument("--force", action="store_true", help="apply it even if a tenant loses more than a tenth")
+        parser.add_argument("--emergency", action="store_true", help="skip the approval; recorded in the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         said = {name: options[name] for name in ("number", "author", "reason", "force", "emergency")}
@@ -32,4 +32,4 @@ class Command(BaseCommand):
         except Waiting as waiting:
             self.stdout.write(f"filed as {change_file(waiting.proposal)}, which waits for an approver")
             return
-        self.stdout.write(f"rolled back as {revision}" if revision else "everything is so already")
+        self.stdout.write(f"rolled back as {revision}" if revision else "no changes")

@@ -12,7 +12,7 @@ from quotas.management.progress_bar import ProgressBar
 
 
 class Command(BaseCommand):
-    help = "Give an empty installation a platform to look at, with two weeks of history; otherwise do nothing."
+    help = "Fill an empty installation with the demo and two weeks of history; otherwise do nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -25,4 +25,4 @@ class Command(BaseCommand):
             bar.end()
             self.stdout.write(f"seeded {len(TENANTS)} tenants and their history")
         else:
-            self.stdout.write("there is a configuration already: nothing was seeded")
+            self.stdout.write("there is already a configuration: nothing was seeded")

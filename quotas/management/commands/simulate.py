@@ -1,4 +1,4 @@
-"""Replays arrivals through a limit or a policy, or runs the scenarios, without touching any live store."""
+"""Replays arrivals through a limit or a policy, or runs the scenarios, without touching a live Redis."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ACCURACY_REQUESTS = 1_000_000
 
 class Command(BaseCommand):
     help = (
-        "Replays arrivals (CSV: t_us,subject,cost[,duration_us]) through one algorithm or a policy document, "
-        "or runs the scenarios that must come out right."
+        "Replay arrivals (CSV: t_us,subject,cost[,duration_us]) through one algorithm or a policy document, "
+        "or run the scenarios with known results."
     )
     requires_system_checks = ()
 
@@ -99,7 +99,7 @@ def _wrong(message: str) -> CommandError:
 
 
 def _limit(algorithm: str, params: str) -> Limit:
-    """The arrivals' costs count, each subject for itself."""
+    """A limit in units of cost (concurrency: in requests), with a counter for each subject."""
     try:
         fields = json.loads(params)
     except ValueError as error:

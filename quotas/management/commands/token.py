@@ -11,13 +11,13 @@ from tenants.scope import READ, SCOPES
 
 
 class Command(CredentialCommand):
-    help = "Tokens with which machines use the API: create one (it is shown once), list them, revoke one."
+    help = "API tokens for machines: create one (shown once), list them, revoke one."
 
     def add_create_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("label", help="what it is for")
         parser.add_argument("--role", choices=Role.values, default=Role.VIEWER.value)
-        parser.add_argument("--scope", action="append", choices=SCOPES, help="may be given several times; read if none")
-        parser.add_argument("--tenant", metavar="NAME", help="the one that a token of the role tenant sees")
+        parser.add_argument("--scope", action="append", choices=SCOPES, help="may be repeated (default: read)")
+        parser.add_argument("--tenant", metavar="NAME", help="the tenant that a token with the role tenant may see")
 
     def issue(self, options: dict[str, Any], *, author: str, reason: str) -> str:
         issued = token_issue(

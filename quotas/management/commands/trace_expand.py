@@ -18,19 +18,19 @@ from quotas.management.progress_bar import ProgressBar
 
 class Command(BaseCommand):
     help = (
-        "Turns a trace of rates (CSV: model,client,t,rate and, if known, cv,family,shape) into single arrivals "
-        "(CSV: timestamp,tenant) as backtest reads them. A name that ends in .gz is gzipped."
+        "Expand a trace of rates (CSV: model,client,t,rate and optionally cv,family,shape) into individual arrivals "
+        "(CSV: timestamp,tenant) for backtest. Files whose name ends in .gz are gzipped."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("rates", type=Path, metavar="RATES.csv[.gz]")
         parser.add_argument("output", type=Path, metavar="OUT.csv[.gz]")
-        parser.add_argument("--scale", type=float, default=1.0, help="times every rate (default: 1)")
-        parser.add_argument("--most-rows", type=int, help="of one client: whoever has more is scaled down to it")
-        parser.add_argument("--every", type=int, default=1, help="keep every so many windows (default: all)")
-        parser.add_argument("--days", type=float, help="the first so many days (default: all)")
-        parser.add_argument("--seed", type=int, default=0, help="the same number, the same arrivals")
+        parser.add_argument("--scale", type=float, default=1.0, help="multiply every rate by this (default: 1)")
+        parser.add_argument("--most-rows", type=int, help="most rows per client; a client with more is scaled down")
+        parser.add_argument("--every", type=int, default=1, help="keep every n-th window (default: all)")
+        parser.add_argument("--days", type=float, help="keep only this many days (default: all)")
+        parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers, to repeat a result")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name in ("scale", "most_rows", "every", "days"):
@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _whole(path: Path) -> Iterator[IO[str]]:
-    """The file appears when all of it is written, or not at all."""
+    """Writes to a temporary name, so that the file appears complete or not at all."""
     part = path.with_name(f"{path.name}.part")
     try:
         with gzip.open(part, "wt", 5) if path.suffix == ".gz" else part.open("w") as file:
@@ -80,4 +80,4 @@ def _windows(path: Path) -> list[RateWindow]:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}", returncode=2) from None
     except (EOFError, UnicodeDecodeError):
-        raise CommandError(f"{path}: this is not whole UTF-8 text", returncode=2) from None
+        raise CommandError(f"{path}: this is not complete UTF-8 text", returncode=2) from None

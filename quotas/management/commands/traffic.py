@@ -20,18 +20,18 @@ WAIT_S: Final = 0.2
 
 
 class Command(BaseCommand):
-    help = "Sends checks as the seeded tenants would, until it is stopped."
+    help = "Send checks as the demo tenants would, until stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--most", type=int, default=300, help="new requests a second at most (default: 300)")
-        parser.add_argument("--seed", type=int, default=None, help="the same number, the same arrivals")
+        parser.add_argument("--most", type=int, default=300, help="most new requests per second (default: 300)")
+        parser.add_argument("--seed", type=int, default=None, help="seed of the random numbers, to repeat a result")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["most"] < 1:
-            raise CommandError("--most must be at least 1 request a second.")
+            raise CommandError("--most must be at least 1 request per second.")
         began = history_begins()
         if began is None:
-            raise CommandError("there are no tenants to send as: run `manage.py seed` on an empty installation first.")
+            raise CommandError("there are no demo tenants: run `manage.py seed` on an empty installation first.")
         draw = np.random.default_rng(options["seed"])
         while not is_published():
             time.sleep(WAIT_S)

@@ -20,12 +20,12 @@ MOST_SHOWN = 30
 
 
 class Command(BaseCommand):
-    help = "Replays the recorded usage of all tenants against a policy document, and says who would be hurt or freed."
+    help = "Replay the recorded usage of all tenants against a policy document, and show who would be affected."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE.yaml", help="a policy document; - for standard input")
-        parser.add_argument("--days", type=float, default=DAYS, help=f"of the past to replay (default: {DAYS:g})")
-        parser.add_argument("--json", action="store_true", help="print one object")
+        parser.add_argument("--days", type=float, default=DAYS, help=f"days of usage to replay (default: {DAYS:g})")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
         bar = ProgressBar(self.stderr)
@@ -51,7 +51,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
         f"{redis['limits_per_check_before']:g} → {redis['limits_per_check_after']:g}"
     )
     if found["not_replayed"]:
-        yield f"Not replayed, because counts alone do not tell: {', '.join(found['not_replayed'])}"
+        yield f"Not replayed, because counts are not enough: {', '.join(found['not_replayed'])}"
     if rows := found["rows"][:MOST_SHOWN]:
         cells = [
             (row["tenant"], row["tier"], f"{row['asked']:,}", f"{row['denied_before']:,}", f"{row['denied_after']:,}")

@@ -96,5 +96,5 @@ def test_a_name_that_changes_its_address_is_still_reached_where_it_was_judged(
 
 
 def test_nobody_at_home_is_one_sentence() -> None:
-    with pytest.raises(UnreachableError, match="did not take it"):
+    with pytest.raises(UnreachableError, match="did not accept it"):
         webhook.send("http://127.0.0.1:1/hook", {}, SECRET, 0, LOOPBACK)

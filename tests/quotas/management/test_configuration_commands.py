@@ -42,7 +42,7 @@ class TestExplain:
         tenant_suspend(name="acme", **SAID)
         said = run("explain", "acme", "some:thing")
         assert "suspended: every request is denied" in said
-        assert "some:thing is not registered: the limits on * hold" in said
+        assert "some:thing is not registered: the limits on * apply" in said
 
     def test_an_unknown_tenant_is_one_line(self, run: Run) -> None:
         with pytest.raises(CommandError, match="there is no tenant nobody; correct the name"):
@@ -65,7 +65,7 @@ class TestPolicy:
         said = run("policy", "apply", str(file), "--reason", "more for free", "--author", "ann")
         assert said == f"applied as revision {newest().number}\n"
         assert (limit_of("free-all").parameters["rate"], newest().reason) == (12, "more for free")
-        assert run("policy", "apply", str(file), "--reason", "again") == "everything is so already\n"
+        assert run("policy", "apply", str(file), "--reason", "again") == "no changes\n"
 
     def test_everything_that_is_wrong_is_said_with_its_line(self, run: Run, file: Path) -> None:
         file.write_text("tiers: [{name: FREE}]\npolicies: [{name: x, endpoint: '*', limits: []}]\n")
@@ -117,7 +117,7 @@ class TestRollback:
         said = run("rollback", str(then), "--reason", "too much")
         assert said == f"rolled back as revision {newest().number}\n"
         assert limit_of("free-all").parameters["rate"] == 10
-        assert run("rollback", str(newest().number), "--reason", "x") == "everything is so already\n"
+        assert run("rollback", str(newest().number), "--reason", "x") == "no changes\n"
 
     def test_a_revision_that_is_not_there_is_one_line(self, run: Run) -> None:
         with pytest.raises(CommandError, match="there is no revision 99; choose one from 1 to"):
