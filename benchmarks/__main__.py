@@ -1,4 +1,4 @@
-"""`make bench`: everything in turn, or `python -m benchmarks sdk memory`. Writes results.json, prints the table."""
+"""Runs all benchmarks (`make bench`) or some (`python -m benchmarks sdk memory`). Writes results.json."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The REST API at size: a page out of 100,000 tenants, and the plan of a document with 1,000 policies.
-
-Runs in a process of its own, on servers of its own, because Django reads its settings once.
-"""
+"""The REST API at scale: a page out of 100,000 tenants, and the plan of a document with 1,000 policies."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def run() -> list[BenchmarkRow]:
 
 
 def measure() -> list[BenchmarkRow]:
-    # Nothing is published here, which the limiter of the API would tell of.
+    # Nothing is published here, and the limiter of the API would log that.
     logging.getLogger("headroom_edge").setLevel(logging.ERROR)
     apply(document(rate=100))
     ask = asker()
@@ -52,7 +49,7 @@ def measure() -> list[BenchmarkRow]:
 
 
 def asker() -> Callable[[], None]:
-    """A request through the whole of Django, from the middle of the list."""
+    """Requests a page through the whole Django stack."""
     from django.test import Client
 
     from quotas.tokens import token_issue
@@ -69,7 +66,7 @@ def asker() -> Callable[[], None]:
 
 
 def add_tenants(start: int, end: int) -> None:
-    """In one statement: the services would write a revision with all of them."""
+    """Inserts by one statement: the functions of `quotas` would write a revision with all of them."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -84,7 +81,7 @@ def add_tenants(start: int, end: int) -> None:
 
 
 def analyze() -> None:
-    """As autovacuum does within a minute; only the owner of the tables may."""
+    """What autovacuum does within a minute. Only the owner of the tables may do it."""
     import psycopg
     from django.conf import settings
 

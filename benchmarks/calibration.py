@@ -1,8 +1,8 @@
-"""The calibration of a fleet out of Postgres: 1,000 tenants × 20 endpoints × 28 days, all of it, in one run.
+"""Calibration of a whole fleet from Postgres: 1,000 tenants × 20 endpoints × 28 days in one run.
 
-Every series has its own seconds in the database, as drains would have left them: 560,000 packed days. They are drawn
-once for some shapes of demand and laid down by COPY; what is measured is `calibrate` alone, from the first query to the
-last recommendation. Time is the processor's, of this process and of Postgres' together. Runs on servers of its own.
+Every series has its own seconds in the database, as drains would have left them: 560,000 packed days. They are
+generated for some shapes of demand and written by COPY. Only `calibrate` is measured, from the first query to the last
+recommendation. Times are processor time of this process and Postgres together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TENANTS = 1_000
 ENDPOINTS = 20
 DAYS = 28
 SHAPES = 48
-PER_SECOND = 0.02  # requests of a series on average: 400 a second in all
+PER_SECOND = 0.02  # mean requests per second of a series: 400 per second in total
 NOW = datetime(2031, 3, 31, tzinfo=UTC)
 DAY = timedelta(days=1)
 FLEET = f"{TENANTS:,} tenants × {ENDPOINTS} endpoints × {DAYS} days"
@@ -79,7 +79,7 @@ def make_world() -> None:
 
 
 def record() -> int:
-    """Days of seconds, and the days themselves; gives how many bytes the seconds have."""
+    """Writes packed seconds and daily rollups; returns the size of the packed seconds in bytes."""
     from django.db import transaction
 
     from quotas.models import DrainState, Endpoint
@@ -117,7 +117,7 @@ def record() -> int:
 
 
 def shape(number: int, days: list[datetime]) -> Iterator[bytes]:
-    """A demand of its own kind and height, day by day."""
+    """Packed seconds of one kind and level of demand, one per day."""
     from quotas.observations.seconds import Seconds
     from quotas.simulation.synthetic_tenants import cron_burst, diurnal_weekly, growing, steady
 

@@ -1,8 +1,8 @@
-"""Draining: counters a second from Redis into Postgres, against a bare COPY of the same rows.
+"""Draining: counters per second from Redis to Postgres, compared with a bare COPY of the same rows.
 
-What 1,000 tenants asked of 20 endpoints: in three seconds, as often as one drains, and in twelve, as much as one takes
-at once. Time is the processor's, of this process, of Postgres' and of Redis' together: each waits for the others. The
-clock of Postgres ticks a hundred times a second, so rounds are added up. Runs on servers of its own.
+The load is 1,000 tenants on 20 endpoints, drained every three seconds (the usual interval) and every twelve (about as
+much as one transaction takes). Times are processor time of this process, Postgres and Redis together, because each
+waits for the others. The CPU clock of Postgres has a resolution of 10 ms, so rounds are summed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _rows(name: str, drained: float, copied: float) -> Iterator[BenchmarkRow]:
 
 
 def make_table() -> None:
-    """By the owner; the application makes no tables."""
+    """Created by the owner, because the application may not create tables."""
     from config.places import APPLICATION
     from tenants.privileges import as_owner
 
@@ -64,7 +64,7 @@ def make_table() -> None:
 
 
 def fill(server: Any, seconds: int) -> int:
-    """As the Lua layer counts; gives how many fields."""
+    """Writes counters as the Lua layer does; returns how many."""
     from headroom_edge import keys
 
     now = server.time()[0]
@@ -81,7 +81,7 @@ def fill(server: Any, seconds: int) -> int:
 
 
 def copy(rows: int, clock: Clock) -> float:
-    """How many seconds it took; the lines are made before."""
+    """Processor seconds of the COPY; the lines are prepared before."""
     from django.db import connection, transaction
 
     now = int(time.time())
@@ -105,7 +105,7 @@ class Clock:
         self.server, self.backend = server, psutil.Process(connection.connection.info.backend_pid)
 
     def spent(self, work: Callable[[], object]) -> float:
-        """Seconds of processor time, of all three."""
+        """Processor seconds of this process, Postgres and Redis."""
         before = self._now()
         work()
         return self._now() - before

@@ -1,9 +1,8 @@
-"""Enforcement over HTTP: the gateway against a bare application on the same server and core; what a middleware adds.
+"""Enforcement over HTTP: the gateway compared with a bare application on the same server, and what a middleware adds.
 
-Servers run on one core; Valkey and the client share another. Contestants take turns, so that a busy moment of the
-machine meets all of them; the figures are medians over the rounds of ratios within a round. Requests/s are those of a
-second of the server's own processor time: the same as on the clock where it has its core for itself, and still true
-where it does not.
+Servers run on one core; Valkey and the client share another. Contestants take turns, so that a busy moment affects all
+of them; results are medians over rounds of the ratio within a round. Requests/s are per second of the server's
+processor time, which stays valid if other processes use its core too.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from tests.headroom_edge.world import ACME, MACHINE, publish_world
 from tests.valkeys import SpareValkey, free_port
 
 ROUNDS = 7
-REQUESTS = 6_400  # of one contestant in one round
+REQUESTS = 6_400  # per contestant and round
 CALM_SECONDS = 2.0
-ALONE = 400  # requests one after another, in one round
+ALONE = 400  # sequential requests per round
 PLENTY = 1_000_000_000
 CLIENT_CORE = 1
 START_SECONDS = 30.0
@@ -74,7 +73,7 @@ class Server:
 
 @contextmanager
 def store(cores: set[int]) -> Iterator[str]:
-    """Two limits, on the key and on the tenant; nobody is ever denied."""
+    """A store with two limits, per key and per tenant, that never deny."""
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as folder, SpareValkey(Path(folder) / "valkey") as valkey:
         os.sched_setaffinity(valkey.pid, {CLIENT_CORE} & cores or cores)
         with valkey.client() as client:
@@ -109,7 +108,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.02)
         else:
             return
-    raise SystemExit("headroom: a server to measure did not start; its lines above say why.")
+    raise SystemExit("headroom: a server did not start; see its output above.")
 
 
 def on_loop(work: Awaitable[LoadResult]) -> LoadResult:
@@ -127,7 +126,7 @@ def measure_throughput(bare: Server, gateway: Server) -> tuple[list[BenchmarkRow
         ratios.append(own / other)
         ours.append(own)
         clocked.append(measured.rate)
-    # The first round dials and fills caches.
+    # The first round opens connections and fills caches, so it does not count.
     name = f"POST /v1/check requests/s over {CONNECTIONS} connections, against a bare application on the same server"
     rows = [
         BenchmarkRow(name, median(ratios[1:]), "×", must=0.4, aim=0.5, more_is_better=True),
@@ -143,7 +142,7 @@ def served_per_s(server: Server, sent: bytes) -> tuple[float, LoadResult]:
 
 
 def measure_calm(bare: Server, gateway: Server, peak: float) -> list[BenchmarkRow]:
-    """Beside it the bare application at the same rate: what client and machine add by themselves."""
+    """The bare application at the same rate shows what the client and the machine add."""
     ours, other = [], []
     for _ in range(ROUNDS):
         ours.append(spread(gateway, peak / 2))
@@ -173,7 +172,7 @@ def measure_middleware(bare: Server, guarded: Server, url: str) -> list[Benchmar
 
 
 async def round_trips(url: str) -> LoadResult:
-    """The same check by hand: redis-py on an event loop, on the core of the servers."""
+    """The same check by plain redis-py on an event loop, on the servers' core."""
     client_cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {SERVER_CORE})
     measured = LoadResult(1.0)

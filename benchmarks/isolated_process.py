@@ -1,6 +1,6 @@
-"""A benchmark in a process and on servers of its own, because Django reads its settings once.
+"""Runs a benchmark in its own process with its own servers, because Django reads its settings once.
 
-`apart("benchmarks.usage")` gives the rows that `benchmarks.usage.measure` finds there, in an empty database.
+`run_isolated("benchmarks.usage")` returns the rows that `benchmarks.usage.measure` measures in an empty database.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_measure(module: str) -> list[BenchmarkRow]:
     django.setup()
     call_command("migrate", verbosity=0)
     measure = importlib.import_module(module).measure
-    # As the web process does.
+    # The web process does the same after start-up.
     gc.freeze()
     rows: list[BenchmarkRow] = measure()
     return rows

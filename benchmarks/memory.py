@@ -1,4 +1,4 @@
-"""What a subject costs in Redis, for every algorithm, beside the peers that have it."""
+"""Redis memory per subject for every algorithm, compared with the peers that have it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit
 
 SUBJECTS = 100_000
-FEWER_SUBJECTS = 20_000  # where each costs the peers many round trips, or all within one window
+FEWER_SUBJECTS = 20_000  # where peers need many round trips each, or all hits must fall into one window
 HITS_OF_A_LOG = 10
 TENANT = "tenant-1"
-WINDOW_SECONDS = 20  # of a sliding counter: it keeps two windows once it has seen two
+WINDOW_SECONDS = 20  # of the sliding counter, which stores two windows once it has seen two
 
 PARAMETERS: dict[str, dict[str, Any]] = {
     "token_bucket": {"rate": 100, "per": "1h", "burst": 100},
@@ -43,7 +43,7 @@ Hit = Callable[[str], object]
 def run() -> list[BenchmarkRow]:
     with throw_away_valkey() as client:
         ensure_loaded(client)
-        # What is deleted must be gone when it is weighed, and a histogram of 90 KB a command is nobody's state.
+        # Deleted keys must be freed before memory is read, and Redis' latency histograms (90 KB each) do not count.
         client.config_set("lazyfree-lazy-user-del", "no")
         client.config_set("latency-tracking", "no")
         return [_row(client, name) for name in PARAMETERS]
@@ -80,19 +80,19 @@ def _ours(client: redis.Redis, algorithm: str) -> float:
     before = _used(client)
     for _ in _rounds(algorithm):
         _ask_all(client, algorithm, prefix)
-    # Samples of arrivals are bounded and drained: they are not a subject's state.
+    # Sampled arrivals are bounded and drained, so they are not part of a subject's state.
     client.delete(f"{prefix}:a")
     _hang_up(client)
     return (_used(client) - before) / _subjects(algorithm)
 
 
 def _rounds(algorithm: str) -> Iterator[int]:
-    """Once; a sliding counter on both sides of a boundary."""
+    """One round; two for the sliding counter, on both sides of a window boundary."""
     if algorithm != "sliding_counter":
         yield 0
         return
     for number in range(2):
-        # Early in a window, so that everybody's hits fall into it.
+        # Start early in a window, so that all hits fall into it.
         time.sleep(WINDOW_SECONDS - time.time() % WINDOW_SECONDS)
         yield number
 
@@ -106,7 +106,7 @@ def _ask_all(client: redis.Redis, algorithm: str, prefix: str) -> None:
                     pipe.fcall("hr_check", 1, prefix, TENANT, "svc:op-2", 1, *subject)
             replies = pipe.execute()
         if any(reply[0] != 1 for reply in replies):
-            raise SystemExit(f"headroom: {algorithm} denied a check; the figure would mean nothing.")
+            raise SystemExit(f"headroom: {algorithm} denied a check, so the result is invalid.")
 
 
 def _peers(client: redis.Redis, algorithm: str) -> Iterator[tuple[str, Hit]]:
@@ -151,7 +151,7 @@ def _theirs(client: redis.Redis, algorithm: str, hit: Hit) -> float:
 
 
 def _hang_up(client: redis.Redis) -> None:
-    """A thousand commands in one write leave buffers, which are nobody's state and go with their connection."""
+    """Closes all connections, so that their buffers do not count as memory."""
     client.connection_pool.disconnect()
     client.client_kill_filter(_type="normal", skipme=True)
 

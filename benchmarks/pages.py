@@ -1,7 +1,7 @@
-"""Server time of the pages that admins open every day: with 1,000 tenants × 30 days, and with 10 tenants × 1 day.
+"""Server time of the pages used every day, with 1,000 tenants × 30 days and with 10 tenants × 1 day.
 
-The last two days are counted as a drain would bring them; the days before are copies of the first of these, from
-hours up, because no page reads anything finer that far back.
+The last two days have full detail, as drains would leave them. Earlier days are copies of the first of these in the
+hour and day tables, because no page reads anything finer that far back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIERS = ("free", "pro", "enterprise")
 ENDPOINTS = 20
 ROUNDS = 15
 HOUR_S, DAY_S = 3_600, 86_400
-DENIED = 10  # every tenth tenant is throttled
+DENIED = 10  # every 10th tenant is throttled
 SAID = {"author": "bench", "reason": "bench"}
 PAGES = {
     "Overview": "/",
@@ -44,7 +44,7 @@ def measure() -> list[BenchmarkRow]:
 
     from quotas.usage.tier_usage import measure_tier_usage
 
-    # Nothing is published here, which the limiter of the pages would tell of.
+    # Nothing is published here, and the limiter of the pages would log that.
     logging.getLogger("headroom_edge").setLevel(logging.ERROR)
     now = timezone.now()
     make_world()
@@ -82,7 +82,7 @@ def make_world() -> None:
 
 
 def add_tenants(many: int) -> None:
-    """In one statement: the services would write a revision with all of them."""
+    """Inserts by one statement: the functions of `quotas` would write a revision with all of them."""
     from tenants.models import Tenant, Tier
 
     tiers = list(Tier.objects.filter(name__in=TIERS).order_by("number"))
@@ -90,7 +90,7 @@ def add_tenants(many: int) -> None:
 
 
 def count(tenants: range, now: datetime, days: int, skip_days: int = 0) -> None:
-    """Two endpoints of each: every minute of the last two hours, every ten minutes before."""
+    """Usage of two endpoints per tenant: every minute of the last two hours, every ten minutes before."""
     from django.db import connection
 
     from quotas.models.usage import DrainState
@@ -135,7 +135,7 @@ def numbers(tenants: range) -> Any:
 
 
 def repeat(now: datetime) -> None:
-    """The day before yesterday's rows, on each of the days before."""
+    """Copies the rows of the day before yesterday to each of the days before."""
     from django.db import connection
 
     from quotas.models.usage import UsageDay, UsageHour
@@ -160,7 +160,7 @@ def repeat(now: datetime) -> None:
 
 
 def times() -> dict[str, float]:
-    """Seconds, through the whole of Django."""
+    """Page → seconds through the whole Django stack."""
     from django.contrib.auth.models import User
     from django.test import Client
 

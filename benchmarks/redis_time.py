@@ -1,7 +1,7 @@
-"""What a check costs Redis, as a multiple of the least a rate limiter can do there.
+"""Redis time of a check, as a multiple of the least that a rate limiter can do in Redis.
 
-The yardstick is a bare, hard-coded GCRA function: TIME, GET, SET PX. Both run on one server in turns of a few
-hundred calls, because the machine is shared and its speed changes.
+The baseline is a minimal, hard-coded GCRA function: TIME, GET, SET PX. Both run on one server in alternating turns of
+a few hundred calls, because the speed of a shared machine varies.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _by_limits(client: redis.Redis) -> list[BenchmarkRow]:
 
 
 def _by_size(client: redis.Redis) -> list[BenchmarkRow]:
-    """How the ratio moves as tenants or endpoints grow; the bare call is measured at the same number of keys."""
+    """How the ratio changes with more tenants or endpoints; the baseline has the same number of keys."""
     found = []
     for name, small, large in (
         ("tenants 1,000 → 100,000", (1_000, 10), (100_000, 10)),
@@ -101,7 +101,7 @@ def _by_size(client: redis.Redis) -> list[BenchmarkRow]:
 
 
 def publish_limits(client: redis.Redis, limits: tuple[Limit, ...], tenants: int, endpoints: int) -> None:
-    """The limits on every endpoint; half of the endpoints have one of their own beside them."""
+    """Publishes the limits on all endpoints; half of the endpoints also have a limit of their own."""
     flush(client)
     names = {f"svc:op-{number}": number for number in range(1, endpoints + 1)}
     policies = [Policy("all", "*", limits, tier="pro")]
@@ -124,9 +124,9 @@ def publish_limits(client: redis.Redis, limits: tuple[Limit, ...], tenants: int,
 
 
 def _ratio(client: redis.Redis, tenants: int, endpoints: int, *, subjects: bool = False) -> tuple[float, float]:
-    """Ours against the bare call's, and ours in microseconds, at the lower quartile of the turns.
+    """The ratio to the baseline, and our time in microseconds, at the lower quartile of the turns.
 
-    Whoever else runs on the machine can only make a turn slower, so the quicker turns tell most.
+    Other processes can only make a turn slower, so the faster turns are the most accurate.
     """
     chance = random.Random(1)
 
@@ -153,7 +153,7 @@ def _ratio(client: redis.Redis, tenants: int, endpoints: int, *, subjects: bool 
 
 
 def _turn(client: redis.Redis, call: Call, tenants: list[int]) -> float:
-    """Microseconds a call, by the server's own count."""
+    """Microseconds per call, as measured by the server."""
     client.config_resetstat()
     with client.pipeline(transaction=False) as pipe:
         for tenant in tenants:

@@ -1,4 +1,4 @@
-"""Replay through four limits, few denied and many. Time is the processor's: it is one core's work."""
+"""Replay through four limits, with few and with many denials. Times are processor time of one core."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run() -> list[BenchmarkRow]:
 
 
 def _arrivals(per_second: float, count: int) -> ArrivalBatch:
-    """Of twenty keys, the gaps spread twice as widely as at random, and a crowd of 500 now and then."""
+    """Arrivals of 20 keys: gaps with twice the spread of random ones, and occasional bursts of 500."""
     draw = np.random.default_rng(1)
     gaps = draw.gamma(0.25, 4 / per_second, count)
     gaps[np.arange(count) % 100_000 < 500] = 0.0005

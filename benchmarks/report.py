@@ -1,4 +1,4 @@
-"""One figure, and how all of them are shown."""
+"""One measured value, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def show(rows: list[BenchmarkRow]) -> str:
 
 
 def save(parts: dict[str, list[BenchmarkRow]]) -> None:
-    """Parts that did not run this time stay as they were."""
+    """Updates the results of these parts in results.json; the others stay as they are."""
     before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     machine = f"{platform.machine()}, Python {platform.python_version()}"

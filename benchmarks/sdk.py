@@ -1,7 +1,7 @@
-"""The limiters against their peers: four limits in one check, and four hits of somebody else's.
+"""The SDK compared with other libraries: four limits in one check against four hits of a peer.
 
-All on one Valkey in one run, in turns, so that a busy moment of the machine meets everybody. Every figure is a
-ratio of medians; nobody is ever denied.
+All run on one Valkey and take turns, so that a busy moment affects everyone. Results are ratios of medians; nothing is
+ever denied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, l
 from tests.valkeys import SpareValkey
 
 ROUNDS = 9
-CHECKS = 400  # of one contestant in one round
+CHECKS = 400  # per contestant and round
 CONCURRENT = 64
 SUBJECTS = [f"key-{number}" for number in range(1_000)]
 PLENTY = 1_000_000
@@ -36,14 +36,14 @@ AsyncAsk = Callable[[str], Awaitable[object]]
 
 
 def run() -> list[BenchmarkRow]:
-    """How many times as fast."""
+    """Results are how many times faster the SDK is."""
     with four_limits() as url:
         return [*measure_threads(url), *asyncio.run(measure_loop(url))]
 
 
 @contextmanager
 def four_limits() -> Iterator[str]:
-    """A server with four limits on one subject, of the kinds that the peers have."""
+    """A server with four limits on one subject, with algorithms that the peers also have."""
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as folder, SpareValkey(Path(folder) / "valkey") as server:
         with server.client() as client:
             publish(
@@ -116,7 +116,7 @@ def take_turns(contestants: dict[str, Ask]) -> dict[str, float]:
             for key in keys:
                 ask(key)
             took[name].append((time.perf_counter() - start) / CHECKS)
-    # The first round dials, loads scripts and fills caches.
+    # The first round opens connections, loads scripts and fills caches, so it does not count.
     return {name: median(rounds[1:]) for name, rounds in took.items()}
 
 
@@ -148,7 +148,7 @@ async def measure_loop(url: str) -> list[BenchmarkRow]:
 
 
 async def take_turns_at_once(contestants: dict[str, AsyncAsk]) -> dict[str, float]:
-    """The median seconds per call while CONCURRENT callers each make one after another."""
+    """The median seconds per call while CONCURRENT callers each make sequential calls."""
     random = Random(2)
     took: dict[str, list[float]] = {name: [] for name in contestants}
     each = max(1, 2 * CHECKS // CONCURRENT)
@@ -173,4 +173,4 @@ def row(name: str, ratio: float, must: float, aim: float) -> BenchmarkRow:
 
 def refuse_degraded(count: int) -> None:
     if count:
-        raise SystemExit(f"headroom: {count} checks were decided without the store; the figures would mean nothing.")
+        raise SystemExit(f"headroom: {count} checks were decided without Redis, so the results are invalid.")

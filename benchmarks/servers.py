@@ -1,4 +1,4 @@
-"""Throw-away servers to measure on."""
+"""Temporary servers to measure on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from config.embedded import ValkeyOptions, start_valkey
 
 @contextmanager
 def throw_away_valkey() -> Iterator[redis.Redis]:
-    """A client of a server of its own, that keeps nothing."""
+    """A client of a temporary server that stores nothing on disk."""
     with tempfile.TemporaryDirectory(prefix="hr-") as folder:
         socket = Path(folder) / "valkey" / "s"
         server = start_valkey(Path(folder) / "data", ValkeyOptions(socket=socket, durable=False))
@@ -26,6 +26,6 @@ def throw_away_valkey() -> Iterator[redis.Redis]:
 
 
 def flush(client: redis.Redis) -> None:
-    """Waits until the memory is free: by default the server frees it in the background."""
+    """Waits until the memory is freed; by default the server frees it in the background."""
     execute: Callable[..., object] = client.execute_command
     execute("FLUSHALL", "SYNC")

@@ -1,7 +1,4 @@
-"""Usage of 1,000 tenants × 20 endpoints: 30 days of it against one day, and how much room a day takes.
-
-Runs in a process and on servers of its own.
-"""
+"""Usage of 1,000 tenants × 20 endpoints: queries over 30 days compared with one day, and disk space per day."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ TENANTS = 1_000
 ENDPOINTS = 20
 DAYS = 30
 ROUNDS = 5
-SAMPLE = 20  # tenants, of which a day is recorded to see how much room it takes
-PER_SECOND = 0.02  # requests of each tenant on each endpoint: 400 a second in all, 35 million a day
+SAMPLE = 20  # tenants of which a full day is recorded, to measure disk space
+PER_SECOND = 0.02  # requests per second of each tenant and endpoint: 400 per second in total, 35 million a day
 NOW = datetime(2031, 3, 31, tzinfo=UTC)
 
 
@@ -50,7 +47,7 @@ def measure_queries() -> Iterator[BenchmarkRow]:
 
 
 def took(days: int, group: tuple[Any, ...]) -> float:
-    """Seconds, of several rounds the median."""
+    """The median seconds of several rounds."""
     from quotas.usage.queries.grouped_usage import UsageQuery, usage_query
 
     times = []
@@ -62,7 +59,7 @@ def took(days: int, group: tuple[Any, ...]) -> float:
 
 
 def fill(model: Any, steps: int) -> None:
-    """Every series in each of the last steps, as a fold adds them."""
+    """Adds every series to each of the last steps, as a fold would."""
     from django.db import connection, transaction
 
     from quotas.observations.cells import Cells
@@ -81,7 +78,7 @@ def fill(model: Any, steps: int) -> None:
 
 
 def measure_room() -> Iterator[BenchmarkRow]:
-    """A whole day of some tenants as it lies in the tables, index and all, for the whole fleet."""
+    """Disk space of a whole day including indexes, measured for some tenants and scaled to the fleet."""
     from quotas.models.usage_rates import PARTITIONED
     from quotas.models.usage_totals import TOTALS
     from quotas.usage.backfill import backfill_usage
@@ -118,7 +115,7 @@ def sample_hour(begin: datetime, draw: np.random.Generator) -> Any:
 
 
 def size_of(table: str) -> int:
-    """Of all its slices, with their indexes; what was replaced on the way is given back first."""
+    """Bytes of all partitions and their indexes, after a VACUUM that removes dead rows."""
     from tenants.privileges import as_owner
 
     with as_owner("default") as connection, connection.cursor() as cursor:

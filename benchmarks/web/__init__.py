@@ -1,1 +1,1 @@
-"""What measuring over HTTP needs: servers on one core, and a client that costs little."""
+"""Benchmarks over HTTP: servers on one core, and a client that uses little processor time."""

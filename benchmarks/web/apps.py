@@ -1,4 +1,4 @@
-"""The applications that are served, each by its name: `python -m benchmarks.web.apps NAME PORT`."""
+"""The applications to measure: `python -m benchmarks.web.apps NAME PORT` serves one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ APPS: dict[str, Callable[[], Any]] = {"hello": lambda: hello, "gateway": gateway
 def main(name: str, port: str) -> None:
     os.sched_setaffinity(0, {SERVER_CORE})
     app = APPS[name]()
-    # As `python -m headroom_edge.gateway` does, for all of them.
+    # `python -m headroom_edge.gateway` does the same; here for all applications.
     gc.freeze()
     uvicorn.run(
         app,

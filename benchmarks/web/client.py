@@ -1,4 +1,4 @@
-"""An HTTP client that only measures: it sends the same bytes again and again and reads lengths, nothing else."""
+"""A minimal HTTP client for measuring: sends the same bytes repeatedly and reads only status and length."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment] # uvloop's are of a class of their own
+        self._transport = transport  # type: ignore[assignment] # uvloop has its own transport classes
 
     def ask(self) -> asyncio.Future[None]:
         self._answer = self._loop.create_future()
@@ -82,7 +82,7 @@ async def connect(port: int, sent: bytes, count: int) -> list[Connection]:
 
 
 async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: int = CONNECTIONS) -> LoadResult:
-    """`count` requests in all; each connection asks again as soon as it is answered."""
+    """Sends `count` requests in total; each connection sends the next one as soon as it has a response."""
     measured = LoadResult(0.0)
     opened = await connect(port, sent, connections)
 
@@ -100,8 +100,10 @@ async def as_fast_as_it_goes(port: int, sent: bytes, count: int, connections: in
 
 
 async def at_a_rate(port: int, sent: bytes, rate: float, seconds: float) -> LoadResult:
-    """Evenly spaced, whatever the answers do. A latency counts from when the request was due, not from when a
-    connection was free for it."""
+    """Sends at evenly spaced times, however slow the responses are.
+
+    Latency counts from the time the request was due, not from the time a connection was free for it.
+    """
     measured = LoadResult(seconds)
     free = asyncio.Queue[Connection]()
     opened = await connect(port, sent, CONNECTIONS)

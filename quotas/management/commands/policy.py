@@ -75,9 +75,7 @@ class Command(BaseCommand):
         for line in plan.lines():
             self.stdout.write(line)
         if options["check"] and plan.changes:
-            raise CommandError(
-                "The live configuration differs from the document; apply it, or export anew."
-            )
+            raise CommandError("The live configuration differs from the document; apply it, or export anew.")
 
     def _apply(self, options: dict[str, Any]) -> None:
         said = {name: options[name] for name in ("author", "reason", "force", "emergency")}
