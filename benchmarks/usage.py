@@ -96,9 +96,11 @@ def measure_room() -> Iterator[BenchmarkRow]:
         room = size_of(model._meta.db_table) * factor / 2**20
         total += room
         if room >= 1:
-            yield BenchmarkRow(f"room a day, {model._meta.db_table}", round(room), "MB")
+            yield BenchmarkRow(f"disk space per day, {model._meta.db_table}", round(room), "MB")
     yield BenchmarkRow(
-        f"room a day in all, at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests a second", round(total), "MB"
+        f"disk space per day, all tables, at {PER_SECOND * TENANTS * ENDPOINTS:.0f} requests per second",
+        round(total),
+        "MB",
     )
 
 

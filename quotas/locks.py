@@ -28,11 +28,11 @@ class Lock(Enum):
     FOLD_HOURS = "quotas.usage.fold.hours"
     FOLD_RATES = "quotas.usage.fold.rates"
     FOLD_LATENCY = "quotas.usage.fold.latency"
-    # Packed seconds and the rates made from them: the fold adds to them, the upkeep recomputes whole days.
+    # Packed seconds and the rates made from them: the fold adds to them, maintenance recomputes whole days.
     RATES = "quotas.usage.rates"
     # Rows of hours that are not over: whoever adds one shares the lock, whoever packs an hour holds it alone.
     FRESH_ROWS = "quotas.usage.fresh"
-    # A slice of a table is made once.
+    # Each partition is created once.
     PARTITIONS = "quotas.usage.partitions"
     # One watch at a time decides which alerts fire and which are resolved.
     ALERTS = "quotas.alerts"

@@ -92,7 +92,7 @@ class Aftermath:
         return (self.after.share or 0) - (self.before.share or 0)
 
 
-# One branch for each revision: with its times as constants, Postgres looks into the slices of those hours only.
+# One branch for each revision: with its times as constants, Postgres reads the partitions of those hours only.
 _BRANCH: Final = """
     SELECT %s::bigint,
         coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),

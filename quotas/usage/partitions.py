@@ -47,9 +47,9 @@ def oldest_kept(model: type[Partitioned], now: datetime) -> datetime:
     return now - timedelta(days=settings.HEADROOM_KEEP_DAYS[model.keep])
 
 
-def ensure_partitions(slices: Iterable[Partition]) -> int:
+def ensure_partitions(partitions: Iterable[Partition]) -> int:
     """Creates the missing ones within the caller's transaction; returns how many."""
-    missing = _missing(set(slices))
+    missing = _missing(set(partitions))
     if missing:
         take_lock(Lock.PARTITIONS)
         # Another process may have created them while this one waited for the lock.
@@ -59,12 +59,12 @@ def ensure_partitions(slices: Iterable[Partition]) -> int:
     return len(missing)
 
 
-def _missing(slices: set[Partition]) -> set[Partition]:
-    names = [part.name for part in slices]
+def _missing(partitions: set[Partition]) -> set[Partition]:
+    names = [part.name for part in partitions]
     with connection.cursor() as cursor:
         cursor.execute("SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL", [names])
         missing = {name for (name,) in cursor}
-    return {part for part in slices if part.name in missing}
+    return {part for part in partitions if part.name in missing}
 
 
 def _make(part: Partition) -> None:
