@@ -14,7 +14,7 @@ from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.draft import LONGEST_REASON
+from quotas.errors import LONGEST_REASON
 from quotas.policies import schema
 from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_within, unknown_field
 

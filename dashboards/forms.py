@@ -11,6 +11,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 
 from headroom_edge.algorithms.calendar_quota import known_zones
+from quotas.changes.commit import Outcome, Proposed, Written
 from quotas.errors import Refused
 from quotas.policies.problems import WITHIN, is_within
 from quotas.usage.queries.periods import Period, PeriodError, period_read
@@ -31,6 +32,15 @@ def number_of(text: str) -> int | None:
 
 def bad_request(error: ValueError) -> HttpResponse:
     return HttpResponse(str(error), status=400, content_type="text/plain")
+
+
+def outcome_toast(outcome: Outcome[object]) -> str:
+    """What happened, and what comes next."""
+    if isinstance(outcome, Proposed):
+        return f"Saved as {outcome.change}|It waits for approval"
+    if isinstance(outcome, Written):
+        return f"Saved as r{outcome.revision.number}|Enforced as soon as it is published"
+    return "No changes|The values were the same before"
 
 
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.outbox import put_key
@@ -30,7 +29,7 @@ class IssuedKey:
 def api_key_issue(
     *, tenant: str, author: str, reason: str, scopes: Collection[str] = ("check",), label: str = ""
 ) -> IssuedKey:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise refuse("scopes", "unknown", f"scopes must be one or more of {', '.join(SCOPES)}")
@@ -51,7 +50,7 @@ def api_key_issue(
 
 def api_key_revoke(*, key_id: str, author: str, reason: str) -> ApiKey:
     """For good: a revoked key does not come back."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with acting(author=author, action="api_key_revoke"), transaction.atomic():
         row = ApiKey.objects.select_for_update(of=("self",)).select_related("tenant").filter(key_id=key_id).first()
         if row is None:

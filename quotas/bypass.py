@@ -6,8 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from headroom_edge.algorithms.base import DAY_US, parse_duration_us
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
@@ -22,7 +21,7 @@ def bypasses_read() -> list[BypassSwitch]:
 
 def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     """The switch that `bypass_set` would set."""
-    _, reason = said(author, reason)
+    _, reason = author_and_reason(author, reason)
     span_us = _span_us(duration)
     _check_there(scope, name)
     client = store.connect(settings.REDIS_URL)
@@ -40,7 +39,7 @@ def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: s
 
 
 def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> BypassSwitch:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     about = (scope, name)
     switch = next((switch for switch in bypasses_read() if switch.about == about), None)
     if switch is None:

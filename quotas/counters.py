@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from headroom_edge import Check, Limiter
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 
@@ -27,7 +26,7 @@ def counter_reset(
     reason: str,
 ) -> int:
     """How many limits were reset; global ones are everyone's, and stay. The audit names no subject's values."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     try:
         Check(tenant, endpoint, subject)
     except ValueError as error:

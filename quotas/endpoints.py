@@ -9,8 +9,8 @@ from typing import Any, Unpack
 from django.db.models import Max, Q
 from django.utils import timezone
 
-from quotas.changes.draft import Draft, Permits, draft
-from quotas.changes.snapshot import ENDPOINT, key_of
+from quotas.changes.draft import Permits, draft
+from quotas.changes.snapshot import ENDPOINT, Draft, key_of
 from quotas.errors import accepted, refuse
 from quotas.lookups import find_endpoint
 from quotas.models import Endpoint, Revision
@@ -44,12 +44,10 @@ def endpoint_update(
     reason: str,
     force: bool = False,
     emergency: bool = False,
-    propose: bool = False,
     **changes: Any,
 ) -> Revision | None:
     """Changes of method, path, default_cost or hints."""
-    permits: Permits = {"force": force, "emergency": emergency, "propose": propose}
-    with draft(action="endpoint_update", author=author, reason=reason, **permits) as opened:
+    with draft(action="endpoint_update", author=author, reason=reason, force=force, emergency=emergency) as opened:
         row = find_endpoint(name)
         fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
         write_endpoint(opened, accepted(parse_endpoint({**fields, **changes, "name": name})))

@@ -1,4 +1,4 @@
-"""The one way in which a service function says no."""
+"""How a service function refuses, and the checks that several of them share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import TypeVar
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import ParameterError
-from quotas.policies.problems import WITHIN, Problem, is_within
+from quotas.policies.problems import WITHIN, Problem, is_fit, is_within
+
+LONGEST_REASON = 500
+LONGEST_AUTHOR = 150
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -28,14 +31,14 @@ def refuse(field: str, code: str, message: str) -> Refused:
 
 
 def accepted(parsed: T | list[Problem]) -> T:
-    """What validation gives, or its refusal."""
+    """What validation returned, or its problems as a refusal."""
     if isinstance(parsed, list):
         raise Refused(parsed)
     return parsed
 
 
 def read(parse: Callable[[V], T], value: V) -> T:
-    """One value by a rule of validation."""
+    """One value as `parse` reads it; its error becomes a refusal."""
     try:
         return parse(value)
     except ParameterError as error:
@@ -47,3 +50,19 @@ def check_moment(field: str, moment: datetime) -> None:
         raise refuse(field, "timezone", f"{field} has no time zone; write it like 2030-01-31T18:00:00Z")
     if not is_within(moment):
         raise refuse(field, "range", f"{field} is in the year {moment.year}; {WITHIN}")
+
+
+def author_and_reason(author: str, reason: str) -> tuple[str, str]:
+    """Both without surrounding space; refused if one is missing, too long or unfit for the database."""
+    return _text("author", author, LONGEST_AUTHOR), _text("reason", reason, LONGEST_REASON)
+
+
+def _text(field: str, text: str, longest: int) -> str:
+    text = text.strip()
+    if not text:
+        raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
+    if not is_fit(text):
+        raise refuse(field, "text", f"{field} has a NUL or half a character in it; leave that out")
+    if len(text) > longest:
+        raise refuse(field, "too_long", f"{field} has {len(text)} characters; {longest} are the most")
+    return text

@@ -5,8 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from tenants.history import acting
@@ -15,7 +14,7 @@ from tenants.models import Membership, Role
 
 def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | None = None) -> Membership:
     """Gives an account its one role; the former one ends."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     if role not in Role.values:
         raise refuse("role", "unknown", f"role must be one of {', '.join(Role.values)}")
     if (role == Role.TENANT) != (tenant is not None):
@@ -30,7 +29,7 @@ def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | 
 
 def member_remove(*, user: str, author: str, reason: str) -> None:
     """The account stays, without any right."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with acting(author=author, action="member_remove"), transaction.atomic():
         row = Membership.objects.filter(user=_find(user)).first()
         if row is None:

@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.draft import Draft, Permits, draft
-from quotas.changes.snapshot import OVERRIDE, key_of
+from quotas.changes.draft import Permits, draft
+from quotas.changes.snapshot import OVERRIDE, Draft, key_of
 from quotas.errors import check_moment, read, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override, Revision

@@ -10,10 +10,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.changes.approval import change_agree
-from quotas.changes.draft import Permits, said
-from quotas.changes.rollout import change_promote
-from quotas.errors import refuse
+from quotas.changes.draft import Permits
+from quotas.changes.rollout import change_agree, change_promote
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_tenant
 from quotas.models import Override
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
@@ -38,7 +37,7 @@ def quota_request_create(
     until: datetime | None = None,
     usage: Mapping[str, Any] | None = None,
 ) -> QuotaRequest:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     held = _held(tenant, scope, limit)
     if wanted > MOST_WANTED:
         raise refuse("wanted", "range", f"ask for at most {MOST_WANTED:,}")
@@ -74,7 +73,7 @@ def quota_request_grant(
 
     Who asks and who grants are four eyes, as far as the asking went: more than that is the approver's own wish.
     """
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with transaction.atomic():
         row = _to_answer(request)
         name, size, held = _parameters(row)
@@ -103,7 +102,7 @@ def quota_request_grant(
 
 
 def quota_request_decline(*, request: int, author: str, reason: str) -> QuotaRequest:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with transaction.atomic():
         row = _to_answer(request)
         _answer(row, RequestAnswer.DECLINED, author, reason, None)

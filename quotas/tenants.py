@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from headroom_edge.algorithms.calendar_quota import known_zones
-from quotas.changes.draft import Draft, Permits, draft
-from quotas.changes.snapshot import TENANT, TIER, key_of
+from quotas.changes.draft import Permits, draft
+from quotas.changes.snapshot import TENANT, TIER, Draft, key_of
 from quotas.errors import read, refuse
 from quotas.lookups import find_tenant, find_tier
 from quotas.models import Revision

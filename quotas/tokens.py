@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.outbox import put_key
@@ -30,7 +29,7 @@ class IssuedToken:
 def token_issue(
     *, label: str, role: str, scopes: Collection[str], author: str, reason: str, tenant: str | None = None
 ) -> IssuedToken:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     label = label.strip()
     _check(label, role, scopes)
     text = KeyText.make()
@@ -50,7 +49,7 @@ def token_issue(
 
 def token_revoke(*, key_id: str, author: str, reason: str) -> ApiToken:
     """For good: a revoked token does not come back."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with acting(author=author, action="token_revoke"), transaction.atomic():
         row = ApiToken.objects.select_for_update().filter(key_id=key_id).first()
         if row is None:

@@ -19,7 +19,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from api.changes import REVISION, ChangeQuery, Guarded, GuardedRemovalQuery, RemovalQuery
+from api.edits import REVISION, ChangeQuery, Guarded, GuardedRemovalQuery, RemovalQuery
 from api.idempotency import HEADER, LONGEST, PATTERN
 from api.inputs import Query, Strict, query
 from api.pagination import PageQuery

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, RemovalQuery, changed, created, said
+from api.edits import Action, RemovalQuery, changed, created, signed
 from api.inputs import Choice, Flag, Reasoned, Text, body, query
 from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
@@ -28,10 +28,11 @@ from quotas.alerts.settings import (
     alerts_firing,
     clock_of,
 )
-from quotas.changes.effect import Effect
+from quotas.changes.affected import Effect
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
-from quotas.policies.diff import Action, FieldDiff, ObjectDiff
+from quotas.policies.diff import Action as DiffAction
+from quotas.policies.diff import FieldDiff, ObjectDiff
 
 MOST_SHOWN = 500
 
@@ -146,15 +147,14 @@ class AlertRuleDetail(APIView):
     def patch(self, request: Request, name: str) -> Response:
         """Changes a rule's threshold, or turns it on or off."""
         fields = body(AlertRulePatch, request)
-        who = said(request, fields)
-        change = Change(
+        who = signed(request, fields)
+        action = Action(
             lambda: alert_setting_set(name=name, **fields, **who),
             _rule,
             present=lambda: _rule(_known(name)),
-            has_revision=False,
             describe=lambda row: _moved(name, row),
         )
-        return changed(request, change)
+        return changed(request, action)
 
 
 class AlertTargetList(APIView):
@@ -167,15 +167,14 @@ class AlertTargetList(APIView):
     def post(self, request: Request) -> Response:
         """Adds a target. Webhooks get JSON by POST, with `Headroom-Signature: v1=` HMAC-SHA-256 of `time.body`."""
         fields = body(NewAlertTarget, request)
-        who = said(request, fields)
-        change = Change(
+        who = signed(request, fields)
+        action = Action(
             lambda: alert_target_create(**fields, **who),
             _issued,
-            has_revision=False,
             describe=lambda issued: _effect(issued.row, "create"),
         )
         where = lambda issued: reverse("v1:alert-target", args=[issued.row.pk])  # noqa: E731
-        return created(request, change, where=where, secrets=("secret",))
+        return created(request, action, where=where, secrets=("secret",))
 
 
 class AlertTargetDetail(APIView):
@@ -183,15 +182,14 @@ class AlertTargetDetail(APIView):
     def delete(self, request: Request, number: int) -> Response:
         """Removes a target. Messages that are not delivered yet are dropped."""
         asked = query(RemovalQuery, request)
-        who = said(request, asked)
+        who = signed(request, asked)
         row = get_object_or_404(AlertTarget, pk=number)
-        change = Change(
+        action = Action(
             lambda: alert_target_delete(target=number, **who),
             lambda _: {},
-            has_revision=False,
             describe=lambda _: _effect(row, "delete"),
         )
-        return changed(request, change, asked)
+        return changed(request, action, asked)
 
 
 class AlertTargetTest(APIView):
@@ -199,15 +197,14 @@ class AlertTargetTest(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Sends a test message within 15 seconds."""
         fields = body(Reasoned, request)
-        who = said(request, fields)
+        who = signed(request, fields)
         row = get_object_or_404(AlertTarget, pk=number)
-        change = Change(
+        action = Action(
             lambda: alert_target_test(target=number, **who),
             lambda sent: {"message": sent.pk},
-            has_revision=False,
             describe=lambda _: _effect(row, "update"),
         )
-        return created(request, change, where=lambda _: reverse("v1:alert-targets"))
+        return created(request, action, where=lambda _: reverse("v1:alert-targets"))
 
 
 def _known(name: str) -> RuleRow:
@@ -267,5 +264,5 @@ def _issued(issued: IssuedTarget) -> dict[str, Any]:
     return {**_target(issued.row, []), "secret": issued.secret}
 
 
-def _effect(target: AlertTarget, action: Action) -> Effect:
+def _effect(target: AlertTarget, action: DiffAction) -> Effect:
     return Effect((ObjectDiff(f"alert-target:{target.address}", action, ()),))

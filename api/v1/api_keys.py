@@ -10,13 +10,13 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.authentication import narrowed
-from api.changes import Change, changed, created, said
+from api.edits import Action, changed, created, signed
 from api.inputs import Choice, Reasoned, Text, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.api_keys import LONGEST_LABEL, SCOPES, IssuedKey, api_key_issue, api_key_revoke
-from quotas.changes.effect import Effect, TouchedTenants
+from quotas.changes.affected import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from tenants.models import TENANT_NAME, ApiKey
 
@@ -67,15 +67,14 @@ class ApiKeyList(APIView):
     def post(self, request: Request) -> Response:
         """Issues an API key. The whole key is shown only once."""
         fields = body(NewApiKey, request)
-        who = said(request, fields)
-        change = Change(
+        who = signed(request, fields)
+        action = Action(
             lambda: api_key_issue(**fields, **who),
             lambda issued: {**_key(request, issued.row.key_id), "key": str(issued.text)},
-            has_revision=False,
             describe=lambda issued: _effect(issued.row, ObjectDiff("api_key:new", "create", _issued(issued))),
         )
         return created(
-            request, change, where=lambda issued: reverse("v1:api-key", args=[issued.row.key_id]), secrets=("key",)
+            request, action, where=lambda issued: reverse("v1:api-key", args=[issued.row.key_id]), secrets=("key",)
         )
 
 
@@ -91,19 +90,18 @@ class ApiKeyRevoke(APIView):
     def post(self, request: Request, key_id: str) -> Response:
         """Revokes an API key for good. It stops working within a second."""
 
-        def present(_: Any = None) -> dict[str, Any]:
+        def present(_: object = None) -> dict[str, Any]:
             return _key(request, key_id)
 
         before = present()["revoked_at"]
-        who = said(request, body(Reasoned, request))
-        change = Change(
+        who = signed(request, body(Reasoned, request))
+        action = Action(
             lambda: api_key_revoke(key_id=key_id, **who),
             present,
-            present,
-            has_revision=False,
             describe=lambda row: _effect(row, _revoked(row, was=before)),
+            present=present,
         )
-        return changed(request, change)
+        return changed(request, action)
 
 
 def _key(request: Request, key_id: str) -> dict[str, Any]:

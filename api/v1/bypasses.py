@@ -9,12 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, RemovalQuery, changed, created, said
+from api.edits import Action, RemovalQuery, changed, created, signed
 from api.inputs import Choice, Reasoned, Text, body, query
 from api.openapi.describe import creates, reads, removes
 from api.v1.tenant_limits import moment_of
 from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
-from quotas.changes.effect import Effect, TouchedTenants
+from quotas.changes.affected import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.publishing.bypass_switches import BypassSwitch, Scope
 from tenants.models import Tenant
@@ -52,15 +52,14 @@ class BypassList(APIView):
     def post(self, request: Request) -> Response:
         """Starts a bypass, for emergencies. It replaces one with the same scope and name."""
         fields = body(NewBypass, request)
-        who = said(request, fields)
-        change = Change(
+        who = signed(request, fields)
+        action = Action(
             lambda: bypass_set(**fields, **who),
             _shown,
-            has_revision=False,
             describe=lambda switch: _effect(switch, "create"),
             rehearse=lambda: bypass_plan(**fields, **who),
         )
-        return created(request, change, where=lambda switch: reverse("v1:bypass", args=[_about(switch)]))
+        return created(request, action, where=lambda switch: reverse("v1:bypass", args=[_about(switch)]))
 
 
 class BypassDetail(APIView):
@@ -68,17 +67,16 @@ class BypassDetail(APIView):
     def delete(self, request: Request, about: str) -> Response:
         """Ends a bypass early."""
         asked = query(RemovalQuery, request)
-        who = said(request, asked)
+        who = signed(request, asked)
         scope, _, name = about.partition(":")
-        change = Change(
+        action = Action(
             lambda: bypass_clear(scope=cast("Scope", scope), name=name, **who),
             _shown,
-            has_revision=False,
             describe=lambda switch: _effect(switch, "delete"),
             rehearse=lambda: _switch(about),
         )
         _switch(about)
-        return changed(request, change, asked)
+        return changed(request, action, asked)
 
 
 def _switch(about: str) -> BypassSwitch:

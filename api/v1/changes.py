@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from django.db.models import Prefetch
@@ -15,20 +16,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from access.authentication import author_of
-from api.changes import Change, changed, said
+from api.edits import Edit, Signed, changed, signed
 from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
 from api.openapi.describe import ImpactOut, ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from headroom_edge.algorithms.base import shown as value_shown
-from quotas.changes.affected import Targets
+from quotas.changes.affected import Effect, effect_of
 from quotas.changes.approval import change_approve
-from quotas.changes.effect import Effect, touched_tenants
 from quotas.changes.guard import Impact
 from quotas.changes.rollout import MODES, change_drop, change_impact, change_promote, change_start
-from quotas.models import Approval
-from quotas.models import Change as ChangeRow
+from quotas.models import Approval, Change
 from quotas.models.change import ChangeState
 from quotas.policies.diff import differences
 
@@ -60,7 +58,7 @@ class ChangeOut(serializers.Serializer[Any]):
     end_author = serializers.CharField(help_text="Who promoted or dropped it.")
     end_reason = serializers.CharField()
 
-    def get_share_percent(self, row: ChangeRow) -> float | None:
+    def get_share_percent(self, row: Change) -> float | None:
         return None if row.share is None else row.share / 10
 
 
@@ -70,7 +68,7 @@ class WholeChangeOut(ChangeOut):
     approvals = ApprovalOut(many=True)
 
     @extend_schema_field(ObjectDiffOut(many=True))
-    def get_changes(self, row: ChangeRow) -> list[dict[str, Any]]:
+    def get_changes(self, row: Change) -> list[dict[str, Any]]:
         return [asdict(change) for change in differences(row.before, row.after)]
 
 
@@ -122,7 +120,7 @@ class ChangeList(APIView):
     @lists(ChangesQuery, ChangeOut)
     def get(self, request: Request) -> Response:
         """Changes that were proposed, started, promoted or dropped, newest first."""
-        return listed(request, ChangesQuery, ChangeRow.objects.defer("before", "after", "impact"), ChangeOut)
+        return listed(request, ChangesQuery, Change.objects.defer("before", "after", "impact"), ChangeOut)
 
 
 class ChangeDetail(APIView):
@@ -137,11 +135,12 @@ class ChangeStart(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Starts a change in shadow, as a canary or at a set time. A running canary can be given another share."""
         fields = body(Start, request)
-        who = said(request, fields)
+        who = signed(request, fields)
         return _staged(
             request,
             number,
-            lambda: change_start(change=number, **_permits(fields), **who),
+            partial(change_start, change=number, **_permits(fields)),
+            who,
             lambda: change_impact(change=number, author=who["author"], grandfather=fields["grandfather"]),
         )
 
@@ -151,12 +150,13 @@ class ChangePromote(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Enforces a change for all tenants."""
         fields = body(Promotion, request)
-        who = said(request, fields)
+        who = signed(request, fields)
         spared = fields.get("grandfather")
         return _staged(
             request,
             number,
-            lambda: change_promote(change=number, **_permits(fields), **who),
+            partial(change_promote, change=number, **_permits(fields)),
+            who,
             lambda: change_impact(change=number, author=who["author"], grandfather=spared or _spared_by(number)),
         )
 
@@ -165,33 +165,38 @@ class ChangeDrop(APIView):
     @changes(Reasoned, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
         """Drops a change. A shadow or canary ends at once."""
-        who = said(request, body(Reasoned, request))
-        return _staged(request, number, lambda: change_drop(change=number, **who))
+        who = signed(request, body(Reasoned, request))
+        return _staged(request, number, partial(change_drop, change=number), who)
 
 
 class ChangeApprove(APIView):
     @changes(Reasoned, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
         """Approves a change. Its author cannot approve it."""
-        reason = body(Reasoned, request)["reason"]
-        approver = author_of(request)
-        return _staged(request, number, lambda: _approved(number, approver, reason))
+        who = signed(request, body(Reasoned, request))
+        return _staged(request, number, partial(_approved, number), who)
 
 
 def _staged(
-    request: Request, number: int, act: Callable[[], ChangeRow], judge: Callable[[], Impact] | None = None
+    request: Request,
+    number: int,
+    call: Callable[..., Change],
+    who: Signed,
+    impact: Callable[[], Impact] | None = None,
 ) -> Response:
     """A dry run shows the effect of the whole change, not only of this step."""
-    return changed(
-        request,
-        Change(
-            act, lambda row: _change(row.pk), lambda: _change(number), describe=lambda _: _effect(number), judge=judge
-        ),
-    )
+
+    def show(_: object = None) -> dict[str, Any]:
+        return _change(number)
+
+    def effect() -> Effect:
+        return effect_of(Change.objects.get(pk=number), is_written=True)
+
+    return changed(request, Edit(call, who, show, show, effect, impact))
 
 
-def _approved(number: int, approver: str, reason: str) -> ChangeRow:
-    return change_approve(change=number, approver=approver, reason=reason).change
+def _approved(number: int, *, author: str, reason: str) -> Change:
+    return change_approve(change=number, approver=author, reason=reason).change
 
 
 def _permits(fields: Fields) -> Fields:
@@ -200,15 +205,9 @@ def _permits(fields: Fields) -> Fields:
 
 
 def _spared_by(number: int) -> list[str]:
-    return get_object_or_404(ChangeRow, pk=number).grandfather
-
-
-def _effect(number: int) -> Effect:
-    row = ChangeRow.objects.get(pk=number)
-    targets = Targets.of(row.touched, row.before, row.after)
-    return Effect(differences(row.before, row.after), touched_tenants(targets))
+    return get_object_or_404(Change, pk=number).grandfather
 
 
 def _change(number: int) -> dict[str, Any]:
     approvals = Prefetch("approvals", Approval.objects.order_by("id"))
-    return WholeChangeOut(get_object_or_404(ChangeRow.objects.prefetch_related(approvals), pk=number)).data
+    return WholeChangeOut(get_object_or_404(Change.objects.prefetch_related(approvals), pk=number)).data

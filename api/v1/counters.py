@@ -7,14 +7,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, said
+from api.edits import Action, changed, signed
 from api.inputs import Reasoned, Text, body
 from api.openapi.describe import changes
 from api.v1.explain import SubjectField
 from api.v1.tenants import tenant_shown
 from headroom_edge.check import ENDPOINT_CHARACTERS
 from headroom_edge.django import limiter
-from quotas.changes.effect import Effect, TouchedTenants
+from quotas.changes.affected import Effect, TouchedTenants
 from quotas.counters import EVERY, counter_reset
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.policies.explain import UNREGISTERED
@@ -40,18 +40,17 @@ class TenantReset(APIView):
     def post(self, request: Request, name: str) -> Response:
         """Clears what a tenant, or one of its subjects, has used."""
         fields = body(Reset, request)
-        who = said(request, fields)
+        who = signed(request, fields)
         endpoint = UNREGISTERED if fields["endpoint"] == EVERYWHERE else fields["endpoint"]
         asked = {"tenant": name, **fields, "endpoint": endpoint}
-        change = Change(
+        action = Action(
             lambda: counter_reset(limiter=limiter(), **asked, **who),
             lambda count: {"count": count},
-            lambda: tenant_shown(request, name),
-            has_revision=False,
             describe=lambda _: _effect(name, fields["endpoint"], fields["limit"]),
+            present=lambda: tenant_shown(request, name),
             rehearse=lambda: 0,
         )
-        return changed(request, change)
+        return changed(request, action)
 
 
 def _effect(tenant: str, endpoint: str, limit: str) -> Effect:

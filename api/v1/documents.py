@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from drf_spectacular.utils import OpenApiResponse
@@ -13,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.authentication import author_of
-from api.changes import Change, Guarded, changed, permitted
+from api.edits import Edit, Guarded, changed, permitted
 from api.inputs import Choice, Strict, Text, body
 from api.openapi.describe import (
     READING,
@@ -29,7 +30,8 @@ from api.preconditions import etag_of
 from quotas.errors import accepted
 from quotas.models.revision import newest_revision_number
 from quotas.policies import schema
-from quotas.policies.apply import Plan, document_apply, document_check, document_export, document_plan
+from quotas.policies.apply import DocumentPlan as Plan
+from quotas.policies.apply import document_apply, document_check, document_export, document_plan
 from quotas.policies.document import MOST_BYTES, Document, read_document
 from quotas.policies.spec import CARRIES
 
@@ -136,12 +138,13 @@ class DocumentApply(APIView):
         fields = body(ApplyIn, request)
         document = _document(fields)
         who = permitted(request, fields)
-        change = Change(
-            lambda: document_apply(document=document, carry=fields["carry"], **who),
+        edit = Edit(
+            partial(document_apply, document=document, carry=fields["carry"]),
+            who,
             lambda revision: {"revision": revision.number if revision else None},
             _newest,
         )
-        return changed(request, change)
+        return changed(request, edit)
 
 
 def _newest() -> dict[str, int]:

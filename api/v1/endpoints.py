@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -9,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
+from api.edits import Edit, Guarded, GuardedRemovalQuery, changed, created, permitted
 from api.inputs import Choice, Flag, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -74,8 +75,8 @@ class EndpointList(APIView):
         """Registers an endpoint, so that policies can limit it and requests can be matched to it."""
         fields = body(NewEndpoint, request)
         who = permitted(request, fields)
-        change = Change(lambda: endpoint_create(**fields, **who), lambda row: _endpoint(row.name))
-        return created(request, change, where=lambda row: reverse("v1:endpoint", args=[row.name]))
+        edit = Edit(partial(endpoint_create, **fields), who, lambda row: _endpoint(row.name))
+        return created(request, edit, where=lambda row: reverse("v1:endpoint", args=[row.name]))
 
 
 class EndpointDetail(APIView):
@@ -89,18 +90,16 @@ class EndpointDetail(APIView):
         """Changes an endpoint's method, path, default cost or hints."""
         fields = body(EndpointChange, request)
         who = permitted(request, fields)
-        change = Change(
-            lambda: endpoint_update(name=name, **fields, **who), lambda _: _endpoint(name), lambda: _endpoint(name)
-        )
-        return changed(request, change)
+        update = partial(endpoint_update, name=name, **fields)
+        return changed(request, Edit(update, who, lambda _: _endpoint(name), lambda: _endpoint(name)))
 
     @removes(GuardedRemovalQuery)
     def delete(self, request: Request, name: str) -> Response:
         """Removes an endpoint. Its requests then fall under the limits on `*` only."""
         asked = query(GuardedRemovalQuery, request)
         who = permitted(request, asked)
-        change = Change(lambda: endpoint_delete(name=name, **who), lambda _: {}, lambda: _endpoint(name))
-        return changed(request, change, asked)
+        edit = Edit(partial(endpoint_delete, name=name), who, lambda _: {}, lambda: _endpoint(name))
+        return changed(request, edit, asked)
 
 
 def _endpoint(name: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.authentication import narrowed
-from api.changes import Change, Guarded, changed, created, permitted
+from api.edits import Edit, Guarded, changed, created, permitted
 from api.inputs import Choice, Fields, LimitPatchesField, Moment, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
@@ -96,8 +97,8 @@ class OverrideList(APIView):
         """Raises or lowers one tenant's limits from a start to an end. It starts and ends by itself, to the second."""
         fields = _fields(body(NewOverride, request))
         who = permitted(request, fields)
-        change = Change(lambda: override_create(**fields, **who), lambda row: _override(request, row.pk))
-        return created(request, change, where=lambda row: reverse("v1:override", args=[row.pk]))
+        edit = Edit(partial(override_create, **fields), who, lambda row: _override(request, row.pk))
+        return created(request, edit, where=lambda row: reverse("v1:override", args=[row.pk]))
 
 
 class OverrideDetail(APIView):
@@ -112,11 +113,11 @@ class OverrideCancel(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Cancels an override. The tenant's usual limits apply again at once."""
 
-        def present(_: Any = None) -> dict[str, Any]:
+        def present(_: object = None) -> dict[str, Any]:
             return _override(request, number)
 
         who = permitted(request, body(Guarded, request))
-        return changed(request, Change(lambda: override_cancel(override=number, **who), present, present))
+        return changed(request, Edit(partial(override_cancel, override=number), who, present, present))
 
 
 def _fields(fields: Fields) -> Fields:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -12,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.authentication import narrowed
-from api.changes import Change, Guarded, GuardedRemovalQuery, changed, created, permitted
+from api.edits import Edit, Guarded, GuardedRemovalQuery, Permitted, changed, created, permitted
 from api.inputs import LIMITS, Choice, LimitField, Text, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -93,8 +95,8 @@ class PolicyList(APIView):
         """Creates a policy for a tier or a tenant, or for everyone if neither is given."""
         fields = body(NewPolicy, request)
         who = permitted(request, fields)
-        change = Change(lambda: services.policy_create(**fields, **who), lambda row: _policy(request, row.name))
-        return created(request, change, where=lambda row: reverse("v1:policy", args=[row.name]))
+        edit = Edit(partial(services.policy_create, **fields), who, lambda row: _policy(request, row.name))
+        return created(request, edit, where=lambda row: reverse("v1:policy", args=[row.name]))
 
 
 class PolicyDetail(APIView):
@@ -108,15 +110,15 @@ class PolicyDetail(APIView):
         """Replaces a policy's limits. `carry` decides about the usage of limits that keep their name."""
         fields = body(LimitsChange, request)
         who = permitted(request, fields)
-        return changed(request, _change(request, name, lambda: services.policy_update(name=name, **fields, **who)))
+        return changed(request, _edit(request, name, partial(services.policy_update, name=name, **fields), who))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
         """Deletes a policy and its limits."""
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
-        act = _change(request, name, lambda: services.policy_delete(name=name, carry=asked["carry"], **who))
-        return changed(request, act, asked)
+        delete = partial(services.policy_delete, name=name, carry=asked["carry"])
+        return changed(request, _edit(request, name, delete, who), asked)
 
 
 class PolicyLimit(APIView):
@@ -126,23 +128,20 @@ class PolicyLimit(APIView):
         fields = body(LimitChange, request)
         who = permitted(request, fields)
         wanted = {**fields["limit"], "name": limit}
-        return changed(
-            request,
-            _change(request, name, lambda: services.limit_set(policy=name, limit=wanted, carry=fields["carry"], **who)),
-        )
+        write = partial(services.limit_set, policy=name, limit=wanted, carry=fields["carry"])
+        return changed(request, _edit(request, name, write, who))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str, limit: str) -> Response:
         """Removes a limit. The last one cannot be removed; delete the policy instead."""
         asked = query(CarryQuery, request)
         who = permitted(request, asked)
-        carry = asked["carry"]
-        act = _change(request, name, lambda: services.limit_remove(policy=name, limit=limit, carry=carry, **who))
-        return changed(request, act, asked)
+        remove = partial(services.limit_remove, policy=name, limit=limit, carry=asked["carry"])
+        return changed(request, _edit(request, name, remove, who), asked)
 
 
-def _change(request: Request, name: str, act: Any) -> Change[Any]:
-    return Change(act, lambda _: _policy(request, name), lambda: _policy(request, name))
+def _edit(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:
+    return Edit(call, who, lambda _: _policy(request, name), lambda: _policy(request, name))
 
 
 def _rows(request: Request) -> QuerySet[Policy]:

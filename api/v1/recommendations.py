@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -12,13 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, said
+from api import edits
+from api.edits import Action, Signed, changed, signed
 from api.inputs import Flag, Reasoned, Whole, body
 from api.openapi.describe import AnythingField, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from headroom_edge.algorithms.base import shown as value_shown
-from quotas.changes.effect import Effect
+from quotas.changes.affected import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.recommendations.lifecycle import (
@@ -130,10 +132,9 @@ class RecommendationSimulate(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
         """Replays recorded usage against the current limit and the proposed one."""
-        author = said(request, body(Reasoned, request))["author"]
-        return _acted(
-            request, number, lambda: recommendation_simulate(recommendation=number, author=author), writes=False
-        )
+        author = signed(request, body(Reasoned, request))["author"]
+        simulate = partial(recommendation_simulate, recommendation=number, author=author)
+        return _act(request, number, simulate)
 
 
 class RecommendationEdit(APIView):
@@ -141,18 +142,17 @@ class RecommendationEdit(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Changes the proposed rate and burst. The recommendation must be simulated again."""
         fields = body(Edit, request)
-        who = said(request, fields)
-        return _acted(
-            request, number, lambda: recommendation_edit(recommendation=number, **fields, **who), writes=False
-        )
+        who = signed(request, fields)
+        edit = partial(recommendation_edit, recommendation=number, **fields, **who)
+        return _act(request, number, edit)
 
 
 class RecommendationApprove(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
         """Starts the recommendation in shadow, beside the live limit. A raise for one tenant is enforced at once."""
-        who = said(request, body(Reasoned, request))
-        return _acted(request, number, lambda: recommendation_approve(recommendation=number, **who))
+        who = signed(request, body(Reasoned, request))
+        return _edit(request, number, recommendation_approve, who)
 
 
 class RecommendationEnforce(APIView):
@@ -160,33 +160,34 @@ class RecommendationEnforce(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Enforces the recommended limit."""
         fields = body(Enforce, request)
-        who = said(request, fields)
-        return _acted(request, number, lambda: recommendation_enforce(recommendation=number, **fields, **who))
+        who = signed(request, fields)
+        return _edit(request, number, partial(recommendation_enforce, **fields), who)
 
 
 class RecommendationDismiss(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
         """Dismisses a recommendation. The same one is not made again for four weeks."""
-        who = said(request, body(Reasoned, request))
-        return _acted(request, number, lambda: recommendation_dismiss(recommendation=number, **who))
+        who = signed(request, body(Reasoned, request))
+        return _edit(request, number, recommendation_dismiss, who)
 
 
 class RecommendationRollBack(APIView):
     @changes(Reasoned, WholeRecommendationOut)
     def post(self, request: Request, number: int) -> Response:
         """Restores the previous limit."""
-        who = said(request, body(Reasoned, request))
-        return _acted(request, number, lambda: recommendation_roll_back(recommendation=number, **who))
+        who = signed(request, body(Reasoned, request))
+        return _edit(request, number, recommendation_roll_back, who)
 
 
 class RecommendationsApprove(APIView):
     @changes(Reasoned, ApprovedOut)
     def post(self, request: Request) -> Response:
         """Approves all recommendations that are simulated and have high confidence."""
-        who = said(request, body(Reasoned, request))
-        act = Change(lambda: recommendations_approve(**who), lambda rows: {"approved": [row.pk for row in rows]})
-        return changed(request, act)
+        who = signed(request, body(Reasoned, request))
+        return changed(
+            request, edits.Edit(recommendations_approve, who, lambda rows: {"approved": [row.pk for row in rows]})
+        )
 
 
 STEPS: dict[str, type[APIView]] = {
@@ -199,13 +200,15 @@ STEPS: dict[str, type[APIView]] = {
 }
 
 
-def _acted(request: Request, number: int, act: Callable[[], Recommendation], writes: bool = True) -> Response:
+def _edit(request: Request, number: int, call: Callable[..., Recommendation], who: Signed) -> Response:
     """`writes` is true if the action changes limits and so creates a revision."""
-    describe = None if writes else lambda _: Effect()
-    return changed(
-        request,
-        Change(act, lambda row: _row(row.pk), lambda: _row(number), has_revision=writes, describe=describe),
-    )
+    edit = edits.Edit(partial(call, recommendation=number), who, lambda row: _row(row.pk), lambda: _row(number))
+    return changed(request, edit)
+
+
+def _act(request: Request, number: int, call: Callable[[], Recommendation]) -> Response:
+    """A step that changes the recommendation alone."""
+    return changed(request, Action(call, lambda row: _row(row.pk), lambda _: Effect(), lambda: _row(number)))
 
 
 def _row(number: int) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import F, QuerySet
@@ -11,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, Guarded, changed, permitted
+from api.edits import Edit, Guarded, Permitted, changed, permitted
 from api.inputs import Query, body, query
 from api.openapi.describe import ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -105,7 +107,7 @@ class RevisionRollback(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Restores the configuration of this revision. Keys, memberships and suspensions stay as they are."""
         who = permitted(request, body(Guarded, request))
-        return _go_back(request, number, lambda: revision_rollback(number=number, **who))
+        return _go_back(request, number, revision_rollback, who)
 
 
 class RevisionRevert(APIView):
@@ -113,16 +115,16 @@ class RevisionRevert(APIView):
     def post(self, request: Request, number: int) -> Response:
         """Undoes this one revision. Refused if an object that it touched has changed since."""
         who = permitted(request, body(Guarded, request))
-        return _go_back(request, number, lambda: revision_revert(number=number, **who))
+        return _go_back(request, number, revision_revert, who)
 
 
-def _go_back(request: Request, number: int, act: Any) -> Response:
+def _go_back(request: Request, number: int, call: Callable[..., Revision | None], who: Permitted) -> Response:
     """Responds with the new revision, or with the requested one if there was nothing to change."""
 
     def show(revision: Revision | None) -> dict[str, Any]:
         return _revision(revision.number if revision else number)
 
-    return changed(request, Change(act, show, lambda: _revision(number)))
+    return changed(request, Edit(partial(call, number=number), who, show, lambda: _revision(number)))
 
 
 def _rows() -> QuerySet[Revision, Revision]:

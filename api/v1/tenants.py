@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -11,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from access.authentication import tenants_of
-from api.changes import Change, Guarded, changed, created, permitted, said
+from api.edits import Edit, Guarded, Permitted, Signed, changed, created, permitted, signed
 from api.inputs import Choice, Reasoned, Text, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -69,9 +70,9 @@ class TenantList(APIView):
     def post(self, request: Request) -> Response:
         """Creates a tenant on a tier. The tier's limits apply from its first request."""
         fields = body(NewTenant, request)
-        who = said(request, fields)
-        change = Change(lambda: services.tenant_create(**fields, **who), lambda row: tenant_shown(request, row.name))
-        return created(request, change, where=lambda row: reverse("v1:tenant", args=[row.name]))
+        who = signed(request, fields)
+        edit = Edit(partial(services.tenant_create, **fields), who, lambda row: tenant_shown(request, row.name))
+        return created(request, edit, where=lambda row: reverse("v1:tenant", args=[row.name]))
 
 
 class TenantDetail(APIView):
@@ -84,8 +85,8 @@ class TenantDetail(APIView):
     def patch(self, request: Request, name: str) -> Response:
         """Changes a tenant's label or time zone. Calendar quotas count days and months in that time zone."""
         fields = body(TenantChange, request)
-        who = said(request, fields)
-        return _change(request, name, lambda: services.tenant_update(name=name, **fields, **who))
+        who = signed(request, fields)
+        return _change(request, name, partial(services.tenant_update, name=name, **fields), who)
 
 
 class TenantMove(APIView):
@@ -94,33 +95,31 @@ class TenantMove(APIView):
         """Moves a tenant to another tier."""
         fields = body(Move, request)
         who = permitted(request, fields)
-        return _change(request, name, lambda: services.tenant_move(name=name, **fields, **who))
+        return _change(request, name, partial(services.tenant_move, name=name, **fields), who)
 
 
 class TenantSuspend(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
         """Suspends a tenant: all its requests are denied until it is resumed."""
-        fields = body(Reasoned, request)
-        who = said(request, fields)
-        return _change(request, name, lambda: services.tenant_suspend(name=name, **fields, **who))
+        who = signed(request, body(Reasoned, request))
+        return _change(request, name, partial(services.tenant_suspend, name=name), who)
 
 
 class TenantResume(APIView):
     @changes(Reasoned, TenantOut)
     def post(self, request: Request, name: str) -> Response:
         """Ends a suspension. The tenant's limits apply again."""
-        fields = body(Reasoned, request)
-        who = said(request, fields)
-        return _change(request, name, lambda: services.tenant_resume(name=name, **fields, **who))
+        who = signed(request, body(Reasoned, request))
+        return _change(request, name, partial(services.tenant_resume, name=name), who)
 
 
 def tenant_shown(request: Request, name: str) -> dict[str, Any]:
     return TenantOut(get_object_or_404(tenants_of(request).select_related("tier"), name=name)).data
 
 
-def _change(request: Request, name: str, act: Callable[[], Any]) -> Response:
-    def present(_: Any = None) -> dict[str, Any]:
+def _change(request: Request, name: str, call: Callable[..., object], who: Signed | Permitted) -> Response:
+    def present(_: object = None) -> dict[str, Any]:
         return tenant_shown(request, name)
 
-    return changed(request, Change(act, present, present))
+    return changed(request, Edit(call, who, present, present))

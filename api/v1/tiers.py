@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -9,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, created, said
+from api.edits import Edit, created, signed
 from api.inputs import Reasoned, Word, body
 from api.openapi.describe import creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -45,9 +46,9 @@ class TierList(APIView):
     def post(self, request: Request) -> Response:
         """Creates a tier. Add tenants and policies to it afterwards."""
         fields = body(NewTier, request)
-        who = said(request, fields)
-        change = Change(lambda: tier_create(**fields, **who), lambda row: _tier(row.name))
-        return created(request, change, where=lambda row: reverse("v1:tier", args=[row.name]))
+        who = signed(request, fields)
+        edit = Edit(partial(tier_create, **fields), who, lambda row: _tier(row.name))
+        return created(request, edit, where=lambda row: reverse("v1:tier", args=[row.name]))
 
 
 class TierDetail(APIView):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -12,13 +14,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.changes import Change, changed, created, said
+from api.edits import Action, changed, created, signed
 from api.inputs import Reasoned, Text, body
 from api.openapi.describe import AnythingField, changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
 from api.v1.recommendations import Number
-from quotas.changes.effect import Effect
+from quotas.changes.affected import Effect
 from quotas.models import Task
 from quotas.policies.diff import differences
 from quotas.recommendations.runs import calibration_ask
@@ -86,8 +88,8 @@ class WhatIfList(APIView):
     def post(self, request: Request) -> Response:
         """Replays the recorded usage of all tenants against a document. `Location` has the address of the result."""
         fields = body(NewWhatIf, request)
-        who = said(request, fields)
-        return _filed(request, "v1:whatif", Change(lambda: whatif_ask(**fields, **who), _task))
+        who = signed(request, fields)
+        return _filed(request, "v1:whatif", partial(whatif_ask, **fields, **who))
 
 
 class WhatIfDetail(APIView):
@@ -101,8 +103,8 @@ class CalibrationList(APIView):
     @creates(Reasoned, WholeTaskOut)
     def post(self, request: Request) -> Response:
         """Calibrates all limits now. If a calibration is running already, the response is its task."""
-        who = said(request, body(Reasoned, request))
-        return _filed(request, "v1:calibration", Change(lambda: calibration_ask(**who), _task))
+        who = signed(request, body(Reasoned, request))
+        return _filed(request, "v1:calibration", partial(calibration_ask, **who))
 
 
 class CalibrationDetail(APIView):
@@ -122,28 +124,27 @@ class CalibrationSettings(APIView):
     def patch(self, request: Request) -> Response:
         """Changes parameters for future calibrations."""
         fields = body(Settings, request)
-        who = said(request, fields)
+        who = signed(request, fields)
         before = _values()
-        change = Change(
+        action = Action(
             lambda: calibration_settings_set(**fields, **who),
             lambda _: _parameters(),
-            _parameters,
-            has_revision=False,
             describe=lambda _: Effect(
                 differences({"calibration:settings": before}, {"calibration:settings": _values()})
             ),
+            present=_parameters,
         )
-        return changed(request, change)
+        return changed(request, action)
 
 
-def _filed(request: Request, where: str, change: Change[Task]) -> Response:
-    def act() -> Task:
-        task = change.act()
+def _filed(request: Request, where: str, ask: Callable[[], Task]) -> Response:
+    def call() -> Task:
+        task = ask()
         transaction.on_commit(lambda: _send(task))
         return task
 
-    filed = Change(act, change.show, has_revision=False, describe=lambda _: Effect())
-    return created(request, filed, where=lambda task: reverse(where, args=[task.pk]))
+    action = Action(call, _task, describe=lambda _: Effect())
+    return created(request, action, where=lambda task: reverse(where, args=[task.pk]))
 
 
 def _send(task: Task) -> None:

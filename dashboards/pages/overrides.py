@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,14 +17,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.edits import Rehearsal, carry_out, rehearse
-from dashboards.forms import MomentField, ReasonedForm, in_zone
+from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of
 from dashboards.pages.tenant.state import tenant_state
 from dashboards.viewer import principal_of
+from quotas.changes.commit import Outcome, commit
 from quotas.errors import Refused
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.allowance import parameters_of
+from quotas.policies.diff import ObjectDiff
 from quotas.recommendations.settings import calibration_parameters
 from tenants.models import Tenant
 from tenants.scope import tenant_get
@@ -135,24 +136,30 @@ def override_new(request: HttpRequest, name: str) -> HttpResponse:
 def override_preview(request: HttpRequest, name: str) -> HttpResponse:
     """A dry run of the override. Nothing is saved, and a missing reason is not an error yet."""
     row, form = _posted(request, name)
-    found: Rehearsal | None = None
+    found: Outcome[object] | None = None
     problems: list[str] = []
     if form.is_valid() or set(form.errors) <= {"reason"}:
         try:
-            found = _readable(rehearse(partial(_create, request, row, form, "dry run", force=True)))
+            preview = partial(_create, request, row, form, "dry run", force=True)
+            found = commit(preview, "dry_run")
         except Refused as refused:
             problems = [problem.message for problem in refused.problems]
-    context = {"found": found, "problems": problems, "line": form.line, "wanted": form.cleaned_data.get("main")}
+    context = {
+        "found": found,
+        "changes": _limits_only(found.effect.changes) if found else (),
+        "problems": problems,
+        "line": form.line,
+        "wanted": form.cleaned_data.get("main"),
+    }
     return render(request, "dashboards/parts/dry_run.html", context)
 
 
-def _readable(found: Rehearsal) -> Rehearsal:
+def _limits_only(changes: Iterable[ObjectDiff]) -> list[ObjectDiff]:
     """Only the changed limits: the dialog already shows the tenant and the author."""
-    changes = tuple(
-        replace(each, fields=tuple(field for field in each.fields if field.path.startswith("limits.")))
-        for each in found.effect.changes
-    )
-    return replace(found, effect=replace(found.effect, changes=changes))
+    return [
+        replace(change, fields=tuple(field for field in change.fields if field.path.startswith("limits.")))
+        for change in changes
+    ]
 
 
 @require_POST
@@ -161,11 +168,11 @@ def override_give(request: HttpRequest, name: str) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         try:
-            outcome = carry_out(partial(_create, request, row, form, data["reason"], force=data["force"]))
+            outcome = commit(partial(_create, request, row, form, data["reason"], force=data["force"]))
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, outcome.words)
+            messages.success(request, outcome_toast(outcome))
             return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[name])})
     return _shown(request, row, {"form": form, "line": form.line, **_words(form.line)}, status=422)
 
@@ -185,7 +192,7 @@ def override_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
             force=force,
         )
         try:
-            messages.success(request, carry_out(act).words)
+            messages.success(request, outcome_toast(commit(act)))
             return HttpResponse(headers={"HX-Redirect": f"{reverse('dashboards:tenant', args=[name])}#overrides"})
         except Refused as refused:
             form.refused(refused)

@@ -11,9 +11,9 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboards.edits import carry_out
-from dashboards.forms import ReasonedForm
+from dashboards.forms import ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
+from quotas.changes.commit import commit
 from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
 from quotas.quota_requests import quota_request_decline, quota_request_grant
@@ -37,7 +37,7 @@ def request_answer(request: HttpRequest, number: int) -> HttpResponse:
                 messages.success(request, "Request declined|The tenant sees your reason")
             else:
                 act = partial(quota_request_grant, **said, wanted=form.cleaned_data["wanted"])
-                messages.success(request, carry_out(act).words)
+                messages.success(request, outcome_toast(commit(act)))
             return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[row.tenant.name])})
         except Refused as refused:
             form.refused(refused)

@@ -21,8 +21,7 @@ from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.rules import RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
@@ -98,7 +97,7 @@ def _is_on(row: AlertSetting | None) -> bool:
 
 def alert_setting_set(*, name: str, author: str, reason: str, threshold: float | None, is_on: bool = True) -> RuleRow:
     """`threshold` None: the default of the rule."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     if name not in RULES:
         raise refuse("name", "unknown", f"there is no alert {name}; choose one of {', '.join(RULES)}")
     rule = RULES[name]
@@ -130,7 +129,7 @@ def alert_target_create(
     quiet_until: str | None = None,
     timezone: str = "UTC",
 ) -> IssuedTarget:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     _check_target(kind, address, label, alerts, timezone)
     begin, end = _quiet(quiet_from, quiet_until)
     secret = secrets.token_hex(SECRET_BYTES) if kind == TargetKind.WEBHOOK else ""
@@ -195,7 +194,7 @@ def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:
 
 def alert_target_delete(*, target: int, author: str, reason: str) -> None:
     """Also deletes the messages that wait for the target."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     row = _target(target)
     with acting(author=author, action="alert_target_delete", reason=reason), transaction.atomic():
         AlertDelivery.objects.filter(target=row).delete()
@@ -204,7 +203,7 @@ def alert_target_delete(*, target: int, author: str, reason: str) -> None:
 
 def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery:
     """Queues a test message, which is sent even in quiet hours."""
-    author, _ = said(author, reason)
+    author, _ = author_and_reason(author, reason)
     now = clock.now()
     event = AlertEvent("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")
     return AlertDelivery.objects.create(target=_target(target), body=body_of([event]), due_at=now)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from quotas.changes.snapshot import (
@@ -24,10 +25,13 @@ from quotas.changes.snapshot import (
 from quotas.policies.compare import Cut, Plan, cuts, same_enforced
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
 from quotas.policies.configuration_rows import to_us
+from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import moments
 from quotas.policies.spec import Configuration
 from tenants.models import Tenant, Tier
+
+MOST_NAMES = 100  # that an effect lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,53 @@ def _targets(key: str, state: State) -> list[tuple[str, str]]:
     return [(TIER, state["tier"])] if kind == POLICY and state["tier"] else [(ENDPOINT, "")]
 
 
+class Recorded(Protocol):
+    """A proposal, a filed change or a revision."""
+
+    @property
+    def touched(self) -> Iterable[str]: ...
+
+    @property
+    def before(self) -> States: ...
+
+    @property
+    def after(self) -> States: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedTenants:
+    count: int
+    names: tuple[str, ...] = ()  # the first of them
+    is_everyone: bool = False  # endpoints and global limits are in every plan
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change does: its diff, and the tenants whose limits it touches."""
+
+    changes: tuple[ObjectDiff, ...] = ()
+    tenants: TouchedTenants = TouchedTenants(0)
+
+
+def effect_of(recorded: Recorded, *, is_written: bool) -> Effect:
+    """`is_written`: the tenants that the change creates are in the database."""
+    targets = Targets.of(recorded.touched, recorded.before, recorded.after)
+    missing = frozenset() if is_written else targets.newcomers
+    return Effect(differences(recorded.before, recorded.after), _touched_tenants(targets, missing))
+
+
+def _touched_tenants(targets: Targets, missing: Collection[str]) -> TouchedTenants:
+    rows = Tenant.objects.all()
+    if not targets.is_common:
+        rows = rows.filter(Q(name__in=targets.tenants) | Q(tier__name__in=targets.tiers))
+    first = rows.order_by("name").values_list("name", flat=True)[:MOST_NAMES]
+    names = sorted([*first, *missing])[:MOST_NAMES]
+    return TouchedTenants(rows.count() + len(missing), tuple(names), targets.is_common)
+
+
 @dataclass(frozen=True, slots=True)
 class Concerned:
-    """A tier's plain tenants all have its plan, so they need not be loaded: the others are few."""
+    """What is loaded to judge a change: not the tenants without limits of their own, who share their tier's plan."""
 
     targets: Targets
     tiers: frozenset[str]

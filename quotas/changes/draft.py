@@ -1,16 +1,18 @@
 """How every change of the configuration is written: in order, whole, checked, with its revision.
 
-A service function opens a draft, says what it touches before it writes, and writes. At the end the
-draft checks that the result can be enforced and what it takes from whom, and adds the revision, the
-outbox row and the wake-up of the publisher to the same transaction. A refusal anywhere leaves nothing
-behind.
+A service function opens a draft, touches each object before it writes it, and writes. At the end the draft checks that
+the result can be enforced and whom it cuts, and adds the revision, the outbox row and the wake-up of the publisher to
+the same transaction. A refusal anywhere leaves nothing behind.
+
+`quotas.changes.commit.commit` runs a service function and says how it ended: written, proposed or unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from django.db import transaction
@@ -18,10 +20,10 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.affected import Concerned, Targets
-from quotas.changes.four_eyes import has_to_wait, note_emergency
+from quotas.changes.approval import has_to_wait, note_emergency
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
-from quotas.changes.snapshot import CHANGE, POLICY, State, States, snapshots, split_key
-from quotas.errors import Refused, refuse
+from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, snapshots, split_key
+from quotas.errors import Refused, author_and_reason, refuse
 from quotas.locks import Lock, take_lock
 from quotas.models import Change, Revision
 from quotas.models.change import holding
@@ -32,20 +34,19 @@ from quotas.policies.compile import check_compiles
 from quotas.policies.configuration_rows import to_us
 from quotas.policies.enforceable import override_problem
 from quotas.policies.layers import PolicyIndex
-from quotas.policies.problems import Problem, is_fit
+from quotas.policies.problems import Problem
 from quotas.policies.spec import CARRIES, Carry, Configuration
 from tenants.history import acting
 
 
 class Permits(TypedDict, total=False):
-    force: bool  # takes more than a tenth from somebody
-    emergency: bool  # waits for nobody's approval; the audit notes it
-    propose: bool  # writes nothing: raises Waiting with what it would have written
+    force: bool  # accept cuts of more than a tenth
+    emergency: bool  # do not wait for an approver; the audit records it
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that would be written: what a revision says, and whom it hurts."""
+    """A checked change that can be written: what its revision will say, and whom it hurts."""
 
     action: str
     author: str
@@ -58,69 +59,45 @@ class Proposal:
     impact: Impact
 
 
-class Waiting(Exception):  # noqa: N818 - it is an answer, not a fault
-    """Nothing was written: the change was only proposed, or needs an approver. `change_file` keeps it."""
+@dataclass(slots=True)
+class Attempt:
+    """One run of an edit by `commit`: what its drafts may do, and the last one that was written."""
+
+    may_write: bool  # False: the first draft that changes something ends the edit
+    proposal: Proposal | None = None
+    revision: Revision | None = None
+
+
+class EditEndedError(Exception):
+    """Ends an edit at a draft that is not to be written, so that nothing after it runs as if it had been.
+
+    Only `commit` may see it: it answers with an outcome.
+    """
 
     def __init__(self, proposal: Proposal) -> None:
-        super().__init__(f"{proposal.action} by {proposal.author} waits: it was proposed, or needs an approver")
+        super().__init__(f"{proposal.action} by {proposal.author} was not written")
         self.proposal = proposal
 
 
-def check_enforceable(concerned: Concerned) -> None:
-    now_us = to_us(timezone.now())
-    touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
-    broken = check_compiles(concerned.configuration, touched, now_us, clustered=False)
-    problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
-    problems += _override_problems(concerned.configuration, now_us)
-    if problems:
-        raise Refused(problems)
+_attempt: ContextVar[Attempt | None] = ContextVar("attempt", default=None)
 
 
-def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Problem]:
-    """Of those that are not over: an edit must not leave one that changes nothing."""
-    index = PolicyIndex.of_configuration(configuration)
-    for override in configuration.overrides:
-        if override.end_us is None or override.end_us > now_us:
-            layers = index.of_tenant(configuration.tenants[override.tenant])
-            problem = override_problem(layers, override, now_us)
-            if problem:
-                yield Problem(f"override {override.id} of tenant {override.tenant}", "override", problem)
-
-
-LONGEST_REASON = 500
-LONGEST_AUTHOR = 150
+@contextmanager
+def attempting(attempt: Attempt) -> Iterator[None]:
+    """Drafts inside the block belong to this attempt."""
+    token = _attempt.set(attempt)
+    try:
+        yield
+    finally:
+        _attempt.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class _Rules:
     is_approved: bool
     is_unnoticed: bool
-    permits: Permits
-
-    def stops(self, action: str) -> bool:
-        """Whether to propose it is all that may be done."""
-        emergency = self.permits.get("emergency", False)
-        waits = not self.is_approved and has_to_wait(action, emergency=emergency)
-        return waits or self.permits.get("propose", False)
-
-
-@dataclass(slots=True)
-class Draft:
-    number: int  # of the revision it will be
-    author: str
-    reason: str
-    carry: Carry  # how live state moves to the limits that this changes
-    rules: Rules
-    before: dict[str, State] = field(default_factory=dict)
-    revision: Revision | None = None  # once it is written; None if nothing changed
-
-    def touch(self, *keys: str) -> None:
-        """Before the first write to these: remembers what they were."""
-        self.before |= snapshots(key for key in keys if key not in self.before)
-
-    def created(self, key: str) -> None:
-        """Of something whose name was not known before it was written."""
-        self.before[key] = None
+    force: bool
+    emergency: bool
 
 
 @contextmanager
@@ -134,81 +111,104 @@ def draft(
     is_unnoticed: bool = False,
     **permits: Unpack[Permits],
 ) -> Iterator[Draft]:
-    """`is_approved`: it need not wait for that. `is_unnoticed`: it must not change what is denied."""
-    author, reason = said(author, reason)
+    """`is_approved`: it waits for no approval. `is_unnoticed`: it must not change any enforced decision."""
+    author, reason = author_and_reason(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
-    with acting(author=author, action=action), transaction.atomic():
-        take_turn()
-        opened = Draft(newest_revision_number() + 1, author, reason, carry, Rules(is_approved, is_unnoticed, permits))
+    rules = _Rules(is_approved, is_unnoticed, permits.get("force", False), permits.get("emergency", False))
+    # Inside an attempt, `commit` has opened the transaction and taken the turn.
+    is_alone = _attempt.get() is None
+    with acting(author=author, action=action), transaction.atomic(savepoint=is_alone):
+        if is_alone:
+            take_turn()
+        opened = Draft(newest_revision_number() + 1, author, reason, carry)
         yield opened
-        _write(opened, action)
+        _close(opened, action, rules)
 
 
 def take_turn() -> None:
-    """Until the end of the transaction nobody else writes, so revisions are committed in their order."""
+    """Until the end of the transaction nobody else writes, so revisions are committed in the order of their numbers."""
     take_lock(Lock.REVISIONS)
 
 
-def _write(opened: Draft, action: str) -> None:
+def _close(opened: Draft, action: str, rules: _Rules) -> None:
+    """Checks the draft and writes it, or ends the edit; a draft that changed nothing is only left."""
     after = snapshots(opened.before)
     touched = sorted(key for key, state in opened.before.items() if after[key] != state)
     if not touched:
         return
     _check_not_held(touched)
-    proposal = _proposal(opened, action, touched, after)
-    if opened.rules.stops(action):
-        raise Waiting(proposal)
-    opened.revision = Revision.objects.create(
-        number=opened.number,
-        author=opened.author,
-        reason=opened.reason,
-        action=action,
-        touched=touched,
+    proposal = _proposal(opened, action, rules, touched, after)
+    attempt = _attempt.get()
+    waits = not rules.is_approved and has_to_wait(action, emergency=rules.emergency)
+    if waits and attempt is None:
+        message = f"{action} needs an approver; propose it as a change, or declare an emergency"
+        raise refuse("change", "approval", message)
+    if attempt and (waits or not attempt.may_write):
+        raise EditEndedError(proposal)
+    opened.revision = _write(opened.number, proposal)
+    if rules.emergency:
+        note_emergency(action=action, author=opened.author, reason=opened.reason, what=str(opened.revision))
+    if attempt:
+        attempt.proposal, attempt.revision = proposal, opened.revision
+
+
+def _write(number: int, proposal: Proposal) -> Revision:
+    revision = Revision.objects.create(
+        number=number,
+        author=proposal.author,
+        reason=proposal.reason,
+        action=proposal.action,
+        touched=list(proposal.touched),
         before=proposal.before,
         after=proposal.after,
     )
-    targets = Targets.of(touched, proposal.before, proposal.after)
-    put_revision(opened.revision, Touched(targets.tenants, targets.tiers, targets.is_common))
-    if opened.rules.permits.get("emergency"):
-        note_emergency(action=action, author=opened.author, reason=opened.reason, what=str(opened.revision))
+    targets = Targets.of(proposal.touched, proposal.before, proposal.after)
+    put_revision(revision, Touched(targets.tenants, targets.tiers, targets.is_common))
+    return revision
 
 
 def _check_not_held(touched: list[str]) -> None:
-    """A policy that a change is being tried out on is edited by that change alone."""
+    """While a change is on trial on a policy, only that change may edit the policy."""
     own = [split_key(key)[1] for key in touched if split_key(key)[0] == CHANGE]
     policies = [key for key in touched if split_key(key)[0] == POLICY]
     holder = Change.objects.filter(holding(), touched__overlap=policies).exclude(pk__in=own).first()
     if policies and holder is not None:
         held = ", ".join(sorted(set(policies) & set(holder.touched)))
-        message = f"{holder} is being tried out on {held} ({holder.state}); promote or drop it first"
+        message = f"{holder} is on trial on {held} ({holder.state}); promote or drop it first"
         raise refuse("policy", "in_use", message)
 
 
-def _proposal(opened: Draft, action: str, touched: list[str], every: Mapping[str, State]) -> Proposal:
-    """Checked: it can be enforced, and takes from nobody more than is permitted."""
+def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], every: Mapping[str, State]) -> Proposal:
+    """Refused if it cannot be enforced, or cuts more than is permitted."""
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
     concerned = Concerned.load(Targets.of(touched, before, after), before)
-    check_enforceable(concerned)
-    if opened.rules.is_unnoticed:
+    _check_enforceable(concerned)
+    if rules.is_unnoticed:
         check_unnoticed(concerned, before)
     impact = impact_of(concerned, before)
-    force = opened.rules.permits.get("force", False)
-    check_cuts(impact, force=force)
-    return Proposal(action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, force, impact)
+    check_cuts(impact, force=rules.force)
+    return Proposal(
+        action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, rules.force, impact
+    )
 
 
-def said(author: str, reason: str) -> tuple[str, str]:
-    """Who and why, without the space around them."""
-    return _text("author", author, LONGEST_AUTHOR), _text("reason", reason, LONGEST_REASON)
+def _check_enforceable(concerned: Concerned) -> None:
+    now_us = to_us(timezone.now())
+    touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
+    broken = check_compiles(concerned.configuration, touched, now_us, clustered=False)
+    problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
+    problems += _override_problems(concerned.configuration, now_us)
+    if problems:
+        raise Refused(problems)
 
 
-def _text(field: str, text: str, longest: int) -> str:
-    text = text.strip()
-    if not text:
-        raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
-    if not is_fit(text):
-        raise refuse(field, "text", f"{field} has a NUL or half a character in it; leave that out")
-    if len(text) > longest:
-        raise refuse(field, "too_long", f"{field} has {len(text)} characters; {longest} are the most")
-    return text
+def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Problem]:
+    """An edit must not leave an active or upcoming override without effect."""
+    index = PolicyIndex.of_configuration(configuration)
+    for override in configuration.overrides:
+        if override.end_us is None or override.end_us > now_us:
+            layers = index.of_tenant(configuration.tenants[override.tenant])
+            problem = override_problem(layers, override, now_us)
+            if problem:
+                yield Problem(f"override {override.id} of tenant {override.tenant}", "override", problem)

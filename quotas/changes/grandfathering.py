@@ -1,4 +1,4 @@
-"""Leaves tenants that a change hurts as they are, by overrides in the same revision."""
+"""Keeps the limits of tenants that a change would cut, by overrides in the same revision."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from quotas.changes.affected import Concerned, Group, Judgement, Period, Targets
-from quotas.changes.draft import Draft
-from quotas.changes.snapshot import snapshots
+from quotas.changes.snapshot import Draft, snapshots
 from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override
@@ -22,12 +21,12 @@ from quotas.policies.spec import EVERYWHERE
 ALL_HURT = "*"
 MOST_SPARED = 1_000
 
-Patches = dict[str, dict[str, Any]]  # limit → what it was
+Patches = dict[str, dict[str, Any]]  # limit → its former fields
 
 
 @dataclass(frozen=True, slots=True)
 class _Stay:
-    """What has to be said so that an endpoint stays as it was for a time."""
+    """The override that keeps an endpoint's limits unchanged for a period."""
 
     endpoint: str
     start_us: int
@@ -36,7 +35,7 @@ class _Stay:
 
 
 def spare(opened: Draft, names: Sequence[str]) -> None:
-    """Those of them, or (`*`) of all, whom what was written so far hurts."""
+    """Adds overrides for the named tenants (`*`: for all) whom the draft hurts so far."""
     if not names:
         return
     after = snapshots(opened.before)
@@ -66,7 +65,7 @@ def _stays(period: Period) -> Iterator[_Stay]:
         was = {effective.limit.name: effective.limit for effective in period.before.at(cut.endpoint)}
         now = {effective.limit.name: effective.limit for effective in period.after.at(cut.endpoint)}
         fields = limit_fields(was[cut.limit]) if cut.limit in was else {"mode": "off"}
-        # A request that costs more is not the limit's doing.
+        # The cut comes from a higher cost of the request if the limit is the same; no override can undo that.
         if fields != limit_fields(now[cut.limit]):
             patches.setdefault(cut.endpoint, {})[cut.limit] = fields
     for endpoint, of_endpoint in patches.items():
@@ -74,7 +73,7 @@ def _stays(period: Period) -> Iterator[_Stay]:
 
 
 def _joined(stays: Iterator[_Stay]) -> list[_Stay]:
-    """One where the next begins as the last ends, with the same to say."""
+    """Merges periods that follow each other with the same patches."""
     found: list[_Stay] = []
     for stay in sorted(stays, key=lambda stay: (stay.endpoint, stay.start_us)):
         last = found[-1] if found else None

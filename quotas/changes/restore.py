@@ -1,4 +1,4 @@
-"""Makes things again what a revision says they were, inside an open draft."""
+"""Restores objects to the states that a revision or a change recorded, inside an open draft."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from typing import Any
 
 from django.utils import timezone
 
-from quotas.changes.draft import Draft
-from quotas.changes.snapshot import CHANGE, ENDPOINT, OVERRIDE, POLICY, TENANT, State, key_of, snapshots, split_key
-from quotas.changes.trial import end_change, remember_canary, resume_change
+from quotas.changes.snapshot import (
+    CHANGE,
+    ENDPOINT,
+    OVERRIDE,
+    POLICY,
+    TENANT,
+    Draft,
+    State,
+    key_of,
+    snapshots,
+    split_key,
+)
 from quotas.endpoints import retire_endpoint, write_endpoint
 from quotas.errors import accepted
 from quotas.lookups import find_endpoint, find_tenant
-from quotas.models import Change, Override, Policy
+from quotas.models import Change, Limit, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override
 from quotas.policies.endpoint import parse_endpoint
-from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list
+from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
 from quotas.policies.limit_rows import delete_policy, set_candidate, write_policy
-from quotas.policies.spec import EVERYWHERE
+from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
 from tenants.models import Tenant
 
 
 def restore(opened: Draft, states: Mapping[str, State]) -> None:
-    """In an order in which nothing is missing or in the way. Memberships and suspensions stay."""
+    """In an order in which nothing is missing or in the way. The tiers of tenants and suspensions stay as they are."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
     endpoints = dict(_of_kind(wanted, ENDPOINT))
@@ -81,18 +90,18 @@ def _restore_tenant(opened: Draft, name: str, state: State) -> None:
 
 
 def _restore_change(opened: Draft, number: int, state: State) -> None:
-    """A trial that did not run then ends; one that did goes on."""
+    """A trial that was not running then is dropped; one that was running goes on."""
     row = Change.objects.get(pk=number)
     if row.state == ChangeState.CANARY:
         remember_canary(opened, row)
     if state is None:
         end_change(opened, row, ChangeState.DROPPED)
     else:
-        resume_change(opened, row, state)
+        _resume_change(opened, row, state)
 
 
 def _restore_override(opened: Draft, number: int, state: State) -> None:
-    """One that was cancelled comes back as a new one: between the two, it did not hold."""
+    """A cancelled override comes back as a new one, because it did not apply in between."""
     now = timezone.now()
     end = datetime.fromisoformat(state["end"]) if state and state["end"] else None
     if state is None:
@@ -116,3 +125,43 @@ def _restore_override(opened: Draft, number: int, state: State) -> None:
                 author=state["author"],
             ),
         )
+
+
+def end_change(opened: Draft, row: Change, state: ChangeState) -> None:
+    """Marks a change as promoted or dropped; the caller takes care of its policies."""
+    opened.touch(key_of(CHANGE, row.pk))
+    row.state, row.staged, row.problem = state, None, ""
+    row.end_author, row.end_reason, row.end_revision_id = opened.author, opened.reason, opened.number
+    row.save()
+
+
+def _resume_change(opened: Draft, row: Change, state: Mapping[str, Any]) -> None:
+    """A rollback resumes the trial, after the policies. A change that was scheduled has to be scheduled again."""
+    opened.touch(key_of(CHANGE, row.pk))
+    if "share" in state:
+        row.state, row.share = ChangeState.CANARY, state["share"]
+    else:
+        row.state, row.staged = ChangeState.SHADOW, snapshots(key_of(POLICY, name) for name in row.policies)
+    row.end_author = row.end_reason = ""
+    row.end_revision_id = None
+    row.save()
+
+
+def remember_canary(opened: Draft, row: Change) -> None:
+    """The canary's tenants go back to the live limits, which need its parameters to carry the live state over."""
+    for name, state in row.policies.items():
+        for limit in Limit.objects.filter(policy__name=name).select_related("name"):
+            fields = state["limits"].get(limit.name.name) if state else None
+            if fields is not None:
+                tried = {**stored_of_fields(fields), "revision": row.start_revision_id, "carry": row.carry}
+                _remember(opened, limit, tried)
+
+
+def _remember(opened: Draft, limit: Limit, tried: Mapping[str, Any]) -> None:
+    live = row_stored(limit)
+    if all(tried[field] == value for field, value in live.items()):
+        return
+    former = {**live, "revision": limit.changed_revision_id, "carry": limit.carry}
+    limit.past = [tried, former, *limit.past][:PAST_GENERATIONS]
+    limit.changed_revision_id, limit.carry = opened.number, "keep"
+    limit.save(update_fields=["past", "changed_revision", "carry"])

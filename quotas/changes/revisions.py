@@ -1,7 +1,7 @@
-"""The way back: `revision_rollback` to how everything was, `revision_revert` of one change.
+"""Going back: `revision_rollback` to an earlier configuration, `revision_revert` of one revision.
 
-Each is a change like any other, with a revision of its own. Neither touches keys, memberships (which
-tenant is on which tier) or suspensions, and neither removes a tenant or a tier.
+Each is a change like any other, with a revision of its own. Neither touches API keys, suspensions or the tiers that
+tenants are on, and neither removes a tenant or a tier.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from quotas.models.revision import newest_revision_number
 
 
 def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
-    """Everything that later revisions touched becomes again what it was after revision `number`."""
+    """Restores everything that later revisions touched to its state after revision `number`."""
     with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
         _check_there(number)
         states: dict[str, State] = {}
         for before in Revision.objects.filter(number__gt=number).order_by("number").values_list("before", flat=True):
-            states = {**before, **states}  # the earliest change knows how it was
+            states = {**before, **states}  # the earliest of them has the state we want
         restore(opened, states)
     return opened.revision
 
 
 def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision:
-    """What revision `number` touched becomes again what it was before; refused if it was touched since."""
+    """Restores what revision `number` touched to its state before it; refused if any of it was touched since."""
     with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
         _check_there(number)
         revision = Revision.objects.get(number=number)
         _check_untouched(revision)
         restore(opened, revision.before)
     if opened.revision is None:
-        message = f"revision {number} changed only memberships or suspensions; move or resume the tenants instead"
+        message = f"revision {number} only moved or suspended tenants; move or resume them instead"
         raise refuse("number", "nothing", message)
     return opened.revision
 

@@ -1,25 +1,34 @@
-"""Changes in stages: proposed, tried out in shadow or by a canary, or scheduled; then promoted or dropped."""
+"""The life of a change: proposed, on trial in shadow or as a canary, or scheduled; then promoted or dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, Unpack
 
 from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.draft import Permits, Proposal, Waiting, draft, said, take_turn
-from quotas.changes.four_eyes import check_approved, note_emergency
+from quotas.changes.approval import change_approve, check_approved, check_two, is_same_person, note_emergency
+from quotas.changes.commit import Unchanged, commit, file_change
+from quotas.changes.draft import Permits, draft, take_turn
 from quotas.changes.grandfathering import ALL_HURT
 from quotas.changes.guard import Impact, WorstCut, check_accepted, check_cuts
-from quotas.changes.promotion import check_base, find_active, promote, rehearse
+from quotas.changes.restore import end_change
 from quotas.changes.snapshot import CHANGE, key_of
-from quotas.changes.staging import check_canary, stage_shadow, unstage
-from quotas.changes.trial import end_change
-from quotas.errors import Refused, check_moment, refuse
+from quotas.changes.staging import (
+    check_base,
+    check_canary,
+    find_active,
+    nothing_to_promote,
+    promote,
+    stage_shadow,
+    unstage,
+)
+from quotas.errors import Refused, author_and_reason, check_moment, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Change
 from quotas.models.change import ChangeState
@@ -31,35 +40,38 @@ MODES: tuple[Mode, ...] = ("shadow", "scheduled", "canary")
 
 
 def change_propose(edit: Callable[..., object], *, author: str, reason: str, **arguments: Any) -> Change:
-    """`edit`: a service function, with its arguments. It writes nothing; what it would have written is filed."""
-    try:
-        edit(author=author, reason=reason, force=True, propose=True, **arguments)
-    except Waiting as waiting:
-        return change_file(replace(waiting.proposal, force=False))
-    raise refuse("change", "nothing", "everything is so already; there is nothing to propose")
+    """Files what `edit`, a service function, would write with these arguments.
+
+    Its cuts are not accepted by that: starting or promoting the change takes force.
+    """
+    outcome = commit(partial(edit, author=author, reason=reason, force=True, **arguments), "dry_run")
+    if isinstance(outcome, Unchanged):
+        raise refuse("change", "nothing", "no changes; there is nothing to propose")
+    return file_change(replace(outcome.proposal, force=False))
 
 
-def change_file(proposal: Proposal) -> Change:
-    """Keeps what a `Waiting` came with, to be approved, started, promoted or dropped."""
-    with acting(author=proposal.author, action="change_file"), transaction.atomic():
-        return Change.objects.create(
-            action=proposal.action,
-            author=proposal.author,
-            reason=proposal.reason,
-            carry=proposal.carry,
-            touched=list(proposal.touched),
-            before=proposal.before,
-            after=proposal.after,
-            impact=asdict(proposal.impact),
-            force=proposal.force,
-        )
+def change_agree(
+    edit: Callable[..., object], *, asker: str, why: str, approver: str, reason: str, **arguments: Any
+) -> Change:
+    """Files an edit that one person asked for and another one grants, approved; it can be started or promoted."""
+    check_two(asker=asker, approver=approver)
+    change = change_propose(edit, author=asker, reason=why, **arguments)
+    if not is_same_person(asker, approver):
+        change_approve(change=change.pk, approver=approver, reason=reason)
+    return change
 
 
 def change_impact(*, change: int, author: str, grandfather: Sequence[str] = ()) -> Impact:
     """Whom promoting it now would hurt; nothing is written."""
-    with transaction.atomic():
-        take_turn()
-        return rehearse(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather))
+    return _impact(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather))
+
+
+def _impact(number: int, *, author: str, reason: str, spared: Sequence[str]) -> Impact:
+    edit = partial(promote, number, author=author, reason=reason, spared=spared, impact=Impact())
+    outcome = commit(edit, "dry_run")
+    if isinstance(outcome, Unchanged):
+        raise nothing_to_promote(number)
+    return outcome.impact
 
 
 def change_start(
@@ -73,7 +85,7 @@ def change_start(
     grandfather: Sequence[str] = (),
     **permits: Unpack[Permits],
 ) -> Change:
-    """In shadow, scheduled `at`, or as a canary for a share of the tenants, which can be changed in the same way.
+    """In shadow, scheduled `at`, or as a canary for a share of the tenants; call it again to change the share.
 
     `grandfather`: the tenants that a scheduled change leaves as they are; `*`: all that it would hurt.
     """
@@ -85,32 +97,30 @@ def change_start(
         elif mode == "canary":
             _start_canary(row, _share(share_percent), author, reason, permits)
         else:
-            _schedule(row, _due(at), _spared(grandfather), said(author, reason), permits)
+            _schedule(row, _due(at), _spared(grandfather), author_and_reason(author, reason), permits)
         return row
 
 
 def change_promote(
     *, change: int, author: str, reason: str, grandfather: Sequence[str] | None = None, **permits: Unpack[Permits]
 ) -> Change:
-    """It holds for all from now on. Cuts that were accepted when it was scheduled need no new force."""
+    """Enforces the change for all. Cuts that were accepted when it was scheduled need no new force."""
     force, emergency = permits.get("force", False), permits.get("emergency", False)
     with transaction.atomic():
         take_turn()
         row = find_active(change)
         check_approved(row, emergency=emergency)
         spared = row.grandfather if grandfather is None else _spared(grandfather)
-        impact = rehearse(change, author=author, reason=reason, spared=spared)
+        impact = _impact(change, author=author, reason=reason, spared=spared)
         if row.force and not force:
             check_accepted(impact, [WorstCut(**worst) for worst in row.impact["worst"]])
         else:
             check_cuts(impact, force=force)
-        return promote(
-            change, author=author, reason=reason, spared=spared, impact=impact, force=True, emergency=emergency
-        )
+        return promote(change, author=author, reason=reason, spared=spared, impact=impact, emergency=emergency)
 
 
 def change_drop(*, change: int, author: str, reason: str) -> Change:
-    """What was tried out ends at once and without force: those who had it are again as the others are."""
+    """A trial ends at once and without force: its tenants get the live limits back."""
     with draft(action="change_drop", author=author, reason=reason, force=True) as opened:
         row = find_active(change)
         opened.touch(key_of(CHANGE, row.pk))
@@ -124,7 +134,7 @@ def change_drop(*, change: int, author: str, reason: str) -> Change:
 
 
 def changes_apply_due(now: datetime | None = None) -> int:
-    """Promotes what is scheduled and due, each checked again; how many were."""
+    """Promotes the scheduled changes that are due, each checked again; returns how many were due."""
     due = Change.objects.filter(state=ChangeState.SCHEDULED, at__lte=now or timezone.now()).order_by("at", "id")
     rows = list(due.values_list("pk", "starter", "reason"))
     for number, starter, reason in rows:
@@ -153,7 +163,7 @@ def _to_start(number: int, mode: Mode) -> Change:
     if row.state == ChangeState.CANARY and mode != "canary":
         raise refuse("mode", "in_use", f"{row} has a canary; give it another share, promote it or drop it")
     if row.staged is not None and mode == "shadow":
-        raise refuse("mode", "in_use", f"{row} stands in shadow already; start a canary, schedule, promote or drop it")
+        raise refuse("mode", "in_use", f"{row} is in shadow already; start a canary, schedule, promote or drop it")
     check_base(row)
     return row
 
@@ -184,11 +194,11 @@ def _start_canary(row: Change, share: int, author: str, reason: str, permits: Pe
 
 
 def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str], permits: Permits) -> None:
-    """Writes nothing that is enforced; what it will do is rehearsed now, and again when it is due."""
+    """Nothing is enforced yet; the impact is checked now, and again when the change is due."""
     author, reason = who
     emergency = permits.get("emergency", False)
     check_approved(row, emergency=emergency)
-    impact = rehearse(row.pk, author=author, reason=reason, spared=spared)
+    impact = _impact(row.pk, author=author, reason=reason, spared=spared)
     check_cuts(impact, force=permits.get("force", False))
     if emergency:
         note_emergency(action="change_schedule", author=author, reason=reason, what=str(row))

@@ -1,14 +1,17 @@
-"""The state of what a revision touches, as JSON: its before and after, and the configuration as it was before."""
+"""The state of what a revision touches, as JSON: before and after it, and the configuration as it was before.
+
+Whoever writes rows gets the open draft, and touches an object before writing it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from quotas.models import Change, Endpoint, Limit, Override, Policy
+from quotas.models import Change, Endpoint, Limit, Override, Policy, Revision
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
 from quotas.policies.canary import CanaryChange, canaries_of
@@ -16,7 +19,8 @@ from quotas.policies.configuration_rows import to_us
 from quotas.policies.limit_codec import policies_of, policy_of, row_state
 from tenants.models import Tenant, Tier
 
-State = dict[str, Any] | None  # None: it is not there
+State = dict[str, Any] | None  # None: the object does not exist
+States = Mapping[str, State]  # by key, such as `policy:pro-all`
 
 TIER, TENANT, ENDPOINT, POLICY, OVERRIDE, CHANGE = "tier", "tenant", "endpoint", "policy", "override", "change"
 
@@ -40,6 +44,26 @@ def snapshots(keys: Iterable[str]) -> dict[str, State]:
         states = _READERS[kind](names)
         found |= {key_of(kind, name): states.get(name) for name in names}
     return found
+
+
+@dataclass(slots=True)
+class Draft:
+    """A change that is being written; `quotas.changes.draft` opens and closes it."""
+
+    number: int  # of the revision it will be
+    author: str
+    reason: str
+    carry: spec.Carry  # how live state moves to the limits that this changes
+    before: dict[str, State] = field(default_factory=dict)
+    revision: Revision | None = None  # set once it is written; None if nothing changed
+
+    def touch(self, *keys: str) -> None:
+        """Call it before the first write to these objects: it remembers what they were."""
+        self.before |= snapshots(key for key in keys if key not in self.before)
+
+    def created(self, key: str) -> None:
+        """For an object whose key was not known before it was written."""
+        self.before[key] = None
 
 
 def _tiers(names: Collection[str]) -> dict[str, State]:
@@ -100,7 +124,7 @@ def override_state(row: Override) -> dict[str, Any]:
 
 
 def _changes(names: Collection[str]) -> dict[str, State]:
-    """Only what is enforced of them, or judged: one that is over is not there."""
+    """Only those on trial; a change that is pending or over has no state here."""
     return {str(row.pk): change_state(row) for row in Change.objects.filter(holding(), pk__in=names)}
 
 
@@ -120,11 +144,8 @@ _READERS: dict[str, Callable[[Collection[str]], dict[str, State]]] = {
 }
 
 
-States = Mapping[str, State]
-
-
 def rewound(configuration: spec.Configuration, before: States) -> spec.Configuration:
-    """Without history: parameters are since ever what they were."""
+    """The configuration as it was. History is dropped."""
     policies = (
         *(policy for policy in configuration.policies if key_of(POLICY, policy.name) not in before),
         *(policy for name, state in _present(before, POLICY) if (policy := policy_of(name, state))),
@@ -159,7 +180,7 @@ def _present(before: States, kind: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Canary]:
-    """As they were; their history would not matter."""
+    """The canaries as they were, without their history."""
     for name, state in _present(before, CHANGE):
         if "share" in state:
             policies = policies_of(state["policies"])
@@ -167,7 +188,7 @@ def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Cana
 
 
 def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:
-    """One that is gone now had no limits of its own left, so it need not come back."""
+    """An endpoint that is retired now had no limits of its own left, so it is left out."""
     costs = {name: state["default_cost"] for name, state in _present(before, ENDPOINT)}
     return {
         name: replace(endpoint, default_cost=costs.get(name, endpoint.default_cost))

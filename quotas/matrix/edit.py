@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from django.db.models import Prefetch
 
-from quotas.changes.draft import Permits, Waiting, draft
-from quotas.changes.effect import Effect, effect_of
-from quotas.changes.guard import Impact
+from quotas.changes.commit import Outcome, commit
+from quotas.changes.draft import Permits, draft
 from quotas.errors import Refused, refuse
 from quotas.matrix.sheet import SheetRow, read_sheet, write_sheet
 from quotas.models import Endpoint, Limit, Policy, Revision
@@ -43,16 +43,6 @@ class Edit:
         return self.tier, self.endpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    effect: Effect
-    impact: Impact
-
-    @property
-    def needs_force(self) -> bool:
-        return bool(self.impact.cut_count)
-
-
 def limits_set(
     *, edits: Sequence[Edit], author: str, reason: str, carry: spec.Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
@@ -67,13 +57,10 @@ def limits_set(
     return opened.revision
 
 
-def limits_plan(*, edits: Sequence[Edit], author: str, carry: spec.Carry = "keep") -> Plan:
-    """What that would do, found out by doing it and taking it back; refused as it would be."""
-    try:
-        limits_set(edits=edits, author=author, reason="dry run", carry=carry, force=True, propose=True)
-    except Waiting as waiting:
-        return Plan(effect_of(waiting.proposal), waiting.proposal.impact)
-    return Plan(Effect(), Impact())
+def limits_plan(*, edits: Sequence[Edit], author: str, carry: spec.Carry = "keep") -> Outcome[object]:
+    """What `limits_set` would do, found out by a dry run; refused as `limits_set` would be, but for cuts."""
+    plan = partial(limits_set, edits=edits, author=author, reason="dry run", carry=carry, force=True)
+    return commit(plan, "dry_run")
 
 
 def sheet_read(text: str) -> list[Edit]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Unpack
 
 from headroom_edge.algorithms.base import counted
-from quotas.changes.affected import Targets
-from quotas.changes.draft import Permits, Waiting, draft
-from quotas.changes.effect import TouchedTenants, touched_tenants
+from quotas.changes.affected import TouchedTenants
+from quotas.changes.commit import commit
+from quotas.changes.draft import Permits, draft
 from quotas.changes.guard import Impact
 from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, key_of, snapshots
 from quotas.endpoints import write_endpoint
@@ -19,7 +20,7 @@ from quotas.models import Endpoint, Policy, Revision
 from quotas.models.revision import newest_revision_number
 from quotas.policies.bulk import write_policies
 from quotas.policies.configuration import one_moment
-from quotas.policies.diff import ObjectDiff, differences, plan_lines
+from quotas.policies.diff import ObjectDiff, plan_lines
 from quotas.policies.document import Document
 from quotas.policies.export import document_text, states_of, without_candidates
 from quotas.policies.problems import Problem
@@ -100,7 +101,7 @@ def drift_of(keys: Collection[str]) -> dict[str, Drift]:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DocumentPlan:
     revision: int  # the newest when it was made
     changes: tuple[ObjectDiff, ...]
     drift: Mapping[str, Drift]  # of what would change
@@ -150,18 +151,14 @@ def document_apply(
     return opened.revision
 
 
-def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> Plan:
-    """What applying it would do, found out by doing it and taking it back; refused as applying it would be."""
+def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> DocumentPlan:
+    """What applying the document would do, found out by a dry run; refused as applying it would be."""
     newest = newest_revision_number()
     others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
-    try:
-        document_apply(document=document, author=author, reason="plan", carry=carry, force=True, propose=True)
-    except Waiting as waiting:
-        proposal = waiting.proposal
-        changes = differences(proposal.before, proposal.after)
-        targets = Targets.of(proposal.touched, proposal.before, proposal.after)
-        return Plan(newest, changes, drift_of(proposal.touched), others, touched_tenants(targets), proposal.impact)
-    return Plan(newest, (), {}, others, TouchedTenants(0), Impact())
+    apply = partial(document_apply, document=document, author=author, reason="plan", carry=carry, force=True)
+    outcome = commit(apply, "dry_run")
+    drift = drift_of([change.object for change in outcome.effect.changes])
+    return DocumentPlan(newest, outcome.effect.changes, drift, others, outcome.effect.tenants, outcome.impact)
 
 
 def document_export() -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from django.db.models import Prefetch
 
-from quotas.changes.draft import Draft
-from quotas.changes.snapshot import POLICY, key_of
+from quotas.changes.snapshot import POLICY, Draft, key_of
 from quotas.lookups import find_endpoint, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import LIMIT_NUMBERS

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Model, Q
 
-from quotas.changes.draft import Draft
+from quotas.changes.snapshot import Draft
 from quotas.models import Limit, Policy
 from quotas.policies.configuration import configuration_part
 from quotas.policies.layers import Layers, PolicyIndex

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from quotas.changes.draft import Draft, Permits, draft
-from quotas.changes.snapshot import POLICY, key_of
+from quotas.changes.draft import Permits, draft
+from quotas.changes.snapshot import POLICY, Draft, key_of
 from quotas.errors import accepted, refuse
 from quotas.models import Limit, Policy, Revision
 from quotas.policies import spec

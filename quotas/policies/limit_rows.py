@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Max
 
-from quotas.changes.draft import Draft
-from quotas.changes.snapshot import POLICY, key_of
+from quotas.changes.snapshot import POLICY, Draft, key_of
 from quotas.errors import Refused, read, refuse
 from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Endpoint, Limit, LimitName, Policy

@@ -18,10 +18,10 @@ from headroom_edge.algorithms.base import Algorithm, ParameterError
 from quotas.calibration.arrival_curve import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized
-from quotas.changes.approval import change_agree, check_two
-from quotas.changes.draft import said, take_turn
-from quotas.changes.rollout import change_drop, change_promote, change_start
-from quotas.errors import Refused, refuse
+from quotas.changes.approval import check_two
+from quotas.changes.draft import take_turn
+from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
+from quotas.errors import Refused, author_and_reason, refuse
 from quotas.models import Limit, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
@@ -58,7 +58,7 @@ def recommendation_simulate(
 
 def recommendation_edit(*, recommendation: int, rate: float, burst: int, author: str, reason: str) -> Recommendation:
     """Another rate (a second) and burst than what was measured; it has to be simulated again."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_edit"):
         row = _locked(recommendation)
         _check_stage(row, "edited", Stage.DRAFT, Stage.SIMULATED)
@@ -71,7 +71,7 @@ def recommendation_edit(*, recommendation: int, rate: float, burst: int, author:
 
 def recommendation_approve(*, recommendation: int, author: str, reason: str) -> Recommendation:
     """Into shadow at once, if its policy is free; else as soon as it is. A raise for one tenant holds at once."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_approve"):
         take_turn()
         row = _locked(recommendation)
@@ -96,7 +96,7 @@ def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]
 
 
 def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> Recommendation:
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_dismiss"):
         take_turn()
         row = _locked(recommendation)
@@ -113,7 +113,7 @@ def recommendation_enforce(
     *, recommendation: int, author: str, reason: str, early: bool = False, now: datetime | None = None
 ) -> Recommendation:
     """From shadow, once it has stood there for long enough; `early` says that this was weighed."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     now = now or timezone.now()
     with _acting(author, "recommendation_enforce"):
         take_turn()
@@ -134,7 +134,7 @@ def recommendation_roll_back(
     *, recommendation: int, author: str, reason: str, now: datetime | None = None
 ) -> Recommendation:
     """The limit is again what it was before."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_roll_back"):
         take_turn()
         row = _locked(recommendation)

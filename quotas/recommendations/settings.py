@@ -9,8 +9,7 @@ from django.db import transaction
 
 from headroom_edge.algorithms.base import shown
 from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
-from quotas.changes.draft import said
-from quotas.errors import refuse
+from quotas.errors import author_and_reason, refuse
 from quotas.models import CalibrationSetting
 from tenants.history import acting
 
@@ -42,7 +41,7 @@ def parameter_rows() -> list[ParameterRow]:
 
 def calibration_settings_set(*, values: Mapping[str, float | None], author: str, reason: str) -> Parameters:
     """None: back to its default. All of them, or none."""
-    author, reason = said(author, reason)
+    author, reason = author_and_reason(author, reason)
     for name, value in values.items():
         _check(name, value)
     with acting(author=author, action="calibration_settings_set", reason=reason), transaction.atomic():

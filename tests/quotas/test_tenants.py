@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quotas.changes import affected
+from quotas import outbox
 from quotas.errors import Refused
 from quotas.tenants import (
     NewTenant,
@@ -44,7 +44,7 @@ def test_many_tenants_are_one_revision() -> None:
 
 
 def test_more_names_than_the_publisher_would_read_one_by_one_are_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(affected, "MOST_NAMES", 10)
+    monkeypatch.setattr(outbox, "MOST_NAMES", 10)
     tenants_create(tenants=[NewTenant(f"t{n}", "free") for n in range(11)], **SAID)
     assert waiting() == ["everything"]
 

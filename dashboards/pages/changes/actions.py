@@ -14,11 +14,11 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboards.edits import carry_out, rehearse
-from dashboards.forms import MomentField, ReasonedForm, in_zone
+from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast
 from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.approval import change_approve
+from quotas.changes.commit import commit
 from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.errors import Refused
@@ -98,9 +98,10 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "number": number, "way": way}
     try:
         if request.method == "POST" and form.is_valid():
-            messages.success(request, carry_out(partial(again, **form.cleaned_data)).words)
+            messages.success(request, outcome_toast(commit(partial(again, **form.cleaned_data))))
             return _to(reverse("dashboards:changes"))
-        context["found"] = rehearse(partial(again, reason="dry run", force=True))
+        found = commit(partial(again, reason="dry run", force=True), "dry_run")
+        context |= {"found": found, "changes": found.effect.changes}
     except Refused as refused:
         if request.method == "POST":
             form.refused(refused)

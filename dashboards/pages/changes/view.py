@@ -18,8 +18,7 @@ from dashboards.figure import Column, Figure, FigureRow, Panel, flag, gap
 from dashboards.forms import number_of
 from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of
 from dashboards.pages.changes.summary import RevisionRow, revision_rows, summary_of
-from quotas.changes.affected import Targets
-from quotas.changes.effect import touched_tenants
+from quotas.changes.affected import effect_of
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
@@ -104,14 +103,14 @@ def _opened(request: HttpRequest) -> Change | None:
 def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse: StatusSummary) -> dict[str, Any]:
     if row is None:
         return {"revision": None}
-    targets = Targets.of(row.touched, row.before, row.after)
+    effect = effect_of(row, is_written=True)
     took = published_at(row) - row.created if row.published_us else None
     return {
         "revision": row,
         "summary": summary_of(row),
         "aftermath": found.get(row.number) or aftermaths_read([row], pulse.drained_at).get(row.number),
-        "differences": differences(row.before, row.after),
-        "tenants": touched_tenants(targets),
+        "differences": effect.changes,
+        "tenants": effect.tenants,
         "is_published": pulse.published is not None and pulse.published >= row.number,
         "is_newest": pulse.revision == row.number,
         "took": None if took is None or took > timedelta(minutes=5) else max(took, timedelta()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -11,8 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.edits import carry_out
-from dashboards.forms import number_of
+from dashboards.forms import number_of, outcome_toast
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import (
     Axis,
@@ -29,6 +29,7 @@ from dashboards.pages.matrix.cells import without_own
 from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
+from quotas.changes.commit import commit
 from quotas.errors import Refused
 from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
@@ -118,12 +119,8 @@ def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
         or f"Tried on four weeks of traffic of {endpoint_tier.tier.tier} × {name}"
     )
     try:
-        outcome = carry_out(
-            lambda: limits_set(
-                edits=[edit], author=principal_of(request).actor, reason=reason, force=True, propose=True
-            )
-        )
-        messages.success(request, outcome.words)
+        propose = partial(limits_set, edits=[edit], author=principal_of(request).actor, reason=reason, force=True)
+        messages.success(request, outcome_toast(commit(propose, "propose")))
     except Refused as refusal:
         messages.error(request, f"Draft not saved|{refusal.problems[0].message}")
         return redirect(f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}")

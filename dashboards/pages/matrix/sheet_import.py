@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -10,11 +12,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from dashboards.edits import carry_out
-from dashboards.forms import PageForm
+from dashboards.forms import PageForm, outcome_toast
 from dashboards.viewer import principal_of
+from quotas.changes.commit import commit
 from quotas.errors import Refused
-from quotas.matrix.edit import limits_plan, limits_set, sheet_read
+from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_read
 from quotas.matrix.sheet import COLUMNS
 from quotas.policies.problems import Problem, is_fit
 
@@ -55,20 +57,31 @@ class SheetForm(PageForm):
 def matrix_import(request: HttpRequest) -> HttpResponse:
     form = SheetForm(request.POST, request.FILES) if request.method == "POST" else SheetForm()
     context: dict[str, Any] = {"form": form, "columns": COLUMNS}
+    problems: Sequence[Problem] = ()
     if form.is_bound and form.is_valid():
         try:
             edits = sheet_read(form.cleaned_data["text"])
             context |= {"text": form.cleaned_data["text"], "rows": len(edits)}
-            author = principal_of(request).actor
-            context["plan"] = limits_plan(edits=edits, author=author)
             if request.POST.get("do") == "publish":
-                reason, force = form.cleaned_data["reason"], form.cleaned_data["force"]
-                outcome = carry_out(lambda: limits_set(edits=edits, author=author, reason=reason, force=force))
-                messages.success(request, outcome.words)
-                return redirect("dashboards:matrix")
+                problems = _publish(request, edits, form)
+                if not problems:
+                    return redirect("dashboards:matrix")
+            context["plan"] = limits_plan(edits=edits, author=principal_of(request).actor)
         except Refused as refusal:
-            context["problems"] = [_shown(problem, form) for problem in refusal.problems]
+            problems = refusal.problems
+    context["problems"] = [_shown(problem, form) for problem in problems]
     return render(request, "dashboards/matrix/import.html", context)
+
+
+def _publish(request: HttpRequest, edits: Sequence[Edit], form: SheetForm) -> Sequence[Problem]:
+    """Why it was refused; empty: it is done."""
+    said = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
+    try:
+        outcome = commit(partial(limits_set, edits=edits, force=form.cleaned_data["force"], **said))
+    except Refused as refusal:
+        return refusal.problems
+    messages.success(request, outcome_toast(outcome))
+    return ()
 
 
 def _shown(problem: Problem, form: SheetForm) -> Problem:

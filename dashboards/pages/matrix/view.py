@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
@@ -10,13 +11,13 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.edits import Outcome, carry_out
 from dashboards.forms import number_of
 from dashboards.pages.matrix.cells import matrix_table, title_of, without_own
 from dashboards.pages.matrix.forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.viewer import principal_of
+from quotas.changes.commit import Outcome, Proposed, Written, commit
 from quotas.errors import Refused
-from quotas.matrix.edit import Edit, Plan, limits_plan, limits_set, sheet_write
+from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import Cell, Matrix, matrix_read
 from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
@@ -77,10 +78,9 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
     plan: dict[str, Any] = {}
     if form.is_valid():
         try:
-            edits = edits_of(cells, form)
-            plan = _planned(edits, form, principal_of(request).actor)
-            return _published(request, _write(request, edits, form))
+            return _published(request, _write(request, edits_of(cells, form), form))
         except Refused as refusal:
+            plan = _plan_if_any(cells, form, principal_of(request).actor)
             form.refused(refusal)
     return _editor(request, cells, form, **plan)
 
@@ -130,26 +130,40 @@ def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsF
 
 
 def _planned(edits: Sequence[Edit], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
-    plan: Plan = limits_plan(edits=edits, author=author, carry=form.cleaned_data["carry"])
+    plan = limits_plan(edits=edits, author=author, carry=form.cleaned_data["carry"])
     return {"plan": plan, "edits": edits}
 
 
-def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> Outcome:
+def _plan_if_any(cells: Sequence[Cell], form: CellForm | CellsForm, author: str) -> dict[str, Any]:
+    """Beside a refusal: a cut is refused, but its plan shows whom it hurts."""
+    try:
+        return _planned(edits_of(cells, form), form, author)
+    except Refused:
+        return {}
+
+
+def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> Outcome[object]:
     fields = form.cleaned_data
-    return carry_out(
-        lambda: limits_set(
-            edits=edits,
-            author=principal_of(request).actor,
-            reason=fields["reason"],
-            carry=fields["carry"],
-            force=fields["force"],
-            propose=request.POST.get("do") == "draft",
-        )
+    write = partial(
+        limits_set,
+        edits=edits,
+        author=principal_of(request).actor,
+        reason=fields["reason"],
+        carry=fields["carry"],
+        force=fields["force"],
     )
+    return commit(write, "propose" if request.POST.get("do") == "draft" else "write")
 
 
-def _published(request: HttpRequest, outcome: Outcome) -> HttpResponse:
-    response = render(request, "dashboards/matrix/published.html", {"outcome": outcome})
+def _published(request: HttpRequest, outcome: Outcome[object]) -> HttpResponse:
+    response = render(
+        request,
+        "dashboards/matrix/published.html",
+        {
+            "change": outcome.change if isinstance(outcome, Proposed) else None,
+            "revision": outcome.revision if isinstance(outcome, Written) else None,
+        },
+    )
     # matrix.js refreshes the grid in place.
     response.headers["HX-Trigger"] = "matrix:changed"
     return response

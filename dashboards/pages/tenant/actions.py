@@ -12,10 +12,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboards.edits import carry_out
-from dashboards.forms import ReasonedForm
+from dashboards.forms import ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
 from quotas.api_keys import api_key_issue, api_key_revoke
+from quotas.changes.commit import commit
 from quotas.errors import Refused
 from quotas.tenants import tenant_resume, tenant_suspend
 from tenants.scope import tenant_get
@@ -48,11 +48,11 @@ def _switched(request: HttpRequest, name: str, act: Callable[..., object], what:
     if form.is_valid():
         author = principal_of(request).actor
         try:
-            outcome = carry_out(partial(act, name=row.name, author=author, reason=form.cleaned_data["reason"]))
+            outcome = commit(partial(act, name=row.name, author=author, reason=form.cleaned_data["reason"]))
         except Refused as refused:
             form.refused(refused)
         else:
-            messages.success(request, outcome.words)
+            messages.success(request, outcome_toast(outcome))
             return _back(name)
     context = {"tenant": row, "switch_form": form, "what": what}
     return render(request, "dashboards/tenant/suspend_form.html", context, status=422)

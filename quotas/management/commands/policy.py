@@ -13,8 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from headroom_edge.algorithms.base import counted
-from quotas.changes.draft import Waiting
-from quotas.changes.rollout import change_file
+from quotas.changes.commit import Proposed, Written, commit
 from quotas.errors import Refused
 from quotas.policies import schema
 from quotas.policies.apply import document_apply, document_check, document_export, document_plan
@@ -45,14 +44,12 @@ class Command(BaseCommand):
             action.add_argument("--author", default=getpass.getuser())
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # A large document makes many objects; the collector need not go through the code with them.
+        # A large document makes many objects; this keeps the garbage collector from scanning the loaded code as well.
         gc.freeze()
         try:
             getattr(self, f"_{options['action']}")(options)
         except Refused as error:
             raise CommandError(str(error), returncode=2) from None
-        except Waiting as waiting:
-            self.stdout.write(f"filed as {change_file(waiting.proposal)}, which waits for an approver")
 
     def _export(self, options: dict[str, Any]) -> None:
         self.stdout.write(document_export(), ending="")
@@ -78,9 +75,13 @@ class Command(BaseCommand):
             raise CommandError("The live configuration differs from the document; apply it, or export anew.")
 
     def _apply(self, options: dict[str, Any]) -> None:
-        said = {name: options[name] for name in ("author", "reason", "force", "emergency")}
-        revision = document_apply(document=_document(options["file"]), **said)
-        self.stdout.write(f"applied as {revision}" if revision else "no changes")
+        document = _document(options["file"])
+        permits = {name: options[name] for name in ("author", "reason", "force", "emergency")}
+        outcome = commit(lambda: document_apply(document=document, **permits))
+        if isinstance(outcome, Proposed):
+            self.stdout.write(f"filed as {outcome.change}, which waits for an approver")
+        else:
+            self.stdout.write(f"applied as {outcome.revision}" if isinstance(outcome, Written) else "no changes")
 
 
 def _document(path: Path) -> Document:

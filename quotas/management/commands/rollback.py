@@ -6,9 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.changes.draft import Waiting
+from quotas.changes.commit import Proposed, Written, commit
 from quotas.changes.revisions import revision_rollback
-from quotas.changes.rollout import change_file
 from quotas.errors import Refused
 
 
@@ -24,12 +23,12 @@ class Command(BaseCommand):
         parser.add_argument("--emergency", action="store_true", help="skip the approval; recorded in the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        said = {name: options[name] for name in ("number", "author", "reason", "force", "emergency")}
+        permits = {name: options[name] for name in ("number", "author", "reason", "force", "emergency")}
         try:
-            revision = revision_rollback(**said)
+            outcome = commit(lambda: revision_rollback(**permits))
         except Refused as error:
             raise CommandError(str(error), returncode=2) from None
-        except Waiting as waiting:
-            self.stdout.write(f"filed as {change_file(waiting.proposal)}, which waits for an approver")
-            return
-        self.stdout.write(f"rolled back as {revision}" if revision else "no changes")
+        if isinstance(outcome, Proposed):
+            self.stdout.write(f"filed as {outcome.change}, which waits for an approver")
+        else:
+            self.stdout.write(f"rolled back as {outcome.revision}" if isinstance(outcome, Written) else "no changes")

@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from quotas.changes.approval import change_approve
-from quotas.changes.draft import Waiting
+from quotas.changes.commit import Proposed, commit
 from quotas.changes.revisions import revision_rollback
-from quotas.changes.rollout import change_drop, change_file, change_promote, change_start, changes_apply_due
+from quotas.changes.rollout import change_drop, change_promote, change_start, changes_apply_due
 from quotas.endpoints import endpoint_create
 from quotas.errors import Refused
 from quotas.models import Approval, AuditEvent, Change, Revision
@@ -32,10 +32,11 @@ def four_eyes(world: None, settings: Any) -> None:
 def filed(edit: Callable[..., object], **arguments: Any) -> int:
     """An edit that has to wait, kept as a change."""
     before = Revision.objects.count()
-    with pytest.raises(Waiting) as waiting:
-        edit(**arguments, **FORCED)
+    outcome = commit(partial(edit, **arguments, **FORCED))
+    assert isinstance(outcome, Proposed)
+    assert outcome.change
     assert Revision.objects.count() == before
-    return change_file(waiting.value.proposal).pk
+    return outcome.change.pk
 
 
 def cut() -> int:
@@ -103,7 +104,7 @@ def test_without_an_approver_it_is_neither_promoted_nor_started() -> None:
         lambda: change_start(change=number, mode="canary", share_percent=5, **FORCED),
         lambda: change_start(change=number, mode="scheduled", at=soon, **FORCED),
     ):
-        assert "waits for an approver who is not ann" in refusal(start)
+        assert "waits for an approver other than ann" in refusal(start)
     assert limit_of("pro-all").parameters["rate"] == 100
 
 

@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from quotas.changes import guard
-from quotas.changes.draft import Proposal, Waiting
+from quotas.changes.commit import Proposed, commit
+from quotas.changes.draft import Proposal
 from quotas.changes.guard import MOST_NAMES, Impact, revision_impact
 from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
@@ -36,9 +37,9 @@ def refusal(edit: Callable[[], object]) -> list[str]:
 
 
 def proposed(edit: Callable[[], object]) -> Proposal:
-    with pytest.raises(Waiting) as waiting:
-        edit()
-    return waiting.value.proposal
+    outcome = commit(edit, "propose")
+    assert isinstance(outcome, Proposed)
+    return outcome.proposal
 
 
 class TestACutOfATier:
@@ -148,7 +149,7 @@ class TestSmallSteps:
 
     def test_are_forgotten_after_a_day(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert limit_set(policy="pro-all", limit=bucket(92), **SAID)
-        monkeypatch.setattr(guard, "LOOKED_BACK", timedelta(0))
+        monkeypatch.setattr(guard, "CUTS_SINCE", timedelta(0))
         assert limit_set(policy="pro-all", limit=bucket(85), **SAID)
 
 
@@ -184,7 +185,7 @@ class TestTheWayBack:
 class TestProposing:
     def test_nothing_is_written_and_everything_is_told(self) -> None:
         before = newest().number
-        proposal = proposed(lambda: limit_set(policy="pro-all", limit=bucket(50), propose=True, **FORCED))
+        proposal = proposed(lambda: limit_set(policy="pro-all", limit=bucket(50), **FORCED))
         assert newest().number == before
         assert Policy.objects.get(name="pro-all").limits.get(name__name="burst").parameters["rate"] == 100
         assert (proposal.action, proposal.author, proposal.reason) == ("limit_set", "ann", "because")
@@ -196,7 +197,7 @@ class TestProposing:
         assert (proposal.impact.hurt, proposal.impact.hurt_count) == (("acme",), 1)
 
     def test_a_cut_is_refused_before_it_waits(self) -> None:
-        refusal(lambda: limit_set(policy="pro-all", limit=bucket(50), propose=True, **SAID))
+        refusal(lambda: proposed(lambda: limit_set(policy="pro-all", limit=bucket(50), **SAID)))
 
 
 class TestTheImpact:

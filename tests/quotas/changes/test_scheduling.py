@@ -137,7 +137,7 @@ class TestAScheduledChange:
         number = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID).pk
         change_start(change=number, mode="shadow", **SAID)
         change_start(change=number, mode="scheduled", at=soon(), **FORCED)
-        assert "is being tried out" in refusal(lambda: limit_set(policy="pro-all", limit=bucket(400), **SAID))
+        assert "is on trial" in refusal(lambda: limit_set(policy="pro-all", limit=bucket(400), **SAID))
         changes_apply_due(at_due())
         assert limit_of("pro-all").adopts_candidate
 

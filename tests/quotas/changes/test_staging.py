@@ -197,14 +197,14 @@ class TestInShadow:
 
     def test_what_would_replace_an_enforced_limit_is_refused(self) -> None:
         number = proposed(policy_create, name="pro-get", tier="pro", endpoint=GET, limits=[slow(2)])
-        assert "would replace one that is enforced" in refusal(lambda: started(number))
+        assert "would replace an enforced one" in refusal(lambda: started(number))
 
     def test_another_subject_is_refused(self) -> None:
         number = proposed(policy="pro-all", limit=slow(10, subject="key"))
         assert "would count something else" in refusal(lambda: started(number))
 
     def test_what_only_goes_is_refused(self) -> None:
-        assert "only takes away" in refusal(lambda: started(proposed(policy_delete, name="pro-all")))
+        assert "only removes limits" in refusal(lambda: started(proposed(policy_delete, name="pro-all")))
 
     def test_what_is_no_policy_is_refused(self) -> None:
         number = proposed(endpoint_update, name=PAY, default_cost=20)
@@ -217,7 +217,7 @@ class TestInShadow:
             lambda: limit_set(policy="pro-all", limit=slow(20), **SAID),
             lambda: candidate_set(policy="pro-all", limit="burst", candidate=None, **SAID),
         ):
-            assert f"change {number} is being tried out on policy:pro-all" in refusal(edit)
+            assert f"change {number} is on trial on policy:pro-all" in refusal(edit)
         assert limit_set(policy="free-all", limit=bucket(20), **SAID)
 
     def test_a_rollback_ends_it(self, shop: Store) -> None:
@@ -327,7 +327,7 @@ class TestACanary:
 
     def test_a_tenants_policy_has_none(self) -> None:
         number = proposed(policy_create, name="acme-all", tenant="acme", limits=[slow(3)])
-        assert "is not a tier's" in refusal(lambda: started(number, "canary", share_percent=5))
+        assert "does not belong to a tier" in refusal(lambda: started(number, "canary", share_percent=5))
 
     def test_a_tier_has_one_at_a_time(self) -> None:
         first = proposed()

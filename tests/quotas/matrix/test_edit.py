@@ -73,13 +73,13 @@ def test_what_takes_from_somebody_needs_force() -> None:
 def test_a_plan_writes_nothing_and_says_whom_it_hurts() -> None:
     before = Revision.objects.count()
     plan = limits_plan(edits=[edit("pro", "*", 50)], author="ann")
-    assert plan.needs_force
+    assert plan.impact.needs_force
     assert plan.impact.hurt == ("acme",)
     assert [change.object for change in plan.effect.changes] == ["policy:pro-all"]
     assert plan.effect.tenants.names == ("acme",)
     assert Revision.objects.count() == before
     nothing = limits_plan(edits=[edit("pro", "*", 100)], author="ann")
-    assert (nothing.effect.changes, nothing.needs_force) == ((), False)
+    assert (nothing.effect.changes, nothing.impact.needs_force) == ((), False)
 
 
 def test_one_bad_edit_stops_all_and_is_named_by_its_line() -> None:

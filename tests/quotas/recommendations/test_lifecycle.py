@@ -188,7 +188,7 @@ def test_while_its_policy_is_held_it_waits_and_says_why(row: Recommendation) -> 
     change_start(change=other.pk, mode="shadow", **SAID)
     done = recommendation_approve(recommendation=row.pk, **BOSS)
     assert done.stage == Stage.APPROVED
-    assert "is being tried out" in done.problem
+    assert "is on trial" in done.problem
     change_drop(change=other.pk, **SAID)
     recommendations_advance(NOW)
     assert Recommendation.objects.get().stage == Stage.SHADOW

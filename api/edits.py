@@ -1,0 +1,222 @@
+"""How the API carries out a change: dry run, idempotency, If-Match, and the response.
+
+An `Edit` changes the configuration and goes through `quotas.changes.commit`. An `Action` changes something that has no
+revisions: API keys, bypasses, alerts, tasks. `?dry_run=true` does either, takes it back and says what it would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypedDict, TypeVar
+
+from django.db import transaction
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from access.authentication import author_of
+from api import idempotency, preconditions
+from api.inputs import Fields, Flag, Query, Reasoned, query
+from quotas.changes.affected import Effect
+from quotas.changes.commit import Mode, Proposed, Written, commit
+from quotas.changes.draft import take_turn
+from quotas.changes.guard import Impact
+from quotas.errors import LONGEST_REASON
+
+T = TypeVar("T")
+Content = Mapping[str, Any]  # of a response
+REVISION = "Headroom-Revision"
+
+FORCE = "Accept that somebody loses more than a tenth of a limit."
+EMERGENCY = "Do not wait for an approver; the audit records it."
+PROPOSE = "Only file it, to be approved, started, promoted or dropped under /v1/changes."
+
+
+class Signed(TypedDict):
+    author: str
+    reason: str
+
+
+class Permitted(Signed):
+    force: bool
+    emergency: bool
+    propose: bool
+
+
+class Guarded(Reasoned):
+    """A change that may cut somebody's limits."""
+
+    force = Flag(default=False, help_text=FORCE)
+    emergency = Flag(default=False, help_text=EMERGENCY)
+    propose = Flag(default=False, help_text=PROPOSE)
+
+
+class ChangeQuery(Query):
+    dry_run = serializers.BooleanField(
+        default=False, help_text="Change nothing; answer with the diff and the tenants that the change would touch."
+    )
+
+
+class RemovalQuery(ChangeQuery):
+    """A DELETE has no body, so its reason is in the query."""
+
+    reason = serializers.CharField(max_length=LONGEST_REASON, help_text="Why; it stays in the history.")
+
+
+class GuardedRemovalQuery(RemovalQuery):
+    force = serializers.BooleanField(default=False, help_text=FORCE)
+    emergency = serializers.BooleanField(default=False, help_text=EMERGENCY)
+    propose = serializers.BooleanField(default=False, help_text=PROPOSE)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit(Generic[T]):
+    """A call of a service function that changes the configuration, and how its result is shown."""
+
+    call: Callable[..., T]  # takes the author, the reason and, if `signed` has them, force and emergency
+    signed: Signed | Permitted
+    show: Callable[[T], Content]
+    present: Callable[[], Content] | None = None  # the object as it is now, for If-Match; raises 404
+    # For dry runs of one step of a filed change, which tell what the whole change does:
+    effect: Callable[[], Effect] | None = None
+    impact: Callable[[], Impact] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action(Generic[T]):
+    """A call of a service function that makes no revision; it waits for no lock, unless there is an If-Match."""
+
+    call: Callable[[], T]
+    show: Callable[[T], Content]
+    describe: Callable[[T], Effect]  # for dry runs
+    present: Callable[[], Content] | None = None
+    rehearse: Callable[[], T] | None = None  # instead of `call` in a dry run, where `call` would reach Redis
+
+
+def signed(request: Request, fields: Fields) -> Signed:
+    """Takes the reason out of the fields."""
+    return {"author": author_of(request), "reason": fields.pop("reason")}
+
+
+def permitted(request: Request, fields: Fields) -> Permitted:
+    """Takes what is not the service function's own out of the fields."""
+    return {
+        **signed(request, fields),
+        "force": fields.pop("force"),
+        "emergency": fields.pop("emergency"),
+        "propose": fields.pop("propose"),
+    }
+
+
+def created(
+    request: Request, change: Edit[T] | Action[T], *, where: Callable[[T], str], secrets: Collection[str] = ()
+) -> Response:
+    """`where`: the address of what was created. `secrets`: fields that a repetition of the request does not show."""
+    is_dry = query(ChangeQuery, request)["dry_run"]
+    key = idempotency.key_of(request)
+    if is_dry or key is None:
+        return _carry_out(request, change, is_dry, where)
+    with transaction.atomic():
+        claim = idempotency.claim(request, key)
+        if isinstance(claim, Response):
+            return claim
+        response = _carry_out(request, change, is_dry, where)
+        claim.keep(response, secrets)
+        return response
+
+
+def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None = None) -> Response:
+    """`asked`: the query, if the view has read it."""
+    is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
+    return _carry_out(request, change, is_dry)
+
+
+def _carry_out(
+    request: Request, change: Edit[T] | Action[T], is_dry: bool, where: Callable[[T], str] | None = None
+) -> Response:
+    if isinstance(change, Action):
+        return _act(request, change, is_dry, where)
+    return _dry_run(request, change) if is_dry else _edit(request, change, where)
+
+
+def _edit(request: Request, edit: Edit[T], where: Callable[[T], str] | None) -> Response:
+    service, mode = _service(edit)
+
+    def run() -> Response:
+        # Shown before the turn ends, so that the response has what this edit wrote.
+        _check_match(request, edit.present)
+        return _response(request, edit.show, service(), where)
+
+    outcome = commit(run, mode)
+    if isinstance(outcome, Proposed):
+        number = outcome.change.pk if outcome.change else None
+        return Response({"change": number}, status=202, headers={"Location": reverse("v1:change", args=[number])})
+    if isinstance(outcome, Written):
+        outcome.result.headers[REVISION] = str(outcome.revision.number)
+    return outcome.result
+
+
+def _service(edit: Edit[T], *, is_dry: bool = False) -> tuple[Callable[[], T], Mode]:
+    arguments: dict[str, Any] = {**edit.signed}
+    mode: Mode = "propose" if arguments.pop("propose", False) else "write"
+    if is_dry and "force" in arguments:
+        # A dry run tells what takes force; refusing it would hide that.
+        arguments["force"] = True
+    return lambda: edit.call(**arguments), mode
+
+
+def _dry_run(request: Request, edit: Edit[T]) -> Response:
+    service, _ = _service(edit, is_dry=True)
+
+    def run() -> None:
+        _check_match(request, edit.present)
+        service()
+
+    outcome = commit(run, "dry_run")
+    if edit.effect is None:
+        return _described(outcome.effect, outcome.impact)
+    return _described(edit.effect(), edit.impact() if edit.impact else Impact())
+
+
+def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
+    with transaction.atomic():
+        if action.present is not None and preconditions.is_conditional(request):
+            take_turn()
+        _check_match(request, action.present)
+        if not is_dry:
+            return _response(request, action.show, action.call(), where)
+        effect = action.describe(action.rehearse() if action.rehearse else action.call())
+        transaction.set_rollback(True)
+    return _described(effect, Impact())
+
+
+def _check_match(request: Request, present: Callable[[], Content] | None) -> None:
+    """If-Match, compared under the lock that orders revisions."""
+    if present is not None:
+        content = present()
+        if preconditions.is_conditional(request):
+            preconditions.check(request, content)
+
+
+def _response(request: Request, show: Callable[[T], Content], result: T, where: Callable[[T], str] | None) -> Response:
+    if request.method == "DELETE":
+        return Response(status=204)
+    content = show(result)
+    headers = {"ETag": preconditions.etag_of(content)}
+    if where is None:
+        return Response(content, headers=headers)
+    return Response(content, status=201, headers={**headers, "Location": where(result)})
+
+
+def _described(effect: Effect, impact: Impact) -> Response:
+    return Response(
+        {
+            "dry_run": True,
+            "changes": [asdict(change) for change in effect.changes],
+            "tenants": asdict(effect.tenants),
+            "impact": asdict(impact),
+            "needs_force": impact.needs_force,
+        }
+    )

@@ -1,0 +1,118 @@
+"""One way to carry out a change, and how it ends: written, proposed or unchanged.
+
+    outcome = commit(lambda: limit_set(policy="pro-all", limit=limit, author=author, reason=reason))
+    match outcome:
+        case Written(revision=revision): ...
+        case Proposed(change=change): ...
+        case Unchanged(): ...
+
+A refusal is no outcome: it is raised as `Refused`, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Generic, Literal, TypeVar
+
+from django.db import transaction
+
+from quotas.changes.affected import Effect, effect_of
+from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting, take_turn
+from quotas.changes.guard import Impact
+from quotas.models import Change, Revision
+from tenants.history import acting
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Mode = Literal["write", "dry_run", "propose"]
+
+
+@dataclass(frozen=True)
+class Written(Generic[T_co]):
+    """The revision is in the database, and the publisher is awake."""
+
+    result: T_co  # of the edit
+    revision: Revision
+    proposal: Proposal
+
+    @cached_property
+    def effect(self) -> Effect:
+        return effect_of(self.proposal, is_written=True)
+
+    @property
+    def impact(self) -> Impact:
+        return self.proposal.impact
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """Nothing is written. The change is filed to be approved, started, promoted or dropped; a dry run files none."""
+
+    proposal: Proposal
+    change: Change | None  # None: a dry run
+
+    @cached_property
+    def effect(self) -> Effect:
+        return effect_of(self.proposal, is_written=False)
+
+    @property
+    def impact(self) -> Impact:
+        return self.proposal.impact
+
+
+@dataclass(frozen=True)
+class Unchanged(Generic[T_co]):
+    """The configuration is as the edit wants it already; there is no revision."""
+
+    result: T_co  # of the edit
+
+    @property
+    def effect(self) -> Effect:
+        return Effect()
+
+    @property
+    def impact(self) -> Impact:
+        return Impact()
+
+
+Outcome = Written[T] | Proposed | Unchanged[T]
+
+
+def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
+    """Runs `edit`, which calls service functions, once and in one transaction, when it is its turn.
+
+    `write`: an edit that has to wait for an approver is rolled back and filed. `propose`: every edit is. `dry_run`: the
+    edit is rolled back, and the outcome says what it would do; call the service with force=True, or cuts are refused.
+    The edit ends at the first draft that is not written: nothing after it runs.
+    """
+    attempt = Attempt(may_write=mode == "write")
+    try:
+        with transaction.atomic(), attempting(attempt):
+            take_turn()
+            result = edit()
+            if mode != "write":
+                transaction.set_rollback(True)
+    except EditEndedError as ended:
+        # The transaction is rolled back by now, so that what is filed is all that stays.
+        proposal = ended.proposal
+        return Proposed(proposal, None if mode == "dry_run" else file_change(proposal))
+    if attempt.proposal is None or attempt.revision is None:
+        return Unchanged(result)
+    return Written(result, attempt.revision, attempt.proposal)
+
+
+def file_change(proposal: Proposal) -> Change:
+    with acting(author=proposal.author, action="change_file"), transaction.atomic():
+        return Change.objects.create(
+            action=proposal.action,
+            author=proposal.author,
+            reason=proposal.reason,
+            carry=proposal.carry,
+            touched=list(proposal.touched),
+            before=proposal.before,
+            after=proposal.after,
+            impact=asdict(proposal.impact),
+            force=proposal.force,
+        )
