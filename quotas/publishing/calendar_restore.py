@@ -47,7 +47,7 @@ def restore_counters(client: redis.Redis, lost: list[int], version: str) -> None
     emptied = _emptied(client, lost)
     client.fcall("hr_calendars", 1, keys.ALL, "BEGIN", version)
     records = 0
-    for place in (keys.EVERYONES_SHARD, *lost):
+    for place in _with_records((keys.EVERYONES_SHARD, *lost), clock.at):
         records += _put(client, place, version, _records(place, clock.at))
     if emptied and (gap := record_emptied_redis(clock.at, clock.run_id)):
         logger.warning("counts are missing from %s", gap)
@@ -67,6 +67,12 @@ def _put(client: redis.Redis, place: int, version: str, records: Iterator[Words]
         words = chain.from_iterable(page)
         made += int(client.fcall("hr_calendars", 1, keys.state_prefix(place), "PUT", version, *words))
     return made
+
+
+def _with_records(places: Iterable[int], now: datetime) -> list[int]:
+    """One query, because few shards have calendar quotas, and a query for each would mostly find nothing."""
+    rows = CalendarCounter.objects.filter(shard__in=places, expires_at__gt=now + MILLISECOND)
+    return list(rows.order_by("shard").values_list("shard", flat=True).distinct())
 
 
 def _records(place: int, now: datetime) -> Iterator[Words]:
