@@ -26,6 +26,9 @@ up:
 	@$(INSTALL) requirements.txt
 	@$(BIN)/python -m config.up --end-with-parent
 
+# The tests start many processes; without kept bytecode each of them would compile every module again.
+test sweeps faults: export PYTHONDONTWRITEBYTECODE =
+
 test: install
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 

@@ -29,6 +29,14 @@ __all__ = ["figures", "pytest_terminal_summary"]
 hypothesis_settings.register_profile("headroom", deadline=None, derandomize=True)
 hypothesis_settings.load_profile("headroom")
 
+LONG = ("tests/config/test_up.py", "tests/config/test_jobs.py", "tests/api/test_fuzz.py")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
