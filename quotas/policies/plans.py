@@ -16,7 +16,7 @@ from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, TENANT_ZONE, C
 from headroom_edge.keys import base36
 from quotas.policies.image import canonical
 from quotas.policies.resolve import Effective, Resolved, globals_at
-from quotas.policies.spec import EVERYWHERE, TURNS, Endpoint, Generation, Limit, Policy, turns
+from quotas.policies.spec import EVERYWHERE, TURNS, Endpoint, Generation, Limit, Policy, repeat_tags
 
 LIMITS_MAX = 32  # in one plan: a check computes all of them
 LIMIT_NUMBER_MAX = 2**16 - 1  # two bytes in a record's header
@@ -117,7 +117,7 @@ class PlanWriter:
         """The limit's own row, and its candidate's."""
         limit = member.effective.limit
         number = self._number(limit.name)
-        turn, *past_turns = turns((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
+        turn, *past_turns = repeat_tags((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
         row = self._row(limit, limit.algorithm, number, turn)
         row |= {"m": _MODES[limit.mode], "name": limit.name, "T": limit.since_us, "cm": limit.carry}
         if limit.past:

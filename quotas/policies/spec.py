@@ -194,8 +194,11 @@ class _Told(NamedTuple):
     turn: int
 
 
-def turns(generations: Sequence[Generation]) -> tuple[int, ...]:
-    """Of generations newest first; 0 for parameters that no earlier generation had."""
+def repeat_tags(generations: Sequence[Generation]) -> tuple[int, ...]:
+    """A tag per generation (newest first) that tells apart equal parameters, if a reset lies between them.
+
+    0 for parameters that no earlier generation had.
+    """
     told: list[_Told] = []
     oldest_first = tuple(reversed(generations))
     for index, generation in enumerate(oldest_first):

@@ -47,7 +47,7 @@ class Records:
             del holders[gone]
         holders[holder] = expiry_us
 
-    def mend_holders(self, key: RecordKey, member: PlanMember, algorithm: Concurrency, now_us: int) -> None:
+    def correct_holders(self, key: RecordKey, member: PlanMember, algorithm: Concurrency, now_us: int) -> None:
         """Shortens expiries that lie too far ahead after the clock stepped back."""
         holders = self._holders.get((key, member.identity), {})
         for name, expiry_us in holders.items():
@@ -153,12 +153,12 @@ class Evaluation:
     holder: str
     keys: list[RecordKey]
     records: list[Record]
-    judged: list[MemberOutcome] = field(default_factory=list)
+    outcomes: list[MemberOutcome] = field(default_factory=list)
     deniers: list[MemberOutcome] = field(default_factory=list)
     wait_us: int = 0
 
-    def note(self, one: MemberOutcome) -> None:
-        self.judged.append(one)
+    def add(self, one: MemberOutcome) -> None:
+        self.outcomes.append(one)
         if one.member.role != "enforce":
             return
         if not one.verdict.admitted:
@@ -172,7 +172,7 @@ class Evaluation:
         never = (one for one in self.deniers if one.verdict.retry_us < 0)
         return next(never, None) or max(self.deniers, key=lambda one: one.verdict.retry_us, default=None)
 
-    def counts(self, candidate: MemberOutcome) -> bool:
+    def candidate_decides(self, candidate: MemberOutcome) -> bool:
         """Whether the candidate decides: no enforced limit denies except the one it would replace."""
         if not self.deniers:
             return True
@@ -183,14 +183,14 @@ class Evaluation:
     def names(self, role: Role, admitted: bool) -> tuple[str, ...]:
         return tuple(
             one.member.identity.name
-            for one in self.judged
-            if one.member.role == role and one.verdict.admitted == admitted and self.counts(one)
+            for one in self.outcomes
+            if one.member.role == role and one.verdict.admitted == admitted and self.candidate_decides(one)
         )
 
 
-def decision_of(hearing: Evaluation) -> ReferenceDecision:
-    enforced = [one for one in hearing.judged if one.member.role == "enforce"]
-    denied = hearing.denied
+def decision_of(evaluation: Evaluation) -> ReferenceDecision:
+    enforced = [one for one in evaluation.outcomes if one.member.role == "enforce"]
+    denied = evaluation.denied
     named = denied or min(enforced, key=lambda one: one.verdict.remaining, default=None)
     verdict = named.verdict if named else Verdict(True, 0, 0, 0, 0)
     return ReferenceDecision(
@@ -201,13 +201,13 @@ def decision_of(hearing: Evaluation) -> ReferenceDecision:
         remaining=verdict.remaining,
         reset_us=verdict.reset_us,
         retry_us=verdict.retry_us,
-        wait_us=hearing.wait_us if denied is None else 0,
-        holder=hearing.holder,
-        rows=tuple(_row(one, hearing) for one in enforced),
-        shadow_denied=hearing.names("shadow", admitted=False) if denied is None else (),
-        candidate_denied=hearing.names("candidate", admitted=False) if denied is None else (),
-        candidate_allowed=hearing.names("candidate", admitted=True) if denied else (),
-        receipt=_receipt(hearing) if denied is None else None,
+        wait_us=evaluation.wait_us if denied is None else 0,
+        holder=evaluation.holder,
+        rows=tuple(_row(one, evaluation) for one in enforced),
+        shadow_denied=evaluation.names("shadow", admitted=False) if denied is None else (),
+        candidate_denied=evaluation.names("candidate", admitted=False) if denied is None else (),
+        candidate_allowed=evaluation.names("candidate", admitted=True) if denied else (),
+        receipt=_receipt(evaluation) if denied is None else None,
     )
 
 
@@ -217,11 +217,11 @@ def _reason(denied: MemberOutcome | None) -> str:
     return "cost_too_big" if denied.verdict.retry_us < 0 else "limit"
 
 
-def _row(one: MemberOutcome, hearing: Evaluation) -> LimitStatus:
+def _row(one: MemberOutcome, evaluation: Evaluation) -> LimitStatus:
     verdict, window = one.verdict, one.member.algorithm.window
     remaining, reset_us = verdict.remaining, verdict.reset_us
-    if verdict.admitted and hearing.deniers:  # nothing was charged
-        level = one.member.algorithm.level(one.state, hearing.now_us)
+    if verdict.admitted and evaluation.deniers:  # nothing was charged
+        level = one.member.algorithm.level(one.state, evaluation.now_us)
         remaining, reset_us = level.remaining, level.reset_us
     name = one.member.identity.name
     seconds = window.seconds or 0
@@ -230,7 +230,7 @@ def _row(one: MemberOutcome, hearing: Evaluation) -> LimitStatus:
     )
 
 
-def _receipt(hearing: Evaluation) -> Receipt:
-    buckets = (one for one in hearing.judged if one.member.is_bucket)
+def _receipt(evaluation: Evaluation) -> Receipt:
+    buckets = (one for one in evaluation.outcomes if one.member.is_bucket)
     tats = tuple((one.outcome.charged if one.verdict.admitted else one.outcome.kept or (0,))[0] for one in buckets)
-    return Receipt(hearing.plan, hearing.now_us, tats)
+    return Receipt(evaluation.plan, evaluation.now_us, tats)

@@ -48,20 +48,20 @@ class ReferenceLimiter:
         self._made = 0  # numbers the holders that have no name
 
     def check(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
-        hearing = self._hear(plan, now_us, request)
-        self._settle(hearing)
-        return decision_of(hearing)
+        evaluation = self._evaluate(plan, now_us, request)
+        self._settle(evaluation)
+        return decision_of(evaluation)
 
     def rule(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReplayRuling:
         """A check that returns only what replay needs, which is faster."""
-        hearing = self._hear(plan, now_us, request)
-        self._settle(hearing)
-        denied = hearing.denied
-        return ReplayRuling(denied.member.identity.name, 0) if denied else ReplayRuling("", hearing.wait_us)
+        evaluation = self._evaluate(plan, now_us, request)
+        self._settle(evaluation)
+        denied = evaluation.denied
+        return ReplayRuling(denied.member.identity.name, 0) if denied else ReplayRuling("", evaluation.wait_us)
 
     def peek(self, plan: ReferencePlan, now_us: int, request: Request = ANYBODY) -> ReferenceDecision:
         """The same decision as `check`, without charging."""
-        return decision_of(self._hear(plan, now_us, request))
+        return decision_of(self._evaluate(plan, now_us, request))
 
     def release(self, plan: ReferencePlan, now_us: int, request: Request) -> int:
         """Returns how many slots the holder released; 0: it held none, or it had expired."""
@@ -95,20 +95,20 @@ class ReferenceLimiter:
                     return state
         return None
 
-    def _hear(self, plan: ReferencePlan, now_us: int, request: Request) -> Evaluation:
+    def _evaluate(self, plan: ReferencePlan, now_us: int, request: Request) -> Evaluation:
         keys = [group.key(request.tenant, request.subject) for group in plan.groups]
         records = [self._records.read(group, key, now_us) for group, key in zip(plan.groups, keys, strict=True)]
-        hearing = Evaluation(plan, now_us, self._holder(plan, now_us, request), keys, records)
+        evaluation = Evaluation(plan, now_us, self._holder(plan, now_us, request), keys, records)
         for place, record in enumerate(records):
             for index, member in enumerate(record.group.members):
                 if member.is_replaced:
                     continue
                 state = record.states[index]
                 if member.is_concurrency:
-                    state = self._records.expiries(keys[place], member, now_us, hearing.holder)
+                    state = self._records.expiries(keys[place], member, now_us, evaluation.holder)
                 outcome = member.algorithm.decide(state, now_us, 1 if member.counts_requests else request.cost)
-                hearing.note(MemberOutcome(member, place, index, state, outcome))
-        return hearing
+                evaluation.add(MemberOutcome(member, place, index, state, outcome))
+        return evaluation
 
     def _holder(self, plan: ReferencePlan, now_us: int, request: Request) -> str:
         if not plan.has_concurrency or request.holder:
@@ -116,41 +116,41 @@ class ReferenceLimiter:
         self._made += 1
         return f"{now_us}-{self._made}"
 
-    def _settle(self, hearing: Evaluation) -> None:
-        for one in hearing.judged:
+    def _settle(self, evaluation: Evaluation) -> None:
+        for one in evaluation.outcomes:
             if isinstance(one.member.algorithm, Concurrency):
-                key = hearing.keys[one.place]
-                self._records.mend_holders(key, one.member, one.member.algorithm, hearing.now_us)
-        if hearing.deniers:
-            self._keep_denied(hearing)
+                key = evaluation.keys[one.place]
+                self._records.correct_holders(key, one.member, one.member.algorithm, evaluation.now_us)
+        if evaluation.deniers:
+            self._keep_denied(evaluation)
         else:
-            self._keep_charged(hearing)
+            self._keep_charged(evaluation)
 
-    def _keep_charged(self, hearing: Evaluation) -> None:
-        for one in hearing.judged:
-            algorithm, key = one.member.algorithm, hearing.keys[one.place]
+    def _keep_charged(self, evaluation: Evaluation) -> None:
+        for one in evaluation.outcomes:
+            algorithm, key = one.member.algorithm, evaluation.keys[one.place]
             if not isinstance(algorithm, Concurrency):
                 state = one.outcome.charged if one.verdict.admitted else one.outcome.kept
-                hearing.records[one.place].states[one.index] = state
+                evaluation.records[one.place].states[one.index] = state
             elif one.verdict.admitted:
                 # The hold starts when the wait ends, so that a wait does not shorten it.
-                expiry_us = hearing.now_us + hearing.wait_us + algorithm.hold_us
-                self._records.hold(key, one.member, hearing.now_us, hearing.holder, expiry_us)
-        for key, record in zip(hearing.keys, hearing.records, strict=True):
+                expiry_us = evaluation.now_us + evaluation.wait_us + algorithm.hold_us
+                self._records.hold(key, one.member, evaluation.now_us, evaluation.holder, expiry_us)
+        for key, record in zip(evaluation.keys, evaluation.records, strict=True):
             self._records.write(key, record)
 
-    def _keep_denied(self, hearing: Evaluation) -> None:
+    def _keep_denied(self, evaluation: Evaluation) -> None:
         """Stores only what a denial changes: candidates that decided to admit, and states corrected for the clock."""
         touched = set[int]()
-        for one in hearing.judged:
+        for one in evaluation.outcomes:
             state = one.outcome.kept
-            if one.member.role == "candidate" and one.verdict.admitted and hearing.counts(one):
+            if one.member.role == "candidate" and one.verdict.admitted and evaluation.candidate_decides(one):
                 state = one.outcome.charged
             if state != one.state and not one.member.is_concurrency:
                 touched.add(one.place)
-                hearing.records[one.place].states[one.index] = state
+                evaluation.records[one.place].states[one.index] = state
         for place in touched:
-            self._records.write(hearing.keys[place], hearing.records[place])
+            self._records.write(evaluation.keys[place], evaluation.records[place])
 
     def _refund(self, group: PlanGroup, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
         key = group.key(request.tenant, request.subject)

@@ -10,7 +10,7 @@ from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.plan.subject import Subject
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import FOREVER_US, Effective, globals_at, resolve
-from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, turns
+from quotas.policies.spec import EVERYWHERE, Generation, Limit, Policy, repeat_tags
 
 # The range in which the store's clock is exact.
 FIRST_S = 0
@@ -70,13 +70,13 @@ class PlanMember:
     adopts: LimitIdentity | None  # the candidate whose state it takes over
     generations: tuple[Generation, ...]  # newest first; the first one is in force
 
-    # Tell apart generations with equal parameters (quotas.policies.spec.turns).
+    # Tell apart generations with equal parameters (quotas.policies.spec.repeat_tags).
     turns: tuple[int, ...] = field(init=False, compare=False)
     is_concurrency: bool = field(init=False, compare=False)
     is_bucket: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "turns", turns(self.generations))
+        object.__setattr__(self, "turns", repeat_tags(self.generations))
         object.__setattr__(self, "is_concurrency", self.algorithm.kind == "c")
         object.__setattr__(self, "is_bucket", self.algorithm.kind in "tgl")
 

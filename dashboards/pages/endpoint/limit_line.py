@@ -126,7 +126,7 @@ class Trial:
 
     @classmethod
     def of(cls, leaders: BusiestTenants, rate: float, burst: int) -> Trial:
-        return cls(leaders, rate, burst, leaders.struck(rate, burst))
+        return cls(leaders, rate, burst, leaders.denied_tenants(rate, burst))
 
     @property
     def denied_share(self) -> float:

@@ -72,7 +72,7 @@ class BusiestTenants:
         """The lowest rate for which the list is complete: a lower limit would also deny tenants not listed."""
         return 0.0 if self.is_whole else self.leaders[-1].peak
 
-    def struck(self, rate: float, burst: float) -> list[DeniedTenant]:
+    def denied_tenants(self, rate: float, burst: float) -> list[DeniedTenant]:
         """The tenants to which the limit would deny anything, the most denied first."""
         found = (DeniedTenant(leader, leader.above(rate, burst)) for leader in self.leaders)
         return sorted((one for one in found if one.denied >= 0.5), key=lambda one: -one.denied)

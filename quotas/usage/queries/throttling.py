@@ -150,10 +150,10 @@ def published_at(revision: Revision) -> datetime:
 
 def revision_spans(traffic: Traffic, revisions: Sequence[Revision], before: int) -> list[RevisionSpan]:
     """Denials while each revision was the newest, as exact as the points; `before`: the one in force at the start."""
-    turns = [(before, "", traffic.period.begin), *((r.number, r.action, published_at(r)) for r in revisions)]
-    ends = [since for _, _, since in turns[1:]] + [traffic.period.end]
+    starts = [(before, "", traffic.period.begin), *((r.number, r.action, published_at(r)) for r in revisions)]
+    ends = [since for _, _, since in starts[1:]] + [traffic.period.end]
     found = []
-    for (number, action, since), until in zip(turns, ends, strict=True):
+    for (number, action, since), until in zip(starts, ends, strict=True):
         own = [moment for moment in traffic.moments if since <= moment.start + traffic.period.step / 2 < until]
         found.append(RevisionSpan(number, action, since, sum(m.denied for m in own), sum(m.asked for m in own)))
     return [reign for reign in found if reign.asked]

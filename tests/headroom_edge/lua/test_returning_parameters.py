@@ -12,7 +12,7 @@ from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
 from headroom_edge.plan.subject import Subject
-from quotas.policies.spec import Carry, Generation, Limit, turns
+from quotas.policies.spec import Carry, Generation, Limit, repeat_tags
 from tests.headroom_edge.lua.world import NOW_US, World
 
 HOUR_US = 3_600 * SECOND_US
@@ -78,6 +78,6 @@ def test_every_return_over_a_reset_has_a_turn_of_its_own() -> None:
     limit = first(a)
     for step in range(8):
         limit = changed(limit, (b, a)[step % 2], 8 * (step + 1), "reset")
-    told = turns((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
+    told = repeat_tags((Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past))
     assert len(set(told[::2])) == len(told[::2]) == 5
     assert told[-1] == told[-2] == 0

@@ -105,12 +105,12 @@ def test_a_limit_strikes_those_above_it_by_what_is_above() -> None:
     measured(asked("acme", [30] * 60), asked("cabs", [10] * 60))
     leaders = busiest_tenants_read(pro(), number_of(GET))
     assert leaders is not None
-    assert leaders.struck(31, 1) == []
-    [struck] = leaders.struck(20, 0)
+    assert leaders.denied_tenants(31, 1) == []
+    [struck] = leaders.denied_tenants(20, 0)
     assert struck.leader.tenant == "acme"
     assert struck.share == pytest.approx(1 / 3, abs=0.02)
-    assert leaders.struck(20, 10_000) == []
-    assert {one.leader.tenant for one in leaders.struck(5, 0)} == {"acme", "cabs"}
+    assert leaders.denied_tenants(20, 10_000) == []
+    assert {one.leader.tenant for one in leaders.denied_tenants(5, 0)} == {"acme", "cabs"}
 
 
 def test_no_more_leaders_are_kept_than_a_page_shows() -> None:
