@@ -94,7 +94,7 @@ def test_a_csv_is_replayed(client: Client) -> None:
         ({"rate": "20000", "algorithms": ["sliding_log"]}, "rate", "Sliding log: "),
         ({"algorithms": []}, "algorithms", "Choose at least one algorithm."),
         ({"traffic": "csv", "csv": "t_us,subject\n"}, "csv", "Line 1: column cost is missing"),
-        ({"traffic": "csv", "csv": "t_us,subject,cost\n5,a,1\n4,a,1\n"}, "csv", "Line 3: t_us 4 lies before"),
+        ({"traffic": "csv", "csv": "t_us,subject,cost\n5,a,1\n4,a,1\n"}, "csv", "Line 3: t_us 4 is before"),
         ({"traffic": "paint", "bars": "20001", "step": "250000"}, "bars", "Too many requests: 20,001"),
         ({"traffic": "paint", "bars": "x", "step": "250000"}, "bars", "Paint again"),
         ({"traffic": "nothing"}, "bars", "Unknown traffic"),

@@ -10,20 +10,20 @@ from quotas.simulation.synthetic_tenants import MINUTE_S, SyntheticTenant, Throt
 
 
 def throttled(name: str, rate: float, bucket: TokenBucket) -> SyntheticTenant:
-    """Asks for more than it gets, and takes no for an answer."""
+    """Demands more than its limit allows and does not retry."""
     return SyntheticTenant(name, "throttled", lambda seconds: np.full(len(seconds), rate), None, Throttle(bucket))
 
 
 def retry_storm(
     name: str, rate: float, bucket: TokenBucket, every_s: float = 0.2, most_retries: int = 5
 ) -> SyntheticTenant:
-    """Every denied request comes again, and again."""
+    """Retries every denied request several times."""
     throttle = Throttle(bucket, every_s, most_retries)
     return SyntheticTenant(name, "retry storm", lambda seconds: np.full(len(seconds), rate), None, throttle)
 
 
 def true_rate(tenant: SyntheticTenant, start_s: float, end_s: float, q: float) -> float:
-    """The 60 s rate (requests a second) that the share `q` of all requests comes no faster than, on average."""
+    """The expected 60 s rate, in requests per second, that the share `q` of all requests does not exceed."""
     minutes = np.arange(start_s, end_s, MINUTE_S, dtype=np.float64)
     means = tenant.intensity(minutes + MINUTE_S / 2) * MINUTE_S
     sure = np.zeros(len(minutes))
@@ -33,7 +33,7 @@ def true_rate(tenant: SyntheticTenant, start_s: float, end_s: float, q: float) -
 
 
 def load_quantile_of_poisson(means: Floats, q: float, sure: Floats | None = None) -> float:
-    """Of counts that are `sure` plus Poisson of these means, each count weighing as much as it is.
+    """The load-weighted quantile of counts that are `sure` plus a Poisson variable with these means.
 
     E[s + M; s + M ≤ k] = s × P(M ≤ k − s) + mean × P(M ≤ k − s − 1).
     """
@@ -49,7 +49,7 @@ def load_quantile_of_poisson(means: Floats, q: float, sure: Floats | None = None
 
 
 def _poisson_cdf(means: Floats, most: Floats) -> Floats:
-    """P(M ≤ most), each mean with its own; by logarithms, so that nothing underflows."""
+    """P(M ≤ most) for each mean and its own bound; by logarithms, to avoid underflow."""
     numbers = np.arange(max(1, int(most.max()) + 1))
     factorials = np.concatenate(([0.0], np.cumsum(np.log(numbers[1:]))))
     logs = numbers * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None] - factorials

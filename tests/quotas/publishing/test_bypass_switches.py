@@ -82,7 +82,7 @@ def test_bypass_outlives_a_publish(client: redis.Redis) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--reason", "outage", "--for", "30m"], "Say what to bypass"),
+        (["--reason", "outage", "--for", "30m"], "Choose what to bypass"),
         (["--all", "--for", "30m"], "--reason"),
         (["--all", "--reason", " ", "--for", "30m"], "--reason"),
         (["--all", "--reason", "outage"], "--for"),
