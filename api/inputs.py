@@ -14,11 +14,14 @@ from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
+from headroom_edge.check import DIMENSIONS_MAX, is_dimension
+from headroom_edge.plan.subject import DIMENSION, RESERVED
 from quotas.errors import LONGEST_REASON
 from quotas.policies import schema
 from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_within, unknown_field
 
 MOST_BYTES = 2 * 1_048_576
+LONGEST_VALUE = 1_000  # of a subject's dimension
 
 
 class BoundedJSONParser(JSONParser):
@@ -99,6 +102,13 @@ class Whole(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class Number(serializers.FloatField):
+    def to_internal_value(self, data: Any) -> float:
+        if type(data) not in (int, float):
+            raise ValidationError(f"must be a number, not {shown(data)}", "type")
+        return super().to_internal_value(data)
+
+
 class Flag(serializers.BooleanField):
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -125,6 +135,26 @@ class Moment(serializers.DateTimeField):
         if value.tzinfo is None:
             raise ValidationError("has no time zone; write it like 2030-01-31T18:00:00Z", "timezone")
         return super().enforce_timezone(value)
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{DIMENSION.pattern}$", "not": {"enum": sorted(RESERVED)}},
+        "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE},
+        "maxProperties": DIMENSIONS_MAX,
+    }
+)
+class SubjectField(serializers.DictField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=Text(allow_blank=True, max_length=LONGEST_VALUE), **kwargs)
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX or not all(map(is_dimension, data)):
+            message = f"must have at most {DIMENSIONS_MAX} dimensions, such as ip, key or user, with their values"
+            raise ValidationError(message, "type")
+        values: dict[str, str] = super().to_internal_value(data)
+        return values
 
 
 class Strict(serializers.Serializer[Any]):

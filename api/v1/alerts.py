@@ -6,16 +6,14 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, RemovalQuery, changed, created, signed
-from api.inputs import Choice, Flag, Reasoned, Text, body, query
+from api.inputs import Choice, Flag, Number, Reasoned, Text, body, query
 from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
-from headroom_edge.algorithms.base import shown
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import (
     IssuedTarget,
@@ -35,13 +33,6 @@ from quotas.policies.diff import Action as DiffAction
 from quotas.policies.diff import FieldDiff, ObjectDiff
 
 MOST_SHOWN = 500
-
-
-class Number(serializers.FloatField):
-    def to_internal_value(self, data: Any) -> float:
-        if isinstance(data, bool) or not isinstance(data, int | float):
-            raise ValidationError(f"must be a number, not {shown(data)}", "type")
-        return super().to_internal_value(data)
 
 
 class AlertOut(serializers.Serializer[Any]):

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from api.edits import Action, RemovalQuery, changed, created, signed
 from api.inputs import Choice, Reasoned, Text, body, query
 from api.openapi.describe import creates, reads, removes
-from api.v1.tenant_limits import moment_of
+from api.v1.shapes import moment_of
 from quotas.bypass import bypass_clear, bypass_plan, bypass_set, bypasses_read
 from quotas.changes.affected import Effect, TouchedTenants
 from quotas.policies.diff import FieldDiff, ObjectDiff

@@ -11,17 +11,15 @@ from django.db.models import Prefetch
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Edit, Signed, changed, signed
-from api.inputs import Choice, Fields, Flag, Moment, Reasoned, Word, body
+from api.inputs import Choice, Fields, Flag, Moment, Number, Reasoned, Word, body
 from api.openapi.describe import ImpactOut, ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from headroom_edge.algorithms.base import shown as value_shown
 from quotas.changes.affected import Effect, effect_of
 from quotas.changes.approval import change_approve
 from quotas.changes.guard import Impact
@@ -77,13 +75,6 @@ class Spared(serializers.ListField):
         super().__init__(child=Word(TENANT_OR_ALL), max_length=MOST_SPARED, help_text=SPARED, **kwargs)
 
 
-class Percent(serializers.FloatField):
-    def to_internal_value(self, data: Any) -> float:
-        if type(data) not in (int, float):
-            raise ValidationError(f"must be a number, not {value_shown(data)}", "type")
-        return super().to_internal_value(data)
-
-
 class Forced(Reasoned):
     force = Flag(default=False, help_text="Proceed even if a limit is cut by more than 10 %.")
     emergency = Flag(default=False, help_text="Proceed without approval; the audit records it.")
@@ -92,7 +83,7 @@ class Forced(Reasoned):
 class Start(Forced):
     mode = Choice(choices=MODES)
     at = Moment(required=False, allow_null=True, help_text="When it is due; for `scheduled` only.")
-    share_percent = Percent(
+    share_percent = Number(
         required=False, allow_null=True, min_value=0.1, max_value=99.9, help_text="For `canary` only."
     )
     grandfather = Spared(default=list)

@@ -8,10 +8,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, changed, signed
-from api.inputs import Reasoned, Text, body
+from api.inputs import Reasoned, SubjectField, Text, body
 from api.openapi.describe import changes
-from api.v1.explain import SubjectField
-from api.v1.tenants import tenant_shown
+from api.v1.shapes import tenant_shown
 from headroom_edge.check import ENDPOINT_CHARACTERS
 from headroom_edge.django import limiter
 from quotas.changes.affected import Effect, TouchedTenants

@@ -4,47 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.inputs import Choice, Fields, Strict, Text, Whole, Word, body
+from api.inputs import Choice, Fields, Strict, SubjectField, Text, Whole, Word, body
 from api.openapi.describe import asks
-from api.v1.tenant_limits import EffectiveLimitOut, limit_shown
-from api.v1.tenants import tenant_shown
-from headroom_edge.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, is_dimension
+from api.v1.shapes import EffectiveLimitOut, limit_shown, tenant_shown
+from headroom_edge.check import COST_MAX, ENDPOINT_CHARACTERS
 from headroom_edge.django import limiter
 from headroom_edge.plan.paths import LONGEST_PATH
-from headroom_edge.plan.subject import DIMENSION, RESERVED
 from quotas.errors import refuse
 from quotas.policies.explain import Verdict, endpoint_of, request_explain
 from quotas.policies.spec import METHODS
 from tenants.models import TENANT_NAME
-
-LONGEST_VALUE = 1_000
-
-
-@extend_schema_field(
-    {
-        "type": "object",
-        "propertyNames": {"pattern": f"^{DIMENSION.pattern}$", "not": {"enum": sorted(RESERVED)}},
-        "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE},
-        "maxProperties": DIMENSIONS_MAX,
-    }
-)
-class SubjectField(serializers.DictField):
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(child=Text(allow_blank=True, max_length=LONGEST_VALUE), **kwargs)
-
-    def to_internal_value(self, data: Any) -> dict[str, str]:
-        if not isinstance(data, dict) or len(data) > DIMENSIONS_MAX or not all(map(is_dimension, data)):
-            message = f"must have at most {DIMENSIONS_MAX} dimensions, such as ip, key or user, with their values"
-            raise ValidationError(message, "type")
-        values: dict[str, str] = super().to_internal_value(data)
-        return values
 
 
 class Question(Strict):

@@ -8,18 +8,16 @@ from typing import Any
 
 from django.shortcuts import get_object_or_404
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api import edits
 from api.edits import Action, Signed, changed, signed
-from api.inputs import Flag, Reasoned, Whole, body
+from api.inputs import Flag, Number, Reasoned, Whole, body
 from api.openapi.describe import AnythingField, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from headroom_edge.algorithms.base import shown as value_shown
 from quotas.changes.affected import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
@@ -74,13 +72,6 @@ class WholeRecommendationOut(RecommendationOut):
 
 class ApprovedOut(serializers.Serializer[Any]):
     approved = serializers.ListField(child=serializers.IntegerField())
-
-
-class Number(serializers.FloatField):
-    def to_internal_value(self, data: Any) -> float:
-        if type(data) not in (int, float):
-            raise ValidationError(f"must be a number, not {value_shown(data)}", "type")
-        return super().to_internal_value(data)
 
 
 class Edit(Reasoned):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,19 +16,10 @@ from api.inputs import Choice, Reasoned, Text, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
+from api.v1.shapes import TenantOut, tenant_shown
 from quotas import tenants as services
 from quotas.policies.spec import CARRIES
 from tenants.models import TENANT_NAME, WORD
-
-
-class TenantOut(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    label = serializers.CharField(help_text="The display name.")  # type: ignore[assignment]
-    tier = serializers.CharField(source="tier.name")
-    timezone = serializers.CharField()
-    suspended = serializers.BooleanField()
-    suspended_reason = serializers.CharField()
-    created = serializers.DateTimeField()
 
 
 class NewTenant(Reasoned):
@@ -112,10 +102,6 @@ class TenantResume(APIView):
         """Ends a suspension. The tenant's limits apply again."""
         who = signed(request, body(Reasoned, request))
         return _change(request, name, partial(services.tenant_resume, name=name), who)
-
-
-def tenant_shown(request: Request, name: str) -> dict[str, Any]:
-    return TenantOut(get_object_or_404(tenants_of(request).select_related("tier"), name=name)).data
 
 
 def _change(request: Request, name: str, call: Callable[..., object], who: Signed | Permitted) -> Response:

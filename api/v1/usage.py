@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from access.authentication import principal_of
 from api.inputs import Fields, Moment, Query, query
 from api.openapi.describe import reads
-from api.v1.tenants import tenant_shown
+from api.v1.shapes import tenant_shown
 from quotas.usage.queries import grouped_usage
 from quotas.usage.queries.denials import REASONS, DenialFilter, denials_read
 from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow

@@ -15,11 +15,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, changed, created, signed
-from api.inputs import Reasoned, Text, body
+from api.inputs import Number, Reasoned, Text, body
 from api.openapi.describe import AnythingField, changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
-from api.v1.recommendations import Number
 from quotas.changes.affected import Effect
 from quotas.models import Task
 from quotas.policies.diff import differences
