@@ -49,7 +49,7 @@ def ceil_div(a: int, b: int) -> int:
 # Everything Lua computes must fit a double exactly; 2^52 leaves room for one addition.
 EXACT_MAX = 2**52
 
-# Redis keeps state a little longer than it needs to become full, so that expiry never gives more than waiting.
+# Redis keeps state a little longer than a refill takes, so that expiry never admits more than waiting would.
 TTL_SLACK_MS = 1_000
 
 State = tuple[int, ...]
@@ -153,11 +153,11 @@ def carry_over(old: Algorithm, new: Algorithm, state: State, at_us: int, mode: s
     """The state after parameters changed from `old` to `new` at `at_us`; None is a fresh start."""
     if old.kind != new.kind:
         return None
-    if new.kind == "c":  # holders are in flight whatever the parameters say
+    if new.kind == "c":  # requests in flight stay in flight
         return state
     if mode == "reset":
         return None
-    if new.kind == "l":  # the slots of a leaky bucket are promised: its TAT stays
+    if new.kind == "l":  # departure slots were already promised, so the TAT stays
         return (state[0] + (state[1] > 0), 0)
     used = old.used(state, at_us)
     if mode == "proportional":

@@ -33,7 +33,7 @@ Period = Literal["day", "week", "month", "year"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-# The longest each can be: who paces by quota ÷ seconds never overruns.
+# The longest length of each, so that a client that paces by quota ÷ seconds never exceeds the quota.
 LONGEST_DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 31, "year": 366}
 
 
@@ -100,7 +100,7 @@ ANCHOR = _Anchor("anchor", "week: mon to sun; month: 1 to 31; year: MM-DD", is_r
 
 @dataclass(frozen=True, slots=True)
 class CalendarQuota(PeriodCounter):
-    """Decides only once it is resolved with `on`: the boundaries depend on the tenant's zone and the date."""
+    """Call `on` before `decide`: the boundaries depend on the tenant's zone and the date."""
 
     limit: int
     period: Period
@@ -163,7 +163,7 @@ class CalendarQuota(PeriodCounter):
         index = bisect_right(self.starts, period)
         if index < len(self.starts):
             return self.starts[index] * SECOND_US
-        # Past the last boundary that was compiled: one more period like the last.
+        # After the last compiled boundary: one more period as long as the last.
         return (2 * self.starts[-1] - self.starts[-2]) * SECOND_US
 
     def _far_ahead(self, period: int, current: int) -> bool:

@@ -1,7 +1,7 @@
-"""How many may be in flight at once. A holder that never releases expires after `hold`.
+"""Limits requests in flight. A holder that never releases expires after `hold`.
 
-State here is the expiry of every holder, soonest first; who holds is the store's business. A request counts as
-one whatever its cost.
+State here is the expiry of every holder, soonest first; the store knows the holders themselves. A request counts
+as one whatever its cost.
 """
 
 import math
@@ -25,7 +25,7 @@ from headroom_edge.algorithms.base import (
     scaled_size,
 )
 
-# Nobody knows when a holder will release; a denied caller is told to try again after this.
+# It is not known when a holder will release, so a denied caller is told to retry after this.
 RETRY_HINT_US = SECOND_US
 
 HOLD = Duration("hold", "after which a request that never ends is given up")
@@ -62,7 +62,7 @@ class Concurrency:
         return Window(self.limit, None)
 
     def ttl_ms(self) -> int:
-        # Two holds: as far ahead as an expiry may lie after a step back of the clock.
+        # Two holds: the farthest an expiry can be ahead after the clock went back.
         return ceil_div(2 * self.hold_us, 1_000) + TTL_SLACK_MS
 
     def compiled(self) -> dict[str, Any]:
@@ -78,9 +78,9 @@ class Concurrency:
         return Outcome(Verdict(True, self.limit - len(held), 0, 0, 0), tuple(held), kept)
 
     def mended(self, expiries: State, now_us: int) -> State:
-        """An expiry more than two holds ahead is a clock's that went back: it becomes one hold from now.
+        """An expiry more than two holds ahead means that the clock went back: it becomes one hold from now.
 
-        Two, because a holder that has to wait for its turn may rightly end later than one hold from now.
+        Two, because a holder that waits for its turn may correctly end later than one hold from now.
         """
         if not expiries or expiries[-1] <= now_us + 2 * self.hold_us:
             return expiries

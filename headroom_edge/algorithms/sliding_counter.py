@@ -80,7 +80,7 @@ class SlidingCounter(PerWindow):
 
     def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
         now = self._current(state, now_us)
-        if now.window * self.window_us > now_us:  # the clock went back: which window was charged is not known
+        if now.window * self.window_us > now_us:  # the clock went back, so the charged window is unknown
             return None
         window = given_us // self.window_us
         if window == now.window:

@@ -12,24 +12,24 @@ RECORD_BYTES = 181  # a subject's record with one limit on Redis 7, measured; Va
 LOG_ENTRY_BYTES = 8
 MOST_LOG_BYTES = 64 * 2**20
 FEW = 100  # subjects
-EVEN = 2  # a burst of no more is somebody who paces requests
-LONG_BURST_S = 2.0  # a burst of more seconds of the rate is worth its own allowance
+EVEN = 2  # a client with no larger burst paces its requests
+LONG_BURST_S = 2.0  # a burst of more seconds of the rate needs an allowance of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was seen of one limit's traffic."""
+    """Measurements of one limit's traffic."""
 
     point: Point  # of one subject
-    subjects: int  # at work within one window
-    window_s: int = 60  # the span that an exact count would be over
+    subjects: int  # active within one window
+    window_s: int = 60  # of an exact count
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     algorithm: str
     reason: str
-    memory_bytes: int  # in Redis, for all subjects at work at once
+    memory_bytes: int  # in Redis, for all active subjects
 
 
 def advise(hints: Hints, facts: Facts) -> Advice:
@@ -40,7 +40,7 @@ def advise(hints: Hints, facts: Facts) -> Advice:
     record_bytes = facts.subjects * RECORD_BYTES
     if hints.exact:
         why = f"an exact log of {per_window:,.0f} entries for each of {facts.subjects:,} subjects is too large"
-        return Advice("sliding_counter", f"{why}; the counter is close to it in two numbers", record_bytes)
+        return Advice("sliding_counter", f"{why}; the counter estimates it with two numbers", record_bytes)
     return Advice(*_cheap(hints, facts), record_bytes)
 
 
@@ -49,17 +49,20 @@ def _cheap(hints: Hints, facts: Facts) -> tuple[str, str]:
     if hints.bursty is False and burst <= EVEN:
         return "gcra", "requests come evenly and the endpoint cannot absorb bursts: a meter keeps them apart"
     if hints.bursty is False:
-        who = "its few clients can wait" if _are_few(hints, facts) else "a short wait is kinder than a refusal"
+        who = "its few clients can wait" if _are_few(hints, facts) else "a short wait is better than a denial"
         return (
             "leaky_bucket",
-            f"bursts of {burst:,} arrive, and the endpoint cannot absorb them: they are spread out; {who}",
+            f"bursts of {burst:,} arrive and the endpoint cannot absorb them, so they are spread out; {who}",
         )
     if burst <= EVEN:
         return "token_bucket", (
-            "requests are paced; a bucket never denies a client that keeps its pace, where a sliding counter would"
+            "requests are paced; a bucket never denies a client that keeps its pace, while a sliding counter would"
         )
     if seconds > LONG_BURST_S:
-        return "token_bucket", f"bursts of {burst:,} are {seconds:,.0f} s of the rate: saved-up tokens pay for them"
+        return (
+            "token_bucket",
+            f"bursts of {burst:,} are {seconds:,.0f} s of the rate: saved-up tokens pay for them",
+        )
     return "token_bucket", f"bursts of {burst:,} fit a small bucket; one number of state per subject"
 
 

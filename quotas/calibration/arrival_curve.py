@@ -28,7 +28,7 @@ SLACK = 1e-9  # relative; doubles of a sum that is whole may end a little above 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Units a second, and the burst that goes with them."""
+    """Units per second, and the burst that goes with them."""
 
     rate: float
     burst: int
@@ -50,7 +50,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Backlogs:
-    """What a bucket of that rate would have to hold at each arrival, in units × `scale`, exactly."""
+    """The size a bucket of that rate would need at each arrival, in units × `scale`, exactly."""
 
     values: Ints
     scale: int
@@ -69,7 +69,7 @@ def backlogs(times_us: Ints, costs: Ints, rate: Rate) -> Backlogs:
         return Backlogs(np.empty(0, np.int64), interval)
     span = int(times_us[-1] - times_us[0])
     if span * per + int(costs.sum()) * interval >= LARGEST:
-        raise ValueError("the arrivals span too long a time for this rate; take them in pieces")
+        raise ValueError("the arrivals span too long a time for this rate; split them")
     flowed = (times_us - times_us[0]) * per
     asked = np.cumsum(costs) * interval
     lowest = np.maximum.accumulate(flowed - asked + costs * interval)
@@ -107,7 +107,7 @@ def _high_end(counts: Counts, rate: float, epsilon: float, total: float | None) 
 def burst_of(counts: Counts, rate: float, epsilon: float = 0.0, total: float | None = None) -> int:
     """The upper end of the bracket; of steps longer than a second, its geometric middle.
 
-    That a whole second's units come at once is common. That ten seconds' do is not, and would double every limit.
+    It is common that all units of one second come at once. It is not for ten seconds, and would double every limit.
     """
     if counts.step_s == 1:
         return _high_end(counts, rate, epsilon, total)

@@ -1,6 +1,6 @@
-"""What a backend can do, seen in its latency; and whether its tenants may together ask for more.
+"""A backend's capacity, estimated from its latency; and whether its tenants' limits add up to more.
 
-The knee is only named where points past it were seen: below it, the most load that was borne is all that is known.
+A knee is only reported if points past it were seen. Otherwise only the highest load so far is known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class NoKnee:
-    """Capacity is at least what was borne."""
+    """No knee was seen. Capacity is at least the highest load so far."""
 
     most_seen: float
     reason: str
@@ -50,7 +50,7 @@ class NoKnee:
 
 @dataclass(frozen=True, slots=True)
 class OverCommit:
-    """What the tenants may ask for together, against what the backend should be asked for."""
+    """What the tenants may ask for together, compared with what the backend can take."""
 
     may_ask: float  # a second
     usable: float | None  # None: capacity is not known
@@ -58,7 +58,7 @@ class OverCommit:
 
     @property
     def factor(self) -> float:
-        """By what each limit would have to be multiplied for all of them to fit at once."""
+        """The factor on every limit at which all of them fit together."""
         return 1.0 if self.usable is None or self.may_ask <= self.usable else self.usable / self.may_ask
 
 
@@ -69,7 +69,7 @@ def capacity_of(samples: Sequence[Sample]) -> Capacity | NoKnee:
         return Capacity(law.peak, "usl", most) if law.was_passed else NoKnee(most, "throughput still rises with load")
     loads, latencies = _binned(samples)
     if len(loads) < FEWEST_BINS:
-        return NoKnee(most, "too few loads were seen to tell")
+        return NoKnee(most, "too few different loads were seen")
     knee = _kneedle(loads, latencies)
     if knee is None:
         return NoKnee(most, "latency has not bent upwards yet")

@@ -1,4 +1,4 @@
-"""How much was asked for, counted in steps of equal length. Steps without requests are left out."""
+"""Demand, counted in steps of equal length. Steps without requests are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked for: the offered load, with retries collapsed, and the hours in which it is only known from below."""
+"""Demand: the offered load without retries, and the hours in which true demand may be higher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quotas.observations.arrays import Attempts, Flags
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Offered load per minute, and what was refused of it."""
+    """Offered load per minute, and which minutes are censored."""
 
     minutes: Counts
     censored: Flags  # of each minute: its hour had so many denials that demand may have been higher still
@@ -27,7 +27,7 @@ class Demand:
 
 
 def first_attempts(attempts: Attempts, parameters: Parameters = DEFAULTS) -> Flags:
-    """True for each new request, False for what only repeats one that was denied.
+    """True for each new request, False for a retry of a denied one.
 
     An attempt repeats the oldest open denial of its subject that it can have learned of, as long as that denial's
     Retry-After (and a little grace) has not passed. Denied again, it stands open in that one's place.

@@ -1,4 +1,4 @@
-"""What one tenant needs on one endpoint: rate, burst, how sure that is, and what it rests on."""
+"""What one tenant needs on one endpoint: rate, burst, confidence, and the data behind them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is known of one tenant on one endpoint, or of one of its keys, users or addresses there."""
+    """The data on one tenant at one endpoint, or on one of its keys, users or addresses."""
 
     tenant: str
     endpoint: str
     demand: Demand
     fine: Counts  # the same load in the finest steps there are, as far back as there are any
     first_s: float  # when it was first seen
-    gaps: Sequence[Span] = ()  # when nothing was recorded
+    gaps: Sequence[Span] = ()  # when no data
     arrivals: ArrivalBatch | None = None  # of a sampled subject: each of its requests; None: only counts are known
 
 
@@ -70,7 +70,7 @@ class Estimate:
     settled: Point  # a point of the arrival curve at that rate or above
     growth: float  # expected on top of it
     confidence: Confidence
-    is_lower_bound: bool  # too much of it was seen through denials
+    is_lower_bound: bool  # too much of the load came in hours with many denials
     used: Span
     excluded: tuple[Span, ...]
     censored_share: float
@@ -87,7 +87,7 @@ class Estimate:
 
     @property
     def point(self) -> Point:
-        """The settled rate and burst with the growth that is expected."""
+        """The settled rate and burst with the expected growth."""
         return Point(self.settled.rate * self.growth, max(1, round(self.settled.burst * self.growth)))
 
 

@@ -1,7 +1,7 @@
-"""What limits would have refused of recorded load: counts made into arrivals again, through the reference models.
+"""What a limit would have denied of recorded load: counts become arrivals, and go through the reference models.
 
-How a step's units were spread within it is not known, so they are spread evenly; and a busy step's come in a few
-grains of several units, which are let in or refused as one.
+How units were spread within a step is not known, so they are spread evenly. Units of a busy step come in a few
+grains of several units, each of which is allowed or denied as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRAINS = 10  # of one step
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """By span: units that were asked for, and refused."""
+    """Units that were asked for and denied, by span."""
 
     units: Floats
     denied: Floats
@@ -36,7 +36,7 @@ class Replayed:
 
 
 def arrivals_of(counts: Counts, largest: int | None = None) -> ArrivalBatch:
-    """`largest`: of one grain, so that none is refused for its size alone."""
+    """`largest`: the largest grain, so that none is denied for its size alone."""
     units = np.maximum(1, np.rint(counts.units)).astype(np.int64)
     grains = np.minimum(units, GRAINS)
     if largest is not None:
@@ -76,7 +76,7 @@ def _between(arrivals: ArrivalBatch, edges_s: Sequence[float]) -> ArrivalBatch:
 
 
 def _never_denies(counts: Counts, algorithm: Algorithm) -> bool:
-    """Even if each step's units came at once: most tenants stay below their limit, and need no replay."""
+    """Whether the limit denies nothing even if each step's units come at once. Most tenants need no replay."""
     if not isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
         return False
     return bracket(counts, algorithm.rate * SECOND_US / algorithm.per_us).high <= algorithm.size

@@ -8,22 +8,22 @@ class Parameters:
     # Demand
     history_days: int = 28
     half_life_days: float = 7.0
-    censored_above: float = 0.005  # share of denials in an hour, above which demand is only known from below
+    censored_above: float = 0.005  # share of denials in an hour above which true demand may be higher
     retry_grace_s: float = 1.0  # a retry so long after its Retry-After is still a retry: the header is in whole seconds
-    think_s: float = 0.02  # nobody learns of a denial and asks again sooner; what comes sooner is another request
+    think_s: float = 0.02  # a client cannot react to a denial sooner; what comes sooner is another request
 
     # Rate and burst of one tenant on one endpoint
     rate_quantile: float = 0.98  # of the 60 s rates, each weighing as much as it carried
     burst_epsilon: float = 0.001  # share of requests that may find the bucket empty
     burst_seconds: float = 60.0  # a burst above so many seconds of the rate raises the rate instead
 
-    # What the daily peaks say of the days to come
+    # Outlook from the daily peaks
     trend_days: int = 3
     trend_tau: float = 0.5  # Kendall's: 1 if every day is above all days before it
     trend_damping: float = 0.9  # each day ahead counts so much of the one before
     trend_horizon_days: int = 7  # and never further ahead than has been seen
-    unrest: float = 1.0  # standard deviations of the peaks' logarithms that are left room for, if above the margin
-    outlook_most: float = 2.0  # factor that neither growth nor unrest exceeds
+    unrest: float = 1.0  # standard deviations of the peaks' logarithms to leave room for, if above the margin
+    outlook_most: float = 2.0  # highest factor for growth or unrest
 
     # From tenants to the tier, and back
     pool_quantile: float = 0.95
@@ -49,7 +49,7 @@ class Parameters:
     # Life cycle
     shadow_hours: float = 48.0
     evaluate_days: float = 7.0
-    rollback_factor: float = 3.0  # real 429s above so many times the forecast: back to shadow
+    rollback_factor: float = 3.0  # 429s above this multiple of the forecast: back to shadow
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -82,36 +82,36 @@ FACTORS = ("outlook_most", "margin", "burst_margin", "step_up", "step_down", "ro
 DEFAULTS = Parameters()
 
 WORDS = {
-    "history_days": "days of usage that are looked at",
-    "half_life_days": "after so many days an observation weighs half",
-    "censored_above": "an hour with a larger share of denials tells demand only from below",
+    "history_days": "days of usage that are measured",
+    "half_life_days": "days after which an observation has half its weight",
+    "censored_above": "share of denials in an hour above which true demand may be higher",
     "retry_grace_s": "seconds after its Retry-After in which a request still counts as a retry",
-    "think_s": "seconds in which nobody learns of a denial and asks again",
+    "think_s": "seconds that a client needs to react to a denial",
     "rate_quantile": "share of the load that comes no faster than the rate",
     "burst_epsilon": "share of requests that may find the bucket empty",
     "burst_seconds": "a burst of more seconds of the rate raises the rate instead",
     "trend_days": "days that are needed to see growth or unrest",
     "trend_tau": "how steadily daily peaks must rise to count as growth (Kendall's tau)",
-    "trend_damping": "each day ahead grows by so much of the day before",
+    "trend_damping": "share of a day's growth that the next day has",
     "trend_horizon_days": "days ahead that growth is planned for",
-    "unrest": "standard deviations of the daily peaks that are left room for",
-    "outlook_most": "factor that neither growth nor unrest exceeds",
+    "unrest": "standard deviations of the daily peaks to leave room for",
+    "outlook_most": "highest factor for growth or unrest",
     "pool_quantile": "share of a tier's tenants that its limit must suit",
     "subject_quantile": "share of a tenant's keys, users or addresses that a limit by them must suit",
-    "least_subjects": "sampled keys, users or addresses that are needed to speak for a tenant's own limit",
+    "least_subjects": "sampled keys, users or addresses needed to size a tenant's own limit",
     "margin": "factor on rates",
     "burst_margin": "factor on bursts",
-    "shrink_days": "days of evidence at which a tenant's own history weighs as much as its tier's",
+    "shrink_days": "days of evidence at which a tenant's own history has the same weight as its tier's",
     "reach_power": "how quickly evidence binds a tenant to its own history",
     "least_days": "days of calendar before anything is proposed",
-    "least_tenants": "tenants that are needed to speak for a tier",
-    "capacity_share": "share of a backend's capacity that tenants may be promised",
+    "least_tenants": "tenants needed to size a tier's limit",
+    "capacity_share": "share of a backend's capacity that limits may add up to",
     "small_change": "a smaller change is not proposed",
     "down_days": "days that demand must stay low before a limit is lowered",
     "down_below": "low: below this share of the limit",
-    "step_up": "a limit is raised by this factor at most, at a time",
-    "step_down": "a limit is lowered by this divisor at most, at a time",
+    "step_up": "highest factor of one raise",
+    "step_down": "highest divisor of one cut",
     "shadow_hours": "hours in shadow before a recommendation may be enforced",
     "evaluate_days": "days after which an enforced recommendation is evaluated",
-    "rollback_factor": "real denials above so many times the forecast send it back to shadow",
+    "rollback_factor": "denials above this multiple of the forecast send it back to shadow",
 }

@@ -16,7 +16,7 @@ TAIL = 0.02  # share of the values that usually holds a high quantile
 
 
 def weighted_quantile(values: Floats, weights: Floats, q: float, total: float | None = None) -> float:
-    """The least value that at least the share `q` of the weight does not exceed; 0 if there is none.
+    """The least value that at least the share `q` of the weight does not exceed; 0 without values.
 
     `total` is above the sum of the weights if the lowest values were left out.
     """

@@ -34,7 +34,7 @@ class TierLimit:
 
 @dataclass(frozen=True, slots=True)
 class TenantLimit:
-    """What one tenant needs, drawn towards its tier as far as too little is known of it."""
+    """What one tenant needs. The less is known about it, the closer to its tier's limit."""
 
     estimate: Estimate
     point: Point
@@ -77,12 +77,12 @@ def recommend(
 def pool(
     estimates: Sequence[Estimate], parameters: Parameters = DEFAULTS, ignore_gate: bool = False
 ) -> TierLimit | Insufficient:
-    """One tenant one vote: whoever is far above the others moves the limit by no more than its one place."""
+    """Each tenant counts once, so one that is far above the others moves the limit by one place at most."""
     active = [one for one in estimates if one.rate > 0]
     if not active or (len(active) < parameters.least_tenants and not ignore_gate):
         return Insufficient(
             f"{len(active)} {'tenant has' if len(active) == 1 else 'tenants have'} enough history here; "
-            f"{parameters.least_tenants} are needed to speak for a tier"
+            f"{parameters.least_tenants} are needed to size a tier's limit"
         )
     points = [with_margin(one.point, parameters) for one in active]
     rate, burst = (
@@ -99,8 +99,8 @@ def with_margin(point: Point, parameters: Parameters = DEFAULTS) -> Point:
 def shrunk(own: float, tier: float, c: float, parameters: Parameters = DEFAULTS) -> float:
     """Between a tenant's own limit and its tier's, by the weight c/(c + 7 days); never below its own.
 
-    A tenant of which little is known is drawn all the way; one that is well known but small stays small, because
-    its own evidence bounds how far it can be off.
+    With little evidence, the result is the tier's limit. A small tenant with much evidence stays small, because its
+    evidence bounds the error.
     """
     if c < ONE_MINUTE:
         return max(own, tier)

@@ -1,4 +1,4 @@
-"""On which day a calendar quota will be used up, if the days go on as they have gone."""
+"""When a calendar quota will be used up, if usage continues as before."""
 
 from __future__ import annotations
 

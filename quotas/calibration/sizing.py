@@ -1,4 +1,4 @@
-"""Between a rate with its burst and the parameters of the algorithms that can hold a tenant to them."""
+"""Converts between a rate with its burst and the parameters of algorithms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quotas.calibration.counts import MINUTE_S
 
 MINUTE_US = 60 * SECOND_US
 SPANS_US = (SECOND_US, MINUTE_US, 60 * MINUTE_US, DAY_US)
-CLOSE = 1.01  # a whole rate may be so much above the true one
+CLOSE = 1.01  # the most by which rounding up may raise the rate
 
 
 def bucket(point: Point) -> TokenBucket:
@@ -52,7 +52,7 @@ def is_sized(algorithm: Algorithm) -> bool:
 
 
 def point_of(algorithm: Algorithm) -> Point:
-    """What it lets through: for ever, and at once."""
+    """Its sustained rate, and its burst."""
     if isinstance(algorithm, BUCKETS):
         return Point(algorithm.rate * SECOND_US / algorithm.per_us, algorithm.size)
     if isinstance(algorithm, WINDOWS):
@@ -67,7 +67,7 @@ def per_minute(algorithm: Algorithm) -> float:
 
 
 def seen_by(algorithm: Algorithm, needed: Point) -> Point:
-    """What is needed, as this algorithm would have to let it through: a window holds burst and rate together."""
+    """What is needed, in terms of this algorithm: a window must allow burst and rate together."""
     if not isinstance(algorithm, WINDOWS):
         return needed
     seconds = algorithm.window_us / SECOND_US
@@ -76,7 +76,7 @@ def seen_by(algorithm: Algorithm, needed: Point) -> Point:
 
 
 def resized(algorithm: Algorithm, point: Point) -> Algorithm:
-    """The same algorithm with room for that point, as `point_of` and `seen_by` say it."""
+    """The same algorithm sized for that point, which is in terms of `point_of` and `seen_by`."""
     if isinstance(algorithm, BUCKETS):
         wanted = bucket(point)
         return replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size)

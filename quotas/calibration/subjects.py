@@ -1,7 +1,7 @@
-"""What limits by key, user or address need: from those subjects of a tenant whose every arrival was kept.
+"""Sizes limits by key, user or address, from the sampled subjects of a tenant.
 
-One subject one vote, as among tenants: whoever is far above the others moves a limit by no more than its one place,
-and the largest of a tenant's subjects never decides alone.
+Each subject counts once, as tenants do: one that is far above the others moves the limit by one place at most, and
+the largest subject never decides alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.observations.arrays import Attempts
 from quotas.simulation.fast_replay import ArrivalBatch
 
-MOST_SUBJECTS = 500  # of one tenant: more say no more of a 99 % quantile
+MOST_SUBJECTS = 500  # of one tenant: more do not improve a 99 % quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Place:
 
 
 def observed_subjects(attempts: Attempts, place: Place, parameters: Parameters = DEFAULTS) -> Iterator[Observed]:
-    """Of attempts in order of subject and time; of too many subjects an even share, because they are hashes."""
+    """`attempts` are in order of subject and time. Of too many, takes the first: subjects are hashes."""
     starts = np.flatnonzero(np.diff(attempts.subjects, prepend=attempts.subjects[:1] - 1))
     ends = np.append(starts[1:], len(attempts))
     for first, last in zip(starts[:MOST_SUBJECTS].tolist(), ends[:MOST_SUBJECTS].tolist(), strict=True):
@@ -63,7 +63,7 @@ def _place(number: int, parameters: Parameters) -> int:
 
 
 def _observed(attempts: Attempts, place: Place, parameters: Parameters) -> Observed:
-    """Retries are no demand: they are neither in the counts nor among the arrivals."""
+    """Without retries, which are not demand."""
     new = first_attempts(attempts, parameters)
     times, costs = attempts.times_us[new], attempts.costs[new]
     fine = Counts.of(times // SECOND_US, 1, costs)

@@ -1,6 +1,6 @@
-"""What the peaks of past days say of the days to come.
+"""The outlook for the coming days, from past daily peaks.
 
-A tenant whose daily peaks rise day after day will be above its past; one whose peaks go up and down will, by chance.
+A tenant whose peaks rise every day will exceed its past; one whose peaks vary may exceed it by chance.
 """
 
 from itertools import pairwise
@@ -33,7 +33,7 @@ def outlook(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
 def unrest(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
     """How far a day's peak strays above the usual one, as a factor; 1 if too few days are known.
 
-    Days below the usual one do not count, so that calm weekends make nobody restless.
+    Days below the usual one do not count, so that calm weekends do not add unrest.
     """
     known = peaks[peaks > 0]
     if len(known) < parameters.trend_days:
@@ -44,7 +44,7 @@ def unrest(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
 
 
 def growth(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
-    """By what factor the peak is expected to grow over the days to come; 1 unless the rise is unmistakable.
+    """The factor by which the peak is expected to grow; 1 unless the trend is clear.
 
     Theil and Sen's slope of the logarithms, damped, so that one odd day does not make a trend.
     """

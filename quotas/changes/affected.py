@@ -24,11 +24,10 @@ from quotas.changes.snapshot import (
 )
 from quotas.policies.compare import Cut, Plan, cuts, same_enforced
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import moments
-from quotas.policies.spec import Configuration
+from quotas.policies.spec import Configuration, to_us
 from tenants.models import Tenant, Tier
 
 MOST_NAMES = 100  # that an effect lists

@@ -31,11 +31,10 @@ from quotas.models.revision import newest_revision_number
 from quotas.outbox import put_revision
 from quotas.policies.book import Touched
 from quotas.policies.compile import check_compiles
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.enforceable import override_problem
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.problems import Problem
-from quotas.policies.spec import CARRIES, Carry, Configuration
+from quotas.policies.spec import CARRIES, Carry, Configuration, to_us
 from tenants.history import acting
 
 

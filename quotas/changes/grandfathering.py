@@ -14,9 +14,8 @@ from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override
 from quotas.overrides import add_override
 from quotas.policies.compare import cuts
-from quotas.policies.configuration_rows import EPOCH, MICROSECOND
 from quotas.policies.limit_codec import limit_fields
-from quotas.policies.spec import EVERYWHERE
+from quotas.policies.spec import EPOCH, EVERYWHERE, MICROSECOND
 
 ALL_HURT = "*"
 MOST_SPARED = 1_000

@@ -15,8 +15,8 @@ from quotas.models import Change, Endpoint, Limit, Override, Policy, Revision
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
 from quotas.policies.canary import CanaryChange, canaries_of
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.limit_codec import policies_of, policy_of, row_state
+from quotas.policies.spec import to_us
 from tenants.models import Tenant, Tier
 
 State = dict[str, Any] | None  # None: the object does not exist

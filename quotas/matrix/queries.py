@@ -1,6 +1,6 @@
-"""Every limit of a tier and of everyone, by endpoint: what stands where, and what a place without one inherits.
+"""Every limit of a tier and of everyone, by endpoint: a cell's own limits and those it inherits.
 
-In a fixed number of queries, however many endpoints, tiers and tenants there are.
+The number of queries does not depend on the number of endpoints, tiers and tenants.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quotas.policies import spec
 from quotas.policies.limit_codec import row_limit
 from tenants.models import Tier
 
-EVERYONE = ""  # the column of limits that are counted over all tenants
+EVERYONE = ""  # the column of limits that count all tenants together
 
 Place = tuple[str, str]  # tier or EVERYONE, scope
 
@@ -33,9 +33,9 @@ class MatrixLimit:
 class Cell:
     tier: str
     scope: str
-    policy: str = ""  # empty: none stands here
+    policy: str = ""  # empty: there is none
     limits: tuple[MatrixLimit, ...] = ()
-    inherited: tuple[MatrixLimit, ...] = ()  # what holds here because it stands on `*`, and counts there
+    inherited: tuple[MatrixLimit, ...] = ()  # limits of `*` that apply here, and count there
     own: int = 0  # overrides in force and policies of single tenants of the tier
 
 
@@ -69,7 +69,7 @@ class _Standing:
     limits: dict[Place, list[MatrixLimit]] = field(default_factory=lambda: defaultdict(list))
 
     def inherited(self, place: Place) -> tuple[MatrixLimit, ...]:
-        """What stands on `*` (for everyone: on the service too), but for limits that the place replaces by name."""
+        """Limits of `*` (for everyone: of the service too), without those that the place replaces by name."""
         tier, scope = place
         own = {one.limit.name for one in self.limits[place]}
         above = self.limits[tier, spec.EVERYWHERE] if scope != spec.EVERYWHERE else []
@@ -122,7 +122,7 @@ def _standing() -> _Standing:
 
 
 def _own(now: datetime, tiers: Mapping[int, str]) -> Counter[Place]:
-    """How many tenants of a tier have something of their own at a scope."""
+    """Number of overrides and policies of single tenants, by tier and scope."""
     found: Counter[Place] = Counter()
     fields = ("tenant__tier_id", "endpoint__name")
     overrides = Override.objects.filter(overrides_in(ACTIVE, now)).order_by()

@@ -1,4 +1,4 @@
-"""Limits of tiers and of everyone as a table: CSV that a spreadsheet opens, one limit a row."""
+"""Limits of tiers and of everyone as CSV for a spreadsheet, one limit in each row."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ PLACE = ("tier", "endpoint", "name")
 COLUMNS = (*PLACE, "algorithm", *PARAMETERS, "subject", *CHOICES)
 NEEDED = (*PLACE, "algorithm")
 MOST_ROWS = 20_000
-MOST_SAID = 20  # problems; who has more has taken the wrong file
+MOST_SAID = 20  # problems; with more it is probably the wrong file
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SheetRow:
 
 
 def write_sheet(rows: Iterable[tuple[str | None, str, str, Mapping[str, Any]]]) -> str:
-    """Of tier, endpoint, the limit's name and its fields."""
+    """A row is tier, endpoint, the limit's name and its fields."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -39,7 +39,7 @@ def write_sheet(rows: Iterable[tuple[str | None, str, str, Mapping[str, Any]]]) 
 
 
 def read_sheet(text: str) -> list[SheetRow] | list[Problem]:
-    """All rows, or everything that is wrong, each by its line."""
+    """All rows, or all problems with their lines."""
     reader = csv.DictReader(io.StringIO(text.lstrip("\N{ZERO WIDTH NO-BREAK SPACE}"), newline=""), strict=True)
     try:
         problems = _header(reader.fieldnames or ())
@@ -50,7 +50,7 @@ def read_sheet(text: str) -> list[SheetRow] | list[Problem]:
         message = f"this is not CSV: {error}; save it from the spreadsheet again"
         return [Problem("", "csv", message, reader.reader.line_num)]
     if not rows:
-        return [Problem("", "empty", "there is no row below the header; add one limit a row", 1)]
+        return [Problem("", "empty", "there is no row below the header; add one row for each limit", 1)]
     problems = [problem for row in rows for problem in _check(row)] + list(_doubles(rows))
     return sorted(problems, key=lambda problem: problem.line or 0)[:MOST_SAID] or rows
 
@@ -72,7 +72,7 @@ def _rows(reader: "csv.DictReader[str]") -> Iterator[SheetRow]:
         if reader.line_num > MOST_ROWS:
             raise csv.Error(f"more than {MOST_ROWS:,} lines")
         if None in record or None in record.values():
-            raise csv.Error("a row has not as many cells as the header")
+            raise csv.Error("a row has more or fewer cells than the header")
         fields = {column: text.strip() for column, text in record.items() if text.strip()}
         if fields:
             tier, endpoint, name = (fields.pop(column, "") for column in PLACE)
@@ -85,7 +85,7 @@ def _value(text: str) -> str | int:
 
 def _check(row: SheetRow) -> Iterator[Problem]:
     if not row.endpoint:
-        yield Problem("endpoint", "missing", "the endpoint is missing; write * for all of them", row.line)
+        yield Problem("endpoint", "missing", "the endpoint is missing; write * for all endpoints", row.line)
     limit = parse_limit({"name": row.name or None, **row.fields})
     if not isinstance(limit, Limit):
         yield from (Problem(one.path, one.code, one.message, row.line) for one in limit)

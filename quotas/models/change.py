@@ -1,4 +1,4 @@
-"""Changes that are not written yet: proposed, approved, tried out, scheduled; then promoted or dropped."""
+"""Changes before they are written: proposed, approved, tried out or scheduled; then promoted or dropped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tenants.history import tracked
 
 class ChangeState(models.TextChoices):
     PENDING = "pending"
-    SHADOW = "shadow"  # its limits are judged beside the live ones, and deny nobody
+    SHADOW = "shadow"  # its limits are checked beside the live ones and deny nothing
     SCHEDULED = "scheduled"
     CANARY = "canary"  # a share of the tenants has it
-    BLOCKED = "blocked"  # it was due, and could not be written as it was accepted
+    BLOCKED = "blocked"  # it was due, but what was approved could no longer be written
     PROMOTED = "promoted"
     DROPPED = "dropped"
 
@@ -31,7 +31,7 @@ ENDED = (ChangeState.PROMOTED, ChangeState.DROPPED)
 
 @tracked()
 class Change(models.Model):
-    """What a revision would say, before it is one. What it does never changes; how far it has come does."""
+    """A revision that is not written yet. Its content never changes; its state does."""
 
     action = models.CharField(max_length=40, help_text="the service function: policy_update")
     author = models.CharField(max_length=150)
@@ -92,13 +92,13 @@ class Change(models.Model):
 
     @property
     def policies(self) -> dict[str, Any]:
-        """What becomes of them, by name; None: they go."""
+        """The policies after the change, by name. None: it is deleted."""
         prefix = "policy:"
         return {key.removeprefix(prefix): state for key, state in self.after.items() if key.startswith(prefix)}
 
     @property
     def tiers(self) -> list[str]:
-        """Those with such policies."""
+        """Tiers whose policies it changes."""
         states = (side[f"policy:{name}"] for name in self.policies for side in (self.before, self.after))
         return sorted({state["tier"] for state in states if state and state["tier"]})
 
@@ -109,7 +109,7 @@ class Change(models.Model):
 
 @tracked()
 class Approval(models.Model):
-    """Somebody other than the author has read the change and says yes."""
+    """The consent of somebody other than the author."""
 
     change = models.ForeignKey(Change, on_delete=models.PROTECT, related_name="approvals")
     approver = models.CharField(max_length=150)
@@ -128,7 +128,7 @@ class Approval(models.Model):
 
 
 def holding() -> Q:
-    """Those whose policies nobody else may edit meanwhile, because something of them stands there already."""
+    """Changes that lock their policies, because they are partly in effect."""
     return Q(state__in=[ChangeState.SHADOW, ChangeState.CANARY]) | Q(
         state__in=[ChangeState.SCHEDULED, ChangeState.BLOCKED], staged__isnull=False
     )

@@ -25,7 +25,7 @@ from tenants.constraints import json_is, named, one_of
 from tenants.history import tracked
 from tenants.models import WORD, Tenant, Tier
 
-# A candidate counts apart from the limit it would replace, under a number of its own.
+# A candidate counts separately from the limit it would replace, under its own number.
 CANDIDATE_SUFFIX = "~candidate"
 # An endpoint's number is written in three digits of base 36 (headroom_edge.keys).
 ENDPOINT_NUMBERS = 36**3
@@ -36,7 +36,7 @@ MULTIPLIER_MAX = 1_000_000
 
 @tracked()
 class Endpoint(models.Model):
-    """A named operation of a service. Its number stands in keys and rollups, so it is retired, not deleted."""
+    """A named operation of a service. Keys and rollups contain its number, so it is retired, not deleted."""
 
     number = models.IntegerField(primary_key=True)
     name = models.CharField(max_length=128, unique=True)
@@ -105,7 +105,7 @@ class Policy(models.Model):
 
 @tracked()
 class LimitName(models.Model):
-    """The number of a limit's name, which stands in records and rollups: given once, kept for ever."""
+    """The number of a limit's name. Records and rollups contain it, so it never changes."""
 
     number = models.IntegerField(primary_key=True)
     name = models.CharField(max_length=80, unique=True)
@@ -193,7 +193,7 @@ class Override(models.Model):
             models.CheckConstraint(
                 condition=Q(multiplier_numerator=None, multiplier_denominator=None) & ~Q(limits={})
                 | Q(
-                    # Compared with null, a range is neither true nor false, and a check that is not false passes.
+                    # A comparison with null is neither true nor false, and a check passes unless it is false.
                     multiplier_numerator__isnull=False,
                     multiplier_denominator__isnull=False,
                     multiplier_numerator__range=(1, MULTIPLIER_MAX),

@@ -1,7 +1,7 @@
-"""Proposed limits with what they rest on, the parameters of calibration, and long work that shows how far it is.
+"""Recommendations with their evidence, the parameters of calibration, and long-running tasks with their progress.
 
-A recommendation names policies, limits, tiers and tenants by their names, not by foreign keys: what was said of a
-limit stays true after the limit itself is gone.
+A recommendation has the names of policies, limits, tiers and tenants, not foreign keys, because it outlives the
+limit it is about.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tenants.history import tracked
 
 
 class Stage(models.TextChoices):
-    INSUFFICIENT = "insufficient"  # too little is known yet; `ready_at` says when there will be enough
+    INSUFFICIENT = "insufficient"  # too little data; `ready_at` says when there will be enough
     DRAFT = "draft"
-    SIMULATED = "simulated"  # its forecast is there
-    APPROVED = "approved"  # it goes into shadow as soon as its policy is free
-    SHADOW = "shadow"  # judged beside the live limit
+    SIMULATED = "simulated"  # it has a forecast
+    APPROVED = "approved"  # its shadow starts as soon as its policy is free
+    SHADOW = "shadow"  # checked beside the live limit
     ENFORCED = "enforced"
-    EVALUATED = "evaluated"  # what happened is as was forecast
+    EVALUATED = "evaluated"  # the effect matched the forecast
     ROLLED_BACK = "rolled_back"
     DISMISSED = "dismissed"
-    SUPERSEDED = "superseded"  # newer data says otherwise, before anybody had decided
+    SUPERSEDED = "superseded"  # replaced by newer data before a decision
 
 
 OPEN = (Stage.INSUFFICIENT, Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED)
@@ -114,7 +114,7 @@ class Recommendation(models.Model):
 
 @tracked()
 class CalibrationSetting(models.Model):
-    """A parameter of calibration that is not at its default."""
+    """A parameter of calibration that differs from its default."""
 
     name = models.CharField(max_length=40, primary_key=True)
     value = models.FloatField()
@@ -127,7 +127,7 @@ class CalibrationSetting(models.Model):
 
 
 class Task(models.Model):
-    """Long work that somebody asked for: how far it is, and what came of it."""
+    """A long-running task: its progress and its result."""
 
     class Kind(models.TextChoices):
         WHAT_IF = "whatif"

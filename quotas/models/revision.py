@@ -13,10 +13,10 @@ from tenants.constraints import json_is
 
 
 class Revision(models.Model):
-    """One change: who, why, and the state before and after of every object it touched.
+    """One change of the configuration: who, why, and the state of every touched object before and after.
 
     Numbers have no gaps: they are given under the lock that orders revisions. A trigger refuses every
-    change of a row but the first stamp of `published_us`.
+    update of a row except the first stamp of `published_us`.
     """
 
     number = models.BigIntegerField(primary_key=True)
@@ -49,7 +49,7 @@ class Revision(models.Model):
 
 
 class Outbox(models.Model):
-    """What the publisher has yet to do; it removes the rows it has published.
+    """Work for the publisher, which deletes the rows it has published.
 
     `revision`: recompile `touched`, any of `tenant:NAME`, `tier:NAME` (its plain plan, and its tenants
     with limits of their own), `common` (endpoints or global limits changed) and `everything` (too much to
@@ -80,7 +80,7 @@ class Outbox(models.Model):
 
 
 class AuditEvent(models.Model):
-    """Something that happened to what is enforced without a revision: a repaired shard, a bypass."""
+    """An event that affected enforcement without a revision: a repaired shard, a bypass."""
 
     kind = models.CharField(max_length=40)
     detail = models.JSONField(default=dict)
@@ -96,13 +96,13 @@ class AuditEvent(models.Model):
 
 
 def newest_revision_number() -> int:
-    """0: nothing was ever changed. Numbers have no gaps, so it is also how many there are."""
+    """0: there is none. Numbers have no gaps, so this is also the count of revisions."""
     newest: int | None = Revision.objects.aggregate(newest=Max("number"))["newest"]
     return newest or 0
 
 
 def revisions_stamp(now_us: int) -> int:
-    """Gives those that are published now for the first time their time; how many there were.
+    """Stamps the revisions that are published for the first time. Returns how many there were.
 
     The publisher calls it inside `one_moment()`, before it loads what it publishes.
     """

@@ -1,4 +1,4 @@
-"""What a limit allows, in the terms in which demand is measured."""
+"""What a limit allows, in the units in which demand is measured."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from headroom_edge.algorithms.sliding_log import SlidingLog
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """So many units in each window, in the long run; `burst` more may come at once after a quiet time."""
+    """`units` in each window in the long run, and `burst` more at once after a quiet time."""
 
     units: float
     window_s: float
@@ -24,12 +24,12 @@ class Allowance:
         return self.units / self.window_s
 
     def most_in(self, seconds: float) -> float:
-        """The most units that can pass in so long a time, with all of the burst."""
+        """The most units that can pass in that time, including the whole burst."""
         return self.per_second * seconds + self.burst
 
 
 def allowance_of(algorithm: Algorithm) -> Allowance | None:
-    """None: it limits something else than a rate."""
+    """None: it does not limit a rate."""
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():
             return Allowance(
@@ -50,7 +50,7 @@ class Parameter:
 
 
 def parameters_of(algorithm: Algorithm) -> tuple[Parameter, Parameter | None]:
-    """Those that people move: how much, and (where there is one) how much at once."""
+    """The parameters that people change: the amount, and the burst if there is one."""
     fields = algorithm.describe()
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():

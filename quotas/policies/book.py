@@ -1,4 +1,4 @@
-"""The configuration as last read, indexed so that an edit costs what it touches, not what there is."""
+"""The configuration as last read, indexed so that the cost of an edit depends on what it touches."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from quotas.policies.spec import Canary, Configuration, Endpoint, Override, Poli
 Value = TypeVar("Value")
 
 UTC = "UTC"
-# How long an override that ended, or a handover, stays in a plan, so that state carries over from it.
+# How long a plan keeps an override that ended, or a handover, so that state carries over from it.
 REMEMBERED_US = 40 * DAY_US
 
 
@@ -45,7 +45,7 @@ class Book:
     sample_per_1024: int = 0
     usage_room: int = 0
     unknown_tenant: str | None = None
-    zoned_tiers: set[str] = field(default_factory=set)  # those with calendars on the tenant's own time zone
+    zoned_tiers: set[str] = field(default_factory=set)  # with calendars in the tenant's own time zone
     _tier_policies: dict[str, Mapping[str, Policy]] = field(default_factory=dict)
     _tenant_policies: dict[str, Mapping[str, Policy]] = field(default_factory=dict)
     _overrides: dict[str, tuple[Override, ...]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Book:
     )
 
     def absorb(self, parts: Configuration, touched: Touched) -> None:
-        """Takes over what was touched; a touched tenant or tier that is not in `parts` is gone."""
+        """Replaces what was touched. A touched tenant or tier that is missing from `parts` was deleted."""
         index = PolicyIndex.of_configuration(parts)
         self.revision = parts.revision
         self.limit_numbers |= parts.limit_numbers
@@ -134,7 +134,7 @@ class Book:
         return canary is not None and canary.has(tenant.name)
 
     def moved_by(self, canary: Canary | None, tier: str) -> Iterator[str]:
-        """Tenants that are in a canary of the tier now and were not in this one, or the other way round."""
+        """Tenants that entered or left the tier's canary."""
         after = self._canaries.get(tier)
         if (canary and (canary.change, canary.share)) == (after and (after.change, after.share)):
             return
@@ -146,7 +146,7 @@ class Book:
         return frozenset(self._customised[tier])
 
     def zones(self, tier: str) -> Iterator[str]:
-        """Those other than UTC in which plain tenants of the tier live."""
+        """Time zones of the tier's plain tenants, without UTC."""
         return (zone for zone, names in self._zoned[tier].items() if names)
 
     def zoned(self, tier: str) -> frozenset[str]:

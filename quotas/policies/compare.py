@@ -1,8 +1,8 @@
-"""What a tenant loses from one plan to another: less rate, less at once, less waiting, a limit that is new.
+"""What a tenant loses between two plans: rate, burst, waiting time, or freedom from a limit that is new.
 
-Compared is what an endpoint's requests meet, by the name of the limit: a request of a limit that counts
-cost weighs the endpoint's default cost, so a raised cost is a cut like any other. A limit under a new name
-is none if something as tight held before.
+Limits that apply to an endpoint are compared by name. With a limit that counts cost, a request weighs the
+endpoint's default cost, so a higher cost is a cut like any other. A limit under a new name is no cut if one
+as tight applied before.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NOT_ENFORCED = "not enforced"
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    endpoint: str  # `*`: wherever no limit of the endpoint's own takes its place
+    endpoint: str  # `*`: every endpoint without a limit of its own that replaces it
     limit: str
     before: str  # in words
     after: str
-    percent: float  # of what there was; a limit that is new takes 100
+    percent: float  # of what was allowed before; 100 for a new limit
 
     def __str__(self) -> str:
         return f"limit {self.limit} on {self.endpoint}: {self.before} → {self.after}"
@@ -41,15 +41,15 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What holds at one time, for one tenant or for all plain tenants of a tier, or (the global limits) for all."""
+    """What applies at one time to one tenant, to the plain tenants of a tier, or (global limits) to everyone."""
 
     at: Callable[[str], tuple[Effective, ...]]
-    named: frozenset[str]  # the endpoints that something names
+    named: frozenset[str]  # endpoints that a policy or an override names
     endpoints: Mapping[str, Endpoint]
 
     @classmethod
     def of_layers(cls, layers: Layers, at_us: int, endpoints: Mapping[str, Endpoint]) -> Plan:
-        """What `resolve` gives, but for the history, which is most of its work."""
+        """As `resolve` has it, but without the history, which takes most of its time."""
         scopes = {scope: tuple(_holding(layers, scope, at_us)) for scope in layers.endpoints()}
         resolved = Resolved(scopes.pop(EVERYWHERE), {scope: limits for scope, limits in scopes.items() if limits})
         return cls(resolved.at, frozenset(resolved.own), endpoints)
@@ -60,7 +60,7 @@ class Plan:
         return cls(lambda endpoint: globals_at(policies, endpoint), frozenset({*policies, *services}), endpoints)
 
     def enforced(self, endpoint: str) -> dict[str, Effective]:
-        """By scope and name for global limits, which replace nothing; else by name."""
+        """Global limits by scope and name, because they replace nothing; the others by name."""
         found = (effective for effective in self.at(endpoint) if effective.limit.mode == "enforce")
         return {f"{e.scope} {e.limit.name}" if e.is_global else e.limit.name: e for e in found}
 
@@ -76,7 +76,7 @@ def _holding(layers: Layers, scope: str, at_us: int) -> Iterator[Effective]:
 
 
 def cuts(before: Plan, after: Plan, above: Fraction = TOLERATED) -> list[Cut]:
-    """Those above what is tolerated, worst first; what `*` loses is not repeated for each endpoint."""
+    """Cuts above the tolerance, worst first. A cut on `*` is not repeated for each endpoint."""
     found: dict[tuple[str, str, str, str], Cut] = {}
     for endpoint in compared(before, after):
         for scope, cut in _cuts_at(endpoint, before, after, above):
@@ -85,12 +85,12 @@ def cuts(before: Plan, after: Plan, above: Fraction = TOLERATED) -> list[Cut]:
 
 
 def same_enforced(before: Plan, after: Plan) -> bool:
-    """Whether nobody can tell the one from the other by what is denied."""
+    """Whether both deny exactly the same requests."""
     return all(_enforced_values(before, name) == _enforced_values(after, name) for name in compared(before, after))
 
 
 def compared(before: Plan, after: Plan) -> Iterator[str]:
-    """`*`, every endpoint that something names, and of the others one for each pair of costs."""
+    """`*`, every named endpoint, and one of the others for each pair of costs."""
     yield EVERYWHERE
     both = before.endpoints.keys() & after.endpoints.keys()
     named = (before.named | after.named) & both
@@ -101,7 +101,7 @@ def compared(before: Plan, after: Plan) -> Iterator[str]:
 
 
 def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Iterator[tuple[str, Cut]]:
-    """Each with the scope that its limit counts over."""
+    """Limits, each with the scope it counts over."""
     were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
     for key, now in after.enforced(endpoint).items():
         same = were.get(key)
@@ -118,18 +118,18 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Itera
 
 
 def _is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:
-    """Whether something held before that counted at least as much and was about as tight."""
+    """Whether a limit applied before that counted at least as much and was about as tight."""
     broader = (w for w in were if w.scope in (now.scope, EVERYWHERE) and w.is_global == now.is_global)
     return any(_is_comparable(w.limit, now.limit) and _loss(w.limit, now.limit, costs) <= TOLERATED for w in broader)
 
 
 def _is_comparable(was: Limit, now: Limit) -> bool:
-    """Whether what the old limit let pass says something about the new one."""
+    """Whether the old limit and the new one count comparable things."""
     return (_rate(was.algorithm) is None) == (_rate(now.algorithm) is None) and _is_finer(now.subject, was.subject)
 
 
 def _is_finer(subject: Subject, than: Subject) -> bool:
-    """Each of its counters sees no more than one of the other's."""
+    """Whether each of its counters sees no more than one counter of the other."""
     if subject == than or not than.alternatives:
         return True
     (mine, *others), (theirs, *more) = subject.alternatives or ((),), than.alternatives
@@ -137,7 +137,7 @@ def _is_finer(subject: Subject, than: Subject) -> bool:
 
 
 def _loss(was: Limit, now: Limit, costs: tuple[int, int]) -> Fraction:
-    """The largest share that any of its measures loses."""
+    """The largest share that one of its measures loses."""
     pairs = zip(_measures(was, costs[0]), _measures(now, costs[1]), strict=True)
     return max(1 - after / before if before else Fraction(0) for before, after in pairs)
 
@@ -151,7 +151,7 @@ def _measures(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def _rate(algorithm: Algorithm) -> Fraction | None:
-    """Units per second in the long run; None: it counts what is in flight, not what comes."""
+    """Units per second in the long run. None: it limits requests in flight."""
     if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
         return Fraction(algorithm.rate * SECOND_US, algorithm.per_us)
     if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):
@@ -188,8 +188,8 @@ class Tightened:
     unit: Unit
     before: str  # in words
     after: str
-    percent: float  # of what could pass in the window that loses most
-    most: Mapping[int, float]  # window in seconds → what can pass now; only windows in which that is less
+    percent: float  # of what could pass, in the window that loses most
+    most: Mapping[int, float]  # window in seconds → what can pass now, for the windows in which that is less
 
 
 def tightened(before: Plan, after: Plan) -> list[Tightened]:
@@ -205,7 +205,7 @@ def tightened(before: Plan, after: Plan) -> list[Tightened]:
 def _tightened(was: Effective | None, now: Effective, factor: float) -> Iterator[Tightened]:
     if now.is_global or now.limit.subject.alternatives:
         return
-    # What was measured in units of cost was measured at the old cost.
+    # Demand in units of cost was measured at the old cost.
     weight = factor if now.limit.unit == "cost" else 1.0
     most = {window: most_within(now.limit.algorithm, window) / weight for window in WINDOWS_S}
     could = {window: most_within(was.limit.algorithm, window) if was else inf for window in WINDOWS_S}
@@ -218,7 +218,7 @@ def _tightened(was: Effective | None, now: Effective, factor: float) -> Iterator
 
 
 def most_within(algorithm: Algorithm, window_s: int) -> float:
-    """The most that can pass in a window of that length; of aligned windows, in one that is aligned too."""
+    """The most that can pass in a window of that length. For aligned windows: in one that is aligned too."""
     if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
         return algorithm.capacity + algorithm.rate * window_s * SECOND_US / algorithm.per_us
     if isinstance(algorithm, FixedWindow | SlidingLog | SlidingCounter):

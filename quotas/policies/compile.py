@@ -1,9 +1,9 @@
-"""Configuration → the image that Redis must hold. Pure; follows a configuration edit by edit.
+"""Compiles a configuration to the image that Redis must hold, edit by edit. Pure.
 
-A plain tenant's entry only names its tier, whose set of plans every shard holds once: an edit of a tier
-costs the shards and the tenants with limits of their own, never all of its tenants.
+The entry of a tenant without limits of its own only names its tier, whose set of plans every shard holds
+once. So an edit of a tier rewrites that set and the tenants with limits of their own, not all its tenants.
 
-What does not compile stays as it was and is reported; everything else goes on.
+A part that does not compile keeps its last good state and is reported; everything else is updated.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from quotas.policies.resolve import moments, resolve
 from quotas.policies.spec import Configuration, Policy, Tenant
 
 TENANT_NUMBER_MAX = 36**5 - 1
-CANARY = "~"  # behind the tier's number in the entries of the tenants that try out another plan of it
+CANARY = "~"  # after the tier's number, in entries of tenants that a canary includes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Target:
 
 
 class Owner(NamedTuple):
-    """What a problem is about: it alone keeps its last good state."""
+    """What a problem is about. Only this keeps its last good state."""
 
     kind: Literal["tenant", "tier", "endpoint", "global"]
     name: str
@@ -47,12 +47,12 @@ class Owner(NamedTuple):
 class Piece:
     """What one tier in one time zone, or one tenant with limits of its own, needs in a shard."""
 
-    ref: str  # of a tier: the set's name; of a tenant: what stands in its entry
+    ref: str  # of a tier: the set's name; of a tenant: the text of its entry
     fields: Mapping[str, str]
 
 
 class Compiler:
-    """Its `image` is what Redis must hold; `update` says how that differs from before."""
+    """`image` is what Redis must hold; `update` returns how it differs from before."""
 
     def __init__(self, target: Target, now_us: int) -> None:
         self.month_us = month_start_us(now_us)
@@ -73,7 +73,7 @@ class Compiler:
         return self.update(configuration, Touched(tenants, frozenset({*self._tiers, *configuration.tiers}), True))
 
     def update(self, parts: Configuration, touched: Touched) -> dict[int, Delta]:
-        """Takes over what was touched; `parts` needs to hold no more. The deltas, by shard."""
+        """Compiles what was touched, which is all that `parts` must hold. Returns the deltas by shard."""
         book = self._book
         left = {tenant.tier for tenant in book.known(touched.tenants)}
         zoned = set(book.zoned_tiers)
@@ -99,7 +99,7 @@ class Compiler:
         return {number: delta for number, delta in sealed if delta is not None}
 
     def lost(self) -> list[Owner]:
-        """Tiers and tenants that do not compile and of which no last good state is known here."""
+        """Tiers and tenants that do not compile and have no last good state here."""
         return [owner for owner in self.problems if self._is_lost(owner)]
 
     def _is_lost(self, owner: Owner) -> bool:
@@ -138,7 +138,7 @@ class Compiler:
         return main
 
     def _compile_common(self) -> None:
-        """What is in every plan: endpoints and global policies."""
+        """Updates what is in every plan: endpoints and global policies."""
         for owner in [owner for owner in self.problems if owner.kind in ("endpoint", "global")]:
             del self.problems[owner]
         endpoints = {
@@ -167,13 +167,13 @@ class Compiler:
         return not problem
 
     def _writer(self, zone: str) -> PlanWriter:
-        # To compile plans without a limit that protects a backend would lift it.
+        # Plans compiled without a limit that protects a backend would lift that limit.
         if missing := self._book.globals.keys() - self._terms.globals.keys():
-            raise CompileError(f"global × {min(missing)} does not compile; mend it first")
+            raise CompileError(f"global × {min(missing)} does not compile; correct it first")
         return PlanWriter(self._terms, zone)
 
     def _compile_tier(self, name: str, *, is_edited: bool) -> None:
-        """An unedited tier is only completed: a tenant may have come from a new time zone."""
+        """Of an unedited tier, only adds what is missing: a tenant may be the first of its time zone."""
         is_bad = self.problems.pop(Owner("tier", name), None)
         before = self._tiers.get(name, {})
         try:
@@ -241,7 +241,7 @@ class Compiler:
         return number + _tier_ref(tier.number, zone, self._book.is_canary(tenant))
 
     def _own_piece(self, tenant: Tenant) -> Piece:
-        """A timeline of sets, if overrides start or end; Lua's clock picks the one that holds."""
+        """A timeline of sets, if overrides start or end. Lua picks one by its clock."""
         writer = self._writer(tenant.timezone)
         layers = _readable(self._book.layers(tenant))
         timeline: list[tuple[int, str]] = []
@@ -264,7 +264,7 @@ class Compiler:
 
 
 def check_compiles(configuration: Configuration, touched: Touched, now_us: int, clustered: bool) -> dict[Owner, str]:
-    """What an edit would break; `configuration` is what it leads to, at least as far as it is touched."""
+    """What an edit would break. `configuration` is the result of the edit, at least the touched part."""
     custom = {*(p.tenant for p in configuration.policies), *(o.tenant for o in configuration.overrides)}
     concerned = {
         name: tenant

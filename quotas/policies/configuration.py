@@ -1,9 +1,9 @@
-"""From the database to what the compiler reads.
+"""Loads the configuration from the database, as the compiler reads it.
 
 `configuration_load()` is everything. `configuration_part(tenants=…, tiers=…)` has the named tenants only,
 the policies of the named tiers and of the tiers of the named tenants, and all tiers, endpoints, limit
 numbers and global policies: a named tenant compiles to the same plans from a part as from the whole. A
-name that is not in the part is gone.
+name that is missing from the part was deleted.
 
 Times come from `Revision.published_us`; a revision without one counts as published now. The publisher
 stamps what it publishes for the first time, and loads, in one transaction:
@@ -15,23 +15,35 @@ stamps what it publishes for the first time, and loads, in one transaction:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from quotas.models import Override, Policy, Revision
+from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
+from quotas.models.change import ChangeState
+from quotas.models.revision import newest_revision_number
 from quotas.policies import spec
-from quotas.policies.configuration_rows import Rows, to_us
-from quotas.policies.limit_codec import Clock, by_number
-from tenants.models import Tenant
+from quotas.policies.canary import CanaryChange, canaries_of
+from quotas.policies.limit_codec import (
+    Clock,
+    by_number,
+    generations_load,
+    handovers_load,
+    policies_of,
+    revisions_in,
+    row_limit,
+)
+from tenants.models import Tenant, Tier
 
-# An override that ended this long ago has left its mark on no record: no period is longer than a year.
+# An override that ended longer ago affects no counter: no period is longer than a year.
 OVERRIDE_MEMORY = timedelta(days=400)
 USAGE_HASHES = 3  # of a shard, at most, while nobody drains
 COUNTER_BYTES = 100  # of Redis' memory, measured: 54 to 98
@@ -44,7 +56,7 @@ def configuration_load() -> spec.Configuration:
 def configuration_part(
     *, tenants: Collection[str] = (), tiers: Collection[str] = (), in_revisions: bool = False
 ) -> spec.Configuration:
-    """`in_revisions`: times are the numbers of revisions, which a writer can compare before they are published."""
+    """`in_revisions`: times are revision numbers, which a writer can compare before they are published."""
     named = Tenant.objects.filter(name__in=tenants)
     policies = Policy.objects.filter(
         Q(tier=None, tenant=None)
@@ -56,7 +68,7 @@ def configuration_part(
 
 
 def tenants_with_own_limits(*, tiers: Collection[str]) -> frozenset[str]:
-    """The tenants of these tiers whom the plain plan of the tier does not serve."""
+    """Tenants of these tiers that need a plan of their own, because they have policies, overrides or handovers."""
     of_tiers = {"tenant__tier__name__in": tiers}
     handed_over = Tenant.objects.exclude(handovers=[]).filter(tier__name__in=tiers)
     return frozenset(
@@ -74,14 +86,14 @@ def _load(
 ) -> spec.Configuration:
     remembered = overrides.filter(Q(end=None) | Q(end__gt=timezone.now() - OVERRIDE_MEMORY))
     with one_moment():
-        rows = Rows.read(tenants, policies, remembered)
+        rows = ConfigurationRows.read(tenants, policies, remembered)
         clock = by_number if in_revisions else _published(rows.revisions())
         return replace(rows.configuration(clock, _unknown_tenant()), usage_room=_usage_room())
 
 
 @contextmanager
 def one_moment() -> Iterator[None]:
-    """Several queries see the same revision; inside a writer's transaction its lock already sees to that."""
+    """Lets several queries see the same revision. Inside a writer's transaction, its lock does that."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -92,7 +104,7 @@ def one_moment() -> Iterator[None]:
 
 def _published(numbers: Collection[int]) -> Clock:
     stamps = dict(Revision.objects.filter(number__in=numbers).values_list("number", "published_us"))
-    now_us = to_us(timezone.now())
+    now_us = spec.to_us(timezone.now())
     return lambda number: stamps.get(number) or now_us
 
 
@@ -105,3 +117,185 @@ def _usage_room() -> int:
     """Counters in each of a shard's three hashes (headroom_edge.lua account)."""
     room: int = settings.HEADROOM_USAGE_MEMORY_MB * 2**20 // (settings.HEADROOM_SHARDS * USAGE_HASHES * COUNTER_BYTES)
     return max(1, room)
+
+
+# Rows are plain tuples of `values_list`: with 100,000 tenants, model instances would take most of the time.
+
+
+class PolicyRow(NamedTuple):
+    id: int
+    name: str
+    tier_id: int | None
+    tenant_name: str | None
+    endpoint_id: int | None
+    service: str
+
+
+class LimitRow(NamedTuple):
+    policy_id: int
+    name_id: int
+    algorithm: str
+    parameters: dict[str, Any]
+    subject: str
+    unit: spec.Unit
+    mode: spec.Mode
+    on_failure: spec.OnFailure
+    revision: int
+    carry: spec.Carry
+    past: list[dict[str, Any]]
+    candidate: dict[str, Any] | None
+    adopts_candidate: bool
+
+
+class OverrideRow(NamedTuple):
+    id: int
+    tenant_name: str
+    endpoint_id: int | None
+    start: datetime
+    end: datetime | None
+    limits: dict[str, dict[str, Any]]
+    numerator: int | None
+    denominator: int | None
+    carry: spec.Carry
+    created_revision: int
+    cancelled_revision: int | None
+
+
+class TenantRow(NamedTuple):
+    number: int
+    name: str
+    tier_id: int
+    suspended: bool
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRows:
+    revision: int
+    tiers: dict[int, str]
+    endpoints: dict[int, spec.Endpoint]  # retired ones too, which past overrides name
+    retired: frozenset[int]
+    limit_names: dict[int, str]
+    tenants: list[TenantRow]
+    handovers: dict[int, list[dict[str, Any]]]
+    policies: list[PolicyRow]
+    limits: list[LimitRow]
+    overrides: list[OverrideRow]
+    canaries: list[Change]
+
+    @classmethod
+    def read(
+        cls, tenants: QuerySet[Tenant], policies: QuerySet[Policy], overrides: QuerySet[Override]
+    ) -> ConfigurationRows:
+        endpoints = list(Endpoint.objects.values_list("number", "name", "default_cost", "retired"))
+        policies = policies.order_by()
+        return cls(
+            revision=newest_revision_number(),
+            tiers=dict(Tier.objects.values_list("number", "name")),
+            endpoints={number: spec.Endpoint(number, name, cost) for number, name, cost, _ in endpoints},
+            retired=frozenset(number for number, _, _, retired in endpoints if retired),
+            limit_names=dict(LimitName.objects.values_list("number", "name")),
+            tenants=[TenantRow(*row) for row in _tenant_rows(tenants)],
+            handovers=dict(tenants.exclude(handovers=[]).values_list("number", "handovers")),
+            policies=[PolicyRow(*row) for row in _policy_rows(policies)],
+            limits=[LimitRow(*row) for row in _limit_rows(Limit.objects.filter(policy__in=policies))],
+            overrides=[OverrideRow(*row) for row in _override_rows(overrides)],
+            canaries=list(Change.objects.filter(state=ChangeState.CANARY).order_by("id")),
+        )
+
+    def revisions(self) -> set[int]:
+        """Revisions whose times are needed."""
+        found = {limit.revision for limit in self.limits}
+        found |= {revision for limit in self.limits for revision in revisions_in(limit.past)}
+        found |= {revision for stored in self.handovers.values() for revision in revisions_in(stored)}
+        found |= {override.created_revision for override in self.overrides}
+        found |= {change.start_revision_id for change in self.canaries if change.start_revision_id is not None}
+        return found | {o.cancelled_revision for o in self.overrides if o.cancelled_revision is not None}
+
+    def configuration(self, clock: Clock, unknown_tenant: str | None) -> spec.Configuration:
+        policies = tuple(self._policies(clock))
+        return spec.Configuration(
+            revision=self.revision,
+            tiers={name: spec.Tier(number, name) for number, name in self.tiers.items()},
+            endpoints={e.name: e for number, e in self.endpoints.items() if number not in self.retired},
+            tenants={row.name: self._tenant(row, clock) for row in self.tenants},
+            policies=policies,
+            overrides=tuple(o for row in self.overrides if (o := self._override(row, clock))),
+            limit_numbers={name: number for number, name in self.limit_names.items()},
+            unknown_tenant=unknown_tenant,
+            canaries=tuple(c for row in self.canaries for c in canaries_of(_canary_change(row, clock), policies)),
+        )
+
+    def _tenant(self, row: TenantRow, clock: Clock) -> spec.Tenant:
+        stored = self.handovers.get(row.number)
+        handovers = handovers_load(stored, clock) if stored else ()
+        return spec.Tenant(row.number, row.name, self.tiers[row.tier_id], row.suspended, row.timezone, handovers)
+
+    def _policies(self, clock: Clock) -> Iterable[spec.Policy]:
+        limits: dict[int, list[LimitRow]] = defaultdict(list)
+        for row in self.limits:
+            limits[row.policy_id].append(row)
+        for policy in self.policies:
+            tier = self.tiers[policy.tier_id] if policy.tier_id is not None else None
+            whole = spec.Policy(policy.name, self._scope(policy), (), tier, policy.tenant_name)
+            try:
+                own = (self._limit(row, clock) for row in limits[policy.id])
+                yield replace(whole, limits=tuple(sorted(own, key=lambda limit: limit.name)))
+            except (ValueError, KeyError) as error:
+                # Only a direct write to the table can cause this. The other limits must still load.
+                yield replace(whole, problem=f"policy {policy.name} cannot be read: {error}")
+
+    def _scope(self, policy: PolicyRow) -> str:
+        if policy.endpoint_id is not None:
+            return self.endpoints[policy.endpoint_id].name
+        return f"{policy.service}:{spec.EVERYWHERE}" if policy.service else spec.EVERYWHERE
+
+    def _limit(self, row: LimitRow, clock: Clock) -> spec.Limit:
+        return replace(
+            row_limit(self.limit_names[row.name_id], row),
+            since_us=clock(row.revision),
+            carry=row.carry,
+            past=generations_load(row.past, clock),
+            adopts_candidate=row.adopts_candidate,
+        )
+
+    def _override(self, row: OverrideRow, clock: Clock) -> spec.Override | None:
+        """It starts and is cancelled at the time of publishing, not earlier. None: cancelled before it started,
+        or its endpoint is retired."""
+        if row.endpoint_id in self.retired:
+            return None
+        start_us = max(spec.to_us(row.start), clock(row.created_revision))
+        end_us = spec.to_us(row.end) if row.end else None
+        if row.cancelled_revision is not None:
+            cancelled_us = clock(row.cancelled_revision)
+            end_us = cancelled_us if end_us is None else min(end_us, cancelled_us)
+        if end_us is not None and end_us <= start_us:
+            return None
+        scope = self.endpoints[row.endpoint_id].name if row.endpoint_id is not None else spec.EVERYWHERE
+        multiplier = (row.numerator, row.denominator) if row.numerator and row.denominator else None
+        return spec.Override(row.id, row.tenant_name, scope, start_us, end_us, row.limits, multiplier, row.carry)
+
+
+def _canary_change(row: Change, clock: Clock) -> CanaryChange:
+    since_us, carry = clock(row.start_revision_id or 0), cast("spec.Carry", row.carry)
+    return CanaryChange(row.pk, row.share or 0, policies_of(row.policies), since_us, carry)
+
+
+def _tenant_rows(tenants: QuerySet[Tenant]) -> Iterable[tuple[Any, ...]]:
+    return tenants.order_by().values_list("number", "name", "tier_id", "suspended", "timezone")
+
+
+def _policy_rows(policies: QuerySet[Policy]) -> Iterable[tuple[Any, ...]]:
+    return policies.values_list("id", "name", "tier_id", "tenant__name", "endpoint_id", "service")
+
+
+def _limit_rows(limits: QuerySet[Limit]) -> Iterable[tuple[Any, ...]]:
+    what = ("policy_id", "name_id", "algorithm", "parameters", "subject", "unit", "mode", "on_failure")
+    when = ("changed_revision_id", "carry", "past", "candidate", "adopts_candidate")
+    return limits.order_by().values_list(*what, *when)
+
+
+def _override_rows(overrides: QuerySet[Override]) -> Iterable[tuple[Any, ...]]:
+    what = ("id", "tenant__name", "endpoint_id", "start", "end", "limits")
+    how = ("multiplier_numerator", "multiplier_denominator", "carry", "created_revision_id", "cancelled_revision_id")
+    return overrides.order_by("id").values_list(*what, *how)

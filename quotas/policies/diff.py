@@ -1,4 +1,4 @@
-"""What differs between two states of a configuration, object by object, and the same as lines of a plan."""
+"""The differences between two states of a configuration, by object; and the same as the lines of a plan."""
 
 import json
 from collections import Counter
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Action = Literal["create", "update", "delete"]
-ObjectState = Mapping[str, Any] | None  # None: it is not there
+ObjectState = Mapping[str, Any] | None  # None: it does not exist
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
     path: str  # limits.burst.rate
-    before: Any  # None: it is not there
+    before: Any  # None: it does not exist
     after: Any
 
 
@@ -25,7 +25,7 @@ class ObjectDiff:
 
 
 def differences(before: Mapping[str, ObjectState], after: Mapping[str, ObjectState]) -> tuple[ObjectDiff, ...]:
-    """Of the objects in `after`, by name; those that are the same are left out."""
+    """Changes of the objects in `after`, by name. Unchanged objects are left out."""
     found = (_of_object(name, before.get(name), after[name]) for name in sorted(after))
     return tuple(one for one in found if one)
 
@@ -58,7 +58,7 @@ _WORDS = {"create": "will be created", "update": "will be changed", "delete": "w
 
 
 def plan_lines(changes: Sequence[ObjectDiff], notes: Mapping[str, str]) -> Iterator[str]:
-    """`notes` stand as comments above the changes they are about."""
+    """`notes` become comments above the changes they are about."""
     for change in changes:
         kind, _, name = change.object.partition(":")
         yield f"  # {kind} {name} {_WORDS[change.action]}"
@@ -72,7 +72,7 @@ def plan_lines(changes: Sequence[ObjectDiff], notes: Mapping[str, str]) -> Itera
 
 def summary(changes: Sequence[ObjectDiff]) -> str:
     if not changes:
-        return "No changes. What is live is what the document says."
+        return "No changes. The live configuration matches the document."
     count = Counter(change.action for change in changes)
     return f"Plan: {count['create']:,} to create, {count['update']:,} to change, {count['delete']:,} to delete."
 

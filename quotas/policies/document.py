@@ -1,7 +1,7 @@
 """Policy as code: one YAML document of tiers, endpoints and policies.
 
-Only plain data: no tags, no aliases, no key twice, and of YAML's words only `true`, `false` and `null`
-are not text, so that `mode: off` is what it says.
+Only plain data: no tags, no aliases, no duplicate keys. Of YAML's special words, only `true`, `false` and
+`null` are not text, so that `mode: off` stays text.
 """
 
 import re
@@ -19,9 +19,9 @@ from quotas.policies.validate import check_policies, parse_policy, read_name
 
 DOCUMENT_FIELDS = ("tiers", "endpoints", "policies")
 MOST_BYTES = 1_048_576
-# Nobody else writes while a document is planned: it must not take minutes.
+# A plan holds the lock that orders revisions, so it must not take minutes.
 MOST_ENTRIES = {"tiers": 1_000, "endpoints": 5_000, "policies": 10_000}
-MOST_PROBLEMS = 100  # that are looked for
+MOST_PROBLEMS = 100  # then the search stops
 DEEPEST = 12
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Document:
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # by path
 
     def line(self, path: str) -> int | None:
-        """Of the path, or of the nearest thing around it that was written."""
+        """The line of the path, or of its nearest parent that the document contains."""
         return _line(path, self.lines)
 
 
@@ -71,11 +71,11 @@ def _too_big(text: str) -> Problem | None:
     size = len(text.encode(errors="surrogatepass"))
     if size <= MOST_BYTES:
         return None
-    return Problem("", "size", f"the document has {size:,} bytes; {MOST_BYTES:,} are the most. Split it")
+    return Problem("", "size", f"the document has {size:,} bytes; the maximum is {MOST_BYTES:,}. Split it")
 
 
 def _unsafe(text: str) -> Problem | None:
-    """What would fail or explode while composing; events alone take no more room than the text."""
+    """Finds what would fail or use up the memory while composing. Events alone need no more memory than the text."""
     depth, started = 0, False
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -91,7 +91,7 @@ def _unsafe(text: str) -> Problem | None:
             if getattr(event, "tag", None) is not None:
                 return Problem("", "tag", f"tag {event.tag} is not accepted; write plain data", line)
     except UnicodeEncodeError:
-        return Problem("", "yaml", "this is not YAML: half a character (a lone surrogate) stands in it")
+        return Problem("", "yaml", "this is not YAML: it contains half a character (a lone surrogate)")
     except yaml.YAMLError as error:
         return _syntax(error)
     return None
@@ -104,7 +104,7 @@ def _syntax(error: yaml.YAMLError) -> Problem:
 
 
 def _walk(node: yaml.Node | None, path: str, lines: dict[str, int]) -> list[Problem]:
-    """Remembers the line of every path; finds the keys that stand twice in a mapping."""
+    """Stores the line of every path, and finds duplicate keys."""
     if node is None:
         return []
     lines.setdefault(path, node.start_mark.line + 1)
@@ -121,7 +121,7 @@ def _walk(node: yaml.Node | None, path: str, lines: dict[str, int]) -> list[Prob
             name = str(key.value)
             below = f"{path}.{name}" if path else name
             if name in seen:
-                message = f"{name} stands twice in one mapping; remove one"
+                message = f"{name} appears twice in one mapping; remove one"
                 found.append(Problem(below, "duplicate_key", message, key.start_mark.line + 1))
             seen.add(name)
             lines.setdefault(below, key.start_mark.line + 1)
@@ -171,7 +171,7 @@ def _each(
 def _entries(fields: dict[str, Any], name: str) -> list[Any]:
     found = items(fields.get(name) or (), name)
     if len(found) > MOST_ENTRIES[name]:
-        message = f"{name} has {len(found):,} entries; {MOST_ENTRIES[name]:,} are the most. Split the document"
+        message = f"{name} has {len(found):,} entries; the maximum is {MOST_ENTRIES[name]:,}. Split the document"
         raise ParameterError(name, message, "size")
     return found
 

@@ -35,7 +35,7 @@ _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What an author knows of an endpoint; None: not said."""
+    """What the author knows about an endpoint. None: not stated."""
 
     bursty: bool | None = None  # can it absorb bursts?
     clients: Literal["few", "many"] | None = None
@@ -52,7 +52,7 @@ class DeclaredEndpoint:
 
     @property
     def route(self) -> tuple[str, str]:
-        """Equal for two endpoints that no request could tell apart."""
+        """Two endpoints with the same route would match the same requests."""
         return self.method, _VARIABLE.sub("{}", self.path)
 
 
@@ -82,7 +82,7 @@ def endpoint_name(value: object) -> str:
 
 
 def endpoint_or_service(value: object, is_global: bool) -> str:
-    """What a policy may be attached to; only a global one to a whole service."""
+    """What a policy may be attached to. Only a global policy may be attached to a whole service."""
     if value is None:
         raise ParameterError("endpoint", "endpoint is missing; write service:operation, or * for all", "missing")
     if isinstance(value, str) and len(value) <= LONGEST_NAME:
@@ -98,7 +98,7 @@ _NAME_RULE = "write service:operation, each of lower case letters, digits, - _ a
 
 
 def path_template(value: object) -> str:
-    """Segments that are literal or a {variable}; never a pattern, so that matching takes no longer than reading."""
+    """Each segment is literal or a {variable}. Patterns are not allowed, so that matching takes linear time."""
     if value == "":
         return ""
     if not isinstance(value, str) or not value.startswith("/") or len(value) > LONGEST_PATH:

@@ -10,7 +10,7 @@ from quotas.policies.spec import EVERYWHERE, MOST_COST, Endpoint, Limit, Overrid
 
 
 def endpoint_problem(endpoint: Endpoint) -> str:
-    """Empty: there is none."""
+    """Empty: no problem."""
     if not 0 < endpoint.number <= ENDPOINT_NUMBER_MAX:
         return f"number {endpoint.number} is not from 1 to {ENDPOINT_NUMBER_MAX:,}; remove some endpoints"
     if not 0 < endpoint.default_cost <= MOST_COST:
@@ -19,7 +19,7 @@ def endpoint_problem(endpoint: Endpoint) -> str:
 
 
 def global_problem(policy: Policy, terms: Terms, *, is_clustered: bool) -> str:
-    """Empty: there is none."""
+    """Empty: no problem."""
     if policy.problem:
         return policy.problem
     if is_clustered:
@@ -34,7 +34,7 @@ def global_problem(policy: Policy, terms: Terms, *, is_clustered: bool) -> str:
 
 
 def override_problem(layers: Layers, override: Override, now_us: int) -> str | None:
-    """Why the override cannot do what it says, in one sentence; `layers` may hold it already."""
+    """Why the override cannot take effect, in one sentence. `layers` may already include it."""
     without = replace(layers, overrides=tuple(o for o in layers.overrides if o.id != override.id))
     resolved = resolve(without, max(override.start_us, now_us))
     try:

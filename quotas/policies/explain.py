@@ -1,4 +1,4 @@
-"""Why a tenant has the limits it has on an endpoint, and what would happen to a request."""
+"""Why a tenant has its limits on an endpoint, and what would happen to a request."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from headroom_edge.plan.routes import Route
 from quotas.errors import refuse
 from quotas.models import Endpoint
 from quotas.policies.configuration import configuration_part
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import Effective, globals_at, resolve
-from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Override
+from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Override, to_us
 from tenants.isolation import unrestricted
 
 
@@ -30,7 +29,7 @@ class UnknownTenantError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A limit of the same name that does not apply, because the other one is more specific."""
+    """A limit that does not apply, because one of the same name is more specific."""
 
     source: str
     limit: Limit
@@ -50,14 +49,14 @@ class Explanation:
     tier: str
     is_suspended: bool
     endpoint: str
-    is_registered: bool  # if not, only what stands on `*` applies
+    is_registered: bool  # False: only limits on `*` apply
     limits: tuple[ExplainedLimit, ...]
     upcoming: tuple[Override, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Every limit of a tenant, each once, in the scope in which it is counted."""
+    """Every limit of a tenant once, in the scope in which it counts."""
 
     revision: int
     tenant: str
@@ -68,7 +67,7 @@ class Standing:
 
 
 def explain(*, tenant: str, endpoint: str, at: datetime | None = None) -> Explanation:
-    """What holds at that time (now, if none is given) as far as is known today."""
+    """What applies at that time (default: now), as far as is known today."""
     part = _part(tenant)
     index = PolicyIndex.of_configuration(part)
     layers = index.of_tenant(part.tenants[tenant])
@@ -107,7 +106,7 @@ def standing(*, tenant: str, at: datetime | None = None) -> Standing:
 
 
 def _part(tenant: str) -> Configuration:
-    # A tenant may know its own limits, but the revisions and trials that they come from hold other tenants' too.
+    # A tenant may see its own limits, but not their revisions and trials, which name other tenants.
     with unrestricted():
         part = configuration_part(tenants=[tenant])
     if tenant not in part.tenants:
@@ -123,7 +122,7 @@ def _explained(effective: Effective, layers: Layers, endpoint: str) -> Explained
 
 
 def standing_of_tier(tier: str, at: datetime | None = None) -> tuple[Effective, ...]:
-    """What a tenant of this tier has that has nothing of its own."""
+    """The limits of a tenant of this tier without anything of its own."""
     index = PolicyIndex.of_configuration(configuration_part(tiers=[tier]))
     resolved = resolve(index.of_tier(tier), to_us(at or timezone.now()))
     return (*resolved.everywhere, *(effective for limits in resolved.own.values() for effective in limits))
@@ -136,7 +135,7 @@ class Verdict:
 
 
 def verdicts(explanation: Explanation, rows: Sequence[LimitRow]) -> Iterator[Verdict]:
-    """A tenant's limit and a global one may share name and scope; the store gives the global ones last, as we do."""
+    """A tenant's limit and a global one may share name and scope. Both sides list the global ones last."""
     left = list(rows)
     texts = _scope_texts(explanation.endpoint)
     for explained in explanation.limits:
@@ -149,7 +148,7 @@ def verdicts(explanation: Explanation, rows: Sequence[LimitRow]) -> Iterator[Ver
 
 
 def _scope_texts(endpoint: str) -> dict[str, str]:
-    """As records spell them."""
+    """As records name them."""
     texts = {EVERYWHERE: "0"}
     number = Endpoint.objects.filter(name=endpoint, retired=False).values_list("number", flat=True).first()
     if number is not None:
@@ -166,13 +165,13 @@ UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
 class Answer:
     explanation: Explanation  # of the configuration
     decision: Decision  # of the store
-    verdicts: tuple[Verdict, ...]  # each limit, as both have it
+    verdicts: tuple[Verdict, ...]  # each limit, in the configuration and in the store
 
 
 def request_explain(
     *, limiter: Limiter, tenant: str, endpoint: str, subject: Mapping[str, str], cost: int | None = None
 ) -> Answer:
-    """UnknownTenantError, or StoreRefusedError where the store cannot say."""
+    """Raises UnknownTenantError, or StoreRefusedError if the store cannot answer."""
     called = UNREGISTERED if endpoint == EVERYWHERE else endpoint
     try:
         Check(tenant, called, subject, cost)
@@ -187,9 +186,9 @@ def request_explain(
 
 
 def endpoint_of(*, method: str, path: str) -> str:
-    """The endpoint that serves the path, as the gateway finds it; `*`: none that is registered."""
+    """The endpoint that serves the path, as the gateway finds it. `*`: none is registered."""
     if len(path) > LONGEST_PATH:
-        raise refuse("path", "too_long", f"the path has {len(path):,} characters; {LONGEST_PATH:,} are the most")
+        raise refuse("path", "too_long", f"the path has {len(path):,} characters; the maximum is {LONGEST_PATH:,}")
     rows = Endpoint.objects.filter(retired=False).exclude(path="").values_list("name", "method", "path")
     found = EndpointFinder([Route(*row) for row in rows]).find(method, target_path(path), USUAL)
     return found or EVERYWHERE

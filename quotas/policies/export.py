@@ -22,7 +22,7 @@ def states_of(document: Document) -> dict[str, dict[str, Any]]:
 
 
 def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A document says nothing of what is on trial beside a limit."""
+    """A document does not contain candidates."""
     if state is None or "limits" not in state:
         return state
     return {**state, "limits": {name: fields_of(limit) for name, limit in state["limits"].items()}}
@@ -49,7 +49,7 @@ _SECTIONS = (("tier", "tiers"), ("endpoint", "endpoints"), ("policy", "policies"
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Quotes what YAML 1.1 would take for something else than text, and what our own reader would."""
+    """Quotes text that YAML 1.1 or our own reader would not read as text."""
 
 
 _Dumper.add_implicit_resolver(
@@ -58,7 +58,7 @@ _Dumper.add_implicit_resolver(
 
 
 def document_text(states: States, heading: str, notes: Mapping[str, str]) -> str:
-    """`notes` stand as comments above the objects they are about."""
+    """`notes` become comments above the objects they are about."""
     return "\n".join(_lines(states, heading, notes)) + "\n"
 
 
@@ -74,7 +74,7 @@ def _lines(states: States, heading: str, notes: Mapping[str, str]) -> Iterator[s
 
 
 def _one_line(text: str) -> str:
-    """A comment ends with its line, and a reason may have several."""
+    """A comment is one line, but a reason may have several."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 

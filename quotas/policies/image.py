@@ -1,7 +1,7 @@
 """What Redis must hold, shard by shard, and the difference between two states of it.
 
-The digest of a shard is a sum of hashes, one for each field and value, so it follows a change without
-reading the rest. It leaves the revision out: a shard whose content did not change keeps its token.
+The digest of a shard is the sum of the hashes of its fields and values, so a change updates it without
+reading the rest. It excludes the revision: a shard whose content did not change keeps its token.
 """
 
 import json
@@ -11,8 +11,8 @@ from hashlib import blake2b
 from typing import Any
 
 MAIN = "main"
-# No tenant's name, and a value over 64 bytes: with it Redis keeps the tenants in a table from the first on.
-# Otherwise up to 512 of them would be a list, searched from its start at each check (3 µs at 150 tenants).
+# Not a tenant's name. Its value is over 64 bytes, which makes Redis store the hash as a table from the start.
+# Otherwise up to 512 tenants would be a list, which each check searches from its start (3 µs at 150 tenants).
 TABLE_FIELD, TABLE_VALUE = "*", f"00000!{'.' * 65}"
 _DIGEST_SPAN = 2**64
 
@@ -67,7 +67,7 @@ class ShardImage:
             self._changed_entries[name] = None
 
     def use(self, fields: Mapping[str, str]) -> None:
-        """Counts users, because tiers and tenants of a shard share fields; a field's name stands for its content."""
+        """Counts the users of each field, because tiers and tenants of a shard share fields."""
         for name, value in fields.items():
             users = self._uses.get(name, 0)
             self._uses[name] = users + 1
@@ -86,7 +86,7 @@ class ShardImage:
             self._changed_config[name] = None
 
     def seal(self, revision: int, main: str) -> Delta | None:
-        """Ends a change. The shard takes the revision only if something in it is different."""
+        """Ends a change. The shard takes the revision only if its content changed."""
         if main == self._main and not self._changed_entries and not self._changed_config:
             return None
         base = self.token
@@ -99,7 +99,7 @@ class ShardImage:
         return delta
 
     def adopt(self, revision: int) -> None:
-        """Takes a revision for the same content: the one that is already in Redis, when that is an older one."""
+        """Takes the older revision that Redis already has for the same content."""
         self.revision = revision
         self.token = f"{revision}.{self.digest:016x}"
         self.config[MAIN] = f'{{"revision":{revision},{self._main[1:]}'

@@ -9,7 +9,7 @@ from quotas.policies.spec import EVERYWHERE, Canary, Configuration, Handover, Li
 
 @dataclass(frozen=True, slots=True)
 class LadderLimit:
-    """A limit on the ladder, and the policy that holds it."""
+    """A limit of the ladder, with its policy."""
 
     policy: Policy
     limit: Limit
@@ -17,7 +17,7 @@ class LadderLimit:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Everything that can give one tenant its limits; with `tier` alone, what a plain tenant of it has."""
+    """All that can give one tenant its limits. With `tier` alone: those of a tenant without anything of its own."""
 
     tier: Mapping[str, Policy]  # by endpoint
     tenant: Mapping[str, Policy] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class PolicyIndex:
-    """A configuration's policies and overrides by whom they belong to."""
+    """A configuration's policies and overrides by their owner."""
 
     tiers: Mapping[str, Mapping[str, Policy]]
     tenants: Mapping[str, Mapping[str, Policy]]

@@ -119,7 +119,7 @@ def row_state(row: LimitColumns) -> dict[str, Any]:
 
 
 def row_limit(name: str, row: LimitColumns) -> Limit:
-    """Without its history, which `configuration_rows` adds."""
+    """Without its history, which `configuration` adds."""
     return Limit(
         name,
         algorithm_load(row_stored(row)),

@@ -1,6 +1,6 @@
 """From effective limits to the texts that Lua reads: plans, sets of plans, calendars.
 
-Every text is named by its content, so whatever a reader has cached under a name stays true.
+Every text is named after a hash of its content, so a cached text never becomes stale.
 """
 
 from collections import defaultdict
@@ -22,13 +22,13 @@ LIMITS_MAX = 32  # in one plan: a check computes all of them
 LIMIT_NUMBER_MAX = 2**16 - 1  # two bytes in a record's header
 ENDPOINT_NUMBER_MAX = 36**3 - 1
 CALENDAR_DAYS = 31 + 2 * 366  # 24 months from the last day of the month it is compiled in
-CANDIDATE = "~candidate"  # a candidate's number is that of its limit's name with this behind it
+CANDIDATE = "~candidate"  # suffix of the limit's name, under which a candidate has its number
 
 _MODES = {"enforce": "e", "shadow": "s"}
 
 
 class CompileError(ValueError):
-    """A configuration that cannot be enforced: one sentence that names the field and the way out."""
+    """A configuration that cannot be enforced. The message names the field and says what to change."""
 
 
 def content_name(text: str) -> str:
@@ -36,7 +36,7 @@ def content_name(text: str) -> str:
 
 
 def month_start_us(now_us: int) -> int:
-    """What is compiled depends on the time only by this, so every publisher compiles the same all month."""
+    """The only way in which a plan depends on the time: every publisher compiles the same texts all month."""
     now = datetime.fromtimestamp(now_us // SECOND_US, UTC)
     return int(datetime(now.year, now.month, 1, tzinfo=UTC).timestamp()) * SECOND_US
 
@@ -52,7 +52,7 @@ class Terms:
 
 
 class Member(NamedTuple):
-    """A limit in a group; one that the endpoint replaces is only carried along in the record."""
+    """A limit in a group. One that the endpoint replaces keeps its place in the record, but is not checked."""
 
     effective: Effective
     is_replaced: bool
@@ -107,7 +107,7 @@ class PlanWriter:
         return group
 
     def _rows(self, member: Member) -> list[dict[str, Any]]:
-        """Most plans of a set have most rows in common. The member is kept too, so that its id stays its own."""
+        """Cached: most plans of a set share most rows. The cache keeps the member, so that its id is not reused."""
         key = (id(member.effective), member.is_replaced)
         if key not in self._made:
             self._made[key] = (member, list(self._make_rows(member)))
@@ -148,7 +148,7 @@ class PlanWriter:
         return [rule.fingerprint + turn, parameters, generation.since_us, generation.carry]
 
     def _rule(self, algorithm: Algorithm) -> "Rule":
-        # Frozen dataclasses all of them, which the protocol cannot say.
+        # All algorithms are frozen dataclasses, which the protocol cannot express.
         rule = _rule(cast("Hashable", algorithm), self.zone, self.terms.month_us)
         if rule.calendar:
             self.fields[f"k:{rule.parameters['K']}"] = rule.calendar
@@ -196,7 +196,7 @@ class Rule(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def _rule(algorithm: Algorithm, zone: str, month_us: int) -> Rule:
-    """The fingerprint is of the parameters alone: state stays valid when a limit only gets another source.
+    """The fingerprint covers the parameters alone: state stays valid when only the limit's source changes.
 
     A calendar counts by its rule, not by the boundaries that happen to be compiled.
     """
@@ -208,7 +208,7 @@ def _rule(algorithm: Algorithm, zone: str, month_us: int) -> Rule:
 
 
 def calendar_fingerprint(algorithm: CalendarQuota, tenant_zone: str) -> int:
-    """By which its counters are known, as long as its parameters never come back after a reset."""
+    """Identifies its counters, as long as the same parameters do not return after a reset."""
     zone = _zone(algorithm, tenant_zone)
     return _fingerprint([algorithm.kind, algorithm.limit, algorithm.period, algorithm.anchor, zone])
 
@@ -224,7 +224,7 @@ def _fingerprint(identity: list[Any]) -> int:
 
 
 def _starts(algorithm: CalendarQuota, zone: str, month_us: int) -> tuple[int, ...]:
-    """From the period before the month's first to 24 months ahead, so it changes once a month at most."""
+    """From the period before the first of the month to 24 months ahead, so it changes at most once a month."""
     month_s = month_us // SECOND_US
     day_s = DAY_US // SECOND_US
     first_s = month_s - LONGEST_DAYS[algorithm.period] * day_s
@@ -236,7 +236,7 @@ def _switched_on(limits: Iterable[Effective]) -> list[Effective]:
 
 
 def _grouped(applied: list[Effective], replaced: list[Effective]) -> list[list[Member]]:
-    """One group per (global?, scope, subject), globals last; none where nothing applies."""
+    """One group for each (global?, scope, subject), global ones last."""
     groups: dict[tuple[bool, str, str], list[Member]] = defaultdict(list)
     for effective in applied:
         groups[_group_key(effective)].append(Member(effective, is_replaced=False))
@@ -253,7 +253,9 @@ def _group_key(effective: Effective) -> tuple[bool, str, str]:
 def _check_plan(applied: list[Effective], endpoint: str) -> None:
     count = len(applied) + sum(effective.limit.candidate is not None for effective in applied)
     if count > LIMITS_MAX:
-        raise CompileError(f"{count} limits apply to endpoint {endpoint!r}; remove some, {LIMITS_MAX} is the most")
+        raise CompileError(
+            f"{count} limits apply to endpoint {endpoint!r}; the maximum is {LIMITS_MAX}, so remove some"
+        )
     enforced = [effective for effective in applied if effective.limit.mode == "enforce"]
     shapers = [f"{e.limit.name} ({e.source})" for e in enforced if e.limit.algorithm.kind == "l"]
     if len(shapers) > 1:

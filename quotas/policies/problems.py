@@ -1,4 +1,4 @@
-"""What is wrong with a configuration somebody wrote, and what can be kept and shown at all."""
+"""Problems of a configuration that an author wrote, and checks of what can be stored and shown."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ class Problem:
     path: str  # policies[0].limits[1].window
     code: str
     message: str
-    line: int | None = None  # of the document, where there is one
+    line: int | None = None  # of the document, if there is one
 
     def __str__(self) -> str:
         place = f"{self.path}: " if self.path else ""
@@ -30,7 +30,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """Collects what is wrong below one path, so that an author sees all of it at once."""
+    """Collects the problems below one path, so that an author sees all of them at once."""
 
     path: str = ""
     found: list[Problem] = field(default_factory=list)
@@ -77,8 +77,8 @@ def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterE
     return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")
 
 
-ENDLESS = "a number is too large to be one; write a smaller one"
-# PostgreSQL keeps no NUL, and half of a surrogate pair is no character in any encoding.
+ENDLESS = "a number is too large; write a smaller one"
+# PostgreSQL cannot store NUL, and no encoding has half of a surrogate pair.
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -87,12 +87,12 @@ def is_fit(text: str) -> bool:
 
 
 def is_endless(value: object) -> bool:
-    """Whether a number in it is one that JSON can write and nothing can count: 1e400."""
+    """Whether it contains a number that JSON can write but no float can hold: 1e400."""
     return any(isinstance(one, float) and not isfinite(one) for one in _parts(value))
 
 
 def fault_in(value: object) -> str | None:
-    """Why it cannot be kept; names count as values do."""
+    """Why it cannot be stored. Keys are checked like values."""
     if any(isinstance(one, str) and not is_fit(one) for one in _parts(value)):
         return "a text has a NUL or half a character (\\u0000, \\ud800 to \\udfff) in it; leave that out"
     return ENDLESS if is_endless(value) else None
@@ -115,5 +115,5 @@ WITHIN = f"write a year from {FIRST_YEAR} to {LAST_YEAR}"
 
 
 def is_within(moment: datetime) -> bool:
-    """By the year as it is written: at the edge of the calendar no zone can be reckoned with."""
+    """Compares the year as it is written: conversion to another zone fails at the edge of the calendar."""
     return FIRST_YEAR <= moment.year <= LAST_YEAR

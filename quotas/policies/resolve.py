@@ -1,12 +1,12 @@
-"""Which limits hold for a tenant, and where each comes from: the one place that knows precedence.
+"""Which limits apply to a tenant, and where each comes from: the one place that knows precedence.
 
-The ladder, most specific first: tenant × endpoint, tenant × *, tier × endpoint, tier × *; merged limit
-by limit on the limit's name. What stands on `*` is one counter over all endpoints (scope `*`), what
-stands on an endpoint is that endpoint's alone. Overrides go on top: those on `*` first, then those on
-the endpoint, each in order of creation. Global limits always apply and replace nothing.
+The ladder, most specific first: tenant × endpoint, tenant × *, tier × endpoint, tier × *; merged by the
+limit's name. A limit on `*` is one counter over all endpoints (scope `*`); a limit on an endpoint counts
+that endpoint alone. Overrides are applied last: those on `*` first, then those on the endpoint, each in
+order of creation. Global limits always apply and replace nothing.
 
-State belongs to (scope, limit name, subject) whoever supplies the limit, so every limit comes with the
-parameters it had before (`since_us`, `past`), across edits, overrides, moves and policies of its own.
+State belongs to (scope, limit name, subject) whatever the source of the limit, so every limit comes with
+its earlier parameters (`since_us`, `past`), across edits, overrides, moves and policies of its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,31 +23,31 @@ FOREVER_US = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A limit that holds, with its whole history."""
+    """A limit that applies, with its whole history."""
 
     limit: Limit
     scope: str  # `*`, an endpoint, or (global only) a service: `payments:*`
-    source: str  # the policy's: `tier pro × *`; for a limit that only an override gives, the override's
-    overrides: tuple[int, ...] = ()  # the ids of those that changed it, in the order they were applied
+    source: str  # of the policy: `tier pro × *`; of the override, for a limit that no policy has
+    overrides: tuple[int, ...] = ()  # ids of those that changed it, in the order of application
     is_global: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """All limits of one tenant, or of one tier, at one time; the global ones apart (`globals_at`)."""
+    """All limits of one tenant or one tier at one time, without the global ones (`globals_at`)."""
 
     everywhere: tuple[Effective, ...]  # scope `*`
     own: Mapping[str, tuple[Effective, ...]]  # endpoint → the limits of that scope; never empty
 
     def at(self, endpoint: str) -> tuple[Effective, ...]:
-        """What applies there: a limit of the endpoint replaces the one of the same name on `*`."""
+        """The limits of an endpoint. Its own replace those of the same name on `*`."""
         own = self.own.get(endpoint, ())
         replaced = {effective.limit.name for effective in own}
         return own + tuple(e for e in self.everywhere if e.limit.name not in replaced)
 
 
 class Moment(NamedTuple):
-    """From `from_us` on, until the next moment, what `resolve(layers, at_us)` gives holds."""
+    """From `from_us` until the next moment, `resolve(layers, at_us)` is what applies."""
 
     from_us: int
     at_us: int
@@ -56,8 +56,8 @@ class Moment(NamedTuple):
 def moments(layers: Layers) -> tuple[Moment, ...]:
     """The times at which an override starts or ends; the first moment starts at 0.
 
-    Edits take effect when they are published, so whatever has been edited lies before the end of
-    every moment that Lua's clock can still reach: `at_us` is a moment's last microsecond.
+    `at_us` is a moment's last microsecond: edits take effect when they are published, so every edit lies
+    before the end of each moment that Lua's clock can still reach.
     """
     starts = sorted({0, *(us for override in layers.overrides for us in _edges(override))})
     ends = [*starts[1:], FOREVER_US]
@@ -81,7 +81,7 @@ def globals_at(policies: Mapping[str, Policy], endpoint: str) -> tuple[Effective
 
 
 def history(layers: Layers, scope: str, name: str, at_us: int = FOREVER_US) -> tuple[Generation, ...]:
-    """The parameters that a limit has had without overrides, newest first; empty: there is no such limit."""
+    """A limit's parameters over time without overrides, newest first. Empty: there is no such limit."""
     ladder = layers.ladder(scope, name)
     if not ladder or ladder[0].policy.endpoint != scope:
         return ()
@@ -95,7 +95,7 @@ def history(layers: Layers, scope: str, name: str, at_us: int = FOREVER_US) -> t
 
 def _handed_over(generations: tuple[Generation, ...], handover: Handover) -> tuple[Generation, ...]:
     later = tuple(g for g in generations if g.since_us > handover.since_us)
-    if len(later) == len(generations):  # the limit is younger than the handover: nothing was handed over
+    if len(later) == len(generations):  # the limit is newer than the handover
         return generations
     first = replace(generations[len(later)], since_us=handover.since_us, carry=handover.carry)
     return (*later, first, *handover.past)
@@ -131,7 +131,7 @@ def _effective(steps: list[_LimitStep], scope: str) -> Effective | None:
 
 
 def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_LimitStep]:
-    """What the limit was at each time that something about it changed, oldest first."""
+    """The limit after each change of it, oldest first."""
     carries: dict[int, Carry] = {}
     for generation in _base_history(layers, scope, name, at_us):
         carries[generation.since_us] = generation.carry
@@ -144,7 +144,7 @@ def _steps(layers: Layers, scope: str, name: str, at_us: int) -> Iterator[_Limit
 
 
 def _base_history(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Generation, ...]:
-    """Of the limit itself, or of the one on `*` that an override of this endpoint starts from."""
+    """History of the limit itself, or of the one on `*` that an override of this endpoint starts from."""
     ladder = layers.ladder(scope, name)
     return history(layers, ladder[0].policy.endpoint, name, at_us) if ladder else ()
 
@@ -169,7 +169,7 @@ def limit_at(layers: Layers, scope: str, name: str, at_us: int) -> tuple[Limit |
 
 
 def _active(layers: Layers, scope: str, at_us: int) -> list[Override]:
-    """Those that can change a limit of the scope, in the order in which they are applied."""
+    """Overrides that can change a limit of the scope, in the order of application."""
     active = [o for o in layers.overrides if o.endpoint in (scope, EVERYWHERE) and _is_active(o, at_us)]
     return sorted(active, key=lambda o: (o.endpoint != EVERYWHERE, o.id))
 
@@ -177,8 +177,8 @@ def _active(layers: Layers, scope: str, at_us: int) -> list[Override]:
 def _overridden(base: Limit | None, override: Override, scope: str, name: str, is_here: bool) -> Limit | None:
     """None: the override does not touch this limit.
 
-    `is_here` is false while `base` is still the limit of `*` that the endpoint falls back to: then
-    overrides of `*` apply to it as they do on `*`, and one of the endpoint must name it to take it over.
+    `is_here` is false while `base` is still the limit of `*` that the endpoint falls back to. Overrides of `*`
+    then apply to it as they do on `*`; an override of the endpoint must name it to make it the endpoint's own.
     """
     on_star = scope != EVERYWHERE and override.endpoint == EVERYWHERE
     try:
@@ -187,7 +187,7 @@ def _overridden(base: Limit | None, override: Override, scope: str, name: str, i
         if override.multiplier and base and (is_here or on_star):
             return scaled(base, *override.multiplier)
     except PatchError:
-        # Refused when it was written (`override_problem`); a period that is over may no longer fit.
+        # `override_problem` refused it when it was written; one of a past period may no longer fit.
         return None
     return None
 

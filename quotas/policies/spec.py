@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Literal, NamedTuple, get_args
 
@@ -36,10 +37,18 @@ PAST_GENERATIONS = 8  # of parameters that a limit remembers
 SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept
 CANARY_PARTS = 1_000
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def to_us(moment: datetime) -> int:
+    """Microseconds since the epoch, as Redis tells the time."""
+    return (moment - EPOCH) // MICROSECOND
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One set of parameters a limit has had, and since when (Redis time; 0: since ever)."""
+    """One set of parameters that a limit had, and since when (Redis time; 0: always)."""
 
     algorithm: Algorithm
     since_us: int = 0
@@ -58,7 +67,7 @@ class Limit:
     carry: Carry = "keep"
     past: tuple[Generation, ...] = ()  # newest first; the parameters it had before
     candidate: Algorithm | None = None  # a recommendation in shadow, judged beside this limit
-    adopts_candidate: bool = False  # these parameters were promoted from its candidate, whose state they take over
+    adopts_candidate: bool = False  # its parameters were its candidate's, whose state they take over
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,9 @@ class Policy:
     limits: tuple[Limit, ...]
     tier: str | None = None
     tenant: str | None = None
-    problem: str = ""  # why what is stored cannot be read; then `limits` is empty and nothing that needs it compiles
+    problem: str = (
+        ""  # why the stored limits cannot be read; `limits` is then empty, and plans that need it do not compile
+    )
     canary: int | None = None  # the change that tries it out on a share of the tier's tenants
 
     @property
@@ -92,10 +103,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A change for one tenant between two moments; `end_us` None: until removed.
+    """Other limits for one tenant between two times. `end_us` None: until removed.
 
-    `limits` gives parameters per limit name (the fields of a policy's limit, merged over what holds
-    without the override); `multiplier` scales every capacity and rate it applies to instead.
+    `limits` has fields by limit name, which replace those of the limit. Instead of `limits`, `multiplier`
+    scales every capacity and rate.
     """
 
     id: int
@@ -110,13 +121,13 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """Other policies for a share of a tier's tenants: those whose names hash below it, so always the same ones.
+    """Other policies for a share of a tier's tenants: those whose name's hash lies below the share.
 
-    A larger share has everybody whom a smaller one had. `policies`, by endpoint, stand in place of the
-    tier's own there; one without limits takes the tier's away.
+    A larger share includes every tenant of a smaller one. `policies`, by endpoint, replace the tier's own; one
+    without limits removes the tier's.
     """
 
-    change: int  # stirs the hash: the next canary has other tenants
+    change: int  # part of the hash, so that the next canary has other tenants
     tier: str
     share: int  # of CANARY_PARTS
     policies: Mapping[str, Policy]
@@ -155,17 +166,17 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """One tenant's limit got another source: it moved to another tier, or lost a policy of its own.
+    """A tenant's limit has a new source: the tenant moved to another tier, or lost a policy of its own.
 
-    State belongs to (scope, limit name, subject) whoever supplies the limit, so the tenant keeps what
-    held before; at most one per scope and limit. `resolve` turns it into the limit's past.
+    State belongs to (scope, limit name, subject) whatever the source, so the earlier parameters are kept; at most
+    one handover for each scope and limit. `resolve` turns it into the limit's past.
     """
 
     scope: str
     limit: str
     since_us: int
     carry: Carry
-    past: tuple[Generation, ...]  # newest first: what held until `since_us`
+    past: tuple[Generation, ...]  # the parameters until `since_us`, newest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +189,11 @@ class Configuration:
     tenants: Mapping[str, Tenant]
     policies: tuple[Policy, ...]
     overrides: tuple[Override, ...]
-    limit_numbers: Mapping[str, int]  # limit name → number, stable for ever
+    limit_numbers: Mapping[str, int]  # limit name → number, which never changes
     subject_cap: int = 10_000  # new subjects per tenant and hour
     sample_per_1024: int = SAMPLE_PER_1024
     usage_room: int = 20_000  # counters in one hash of a shard while nobody drains
-    unknown_tenant: str | None = None  # the tenant that stands for all unknown ones; None: deny
+    unknown_tenant: str | None = None  # whose limits unknown tenants share; None: deny them
     canaries: tuple[Canary, ...] = ()  # at most one for each tier
 
 
@@ -214,5 +225,5 @@ def repeat_tags(generations: Sequence[Generation]) -> tuple[int, ...]:
 
 
 def _free(since_us: int, taken: set[int]) -> int:
-    """By its time, so that it stays the same when earlier generations are forgotten."""
+    """Depends on the time, so that it stays the same when earlier generations are dropped."""
     return next(turn for turn in ((since_us + step) % TURNS for step in range(TURNS)) if turn not in taken)

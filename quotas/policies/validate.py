@@ -1,6 +1,6 @@
-"""Raw fields, from a form, the API or a document, to the values of spec.py; or everything that is wrong.
+"""Turns raw fields from a form, the API or a document into the values of spec.py, or into a list of problems.
 
-Pure: knows no database. What needs the other limits of a tenant is the compiler's to refuse.
+Pure: knows no database. The compiler checks what depends on other limits of a tenant.
 """
 
 import re
@@ -68,7 +68,7 @@ def parse_policy(raw: object, path: str = "") -> Policy | list[Problem]:
 
 
 def check_policies(policies: Iterable[Policy]) -> list[Problem]:
-    """What is wrong between policies that are right by themselves; paths count them from 0."""
+    """Conflicts between policies that are valid by themselves. Paths count the policies from 0."""
     found, names, places = list[Problem](), dict[str, int](), dict[str, str]()
     for index, policy in enumerate(policies):
         if policy.name in names:
@@ -96,7 +96,7 @@ def tier_name(value: object) -> str:
 
 def _matching(value: object, field: str, pattern: re.Pattern[str], words: str, others: str) -> str:
     if value is None:
-        raise ParameterError(field, f"{words} is missing; give it one", "missing")
+        raise ParameterError(field, f"{words} is missing; add it", "missing")
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ParameterError(
             field,
@@ -124,7 +124,7 @@ def _limits(fields: Mapping[str, Any], problems: Problems) -> tuple[Limit, ...]:
     if raw == []:
         problems.add(ParameterError("limits", "the policy has no limits; add one or remove the policy", "empty"))
     if raw and len(raw) > MOST_LIMITS:
-        message = f"the policy has {len(raw)} limits; {MOST_LIMITS} are the most"
+        message = f"the policy has {len(raw)} limits; the maximum is {MOST_LIMITS}"
         problems.add(ParameterError("limits", message, "too_many"))
         return ()
     limits = []
@@ -155,7 +155,7 @@ def _check_together(policy: Policy, problems: Problems) -> None:
 def _second_shaper(first: str) -> ParameterError:
     return ParameterError(
         "algorithm",
-        f"{first} is an enforced leaky_bucket already, and two cannot both keep their spacing; "
+        f"{first} is already an enforced leaky_bucket, and two cannot both keep their spacing; "
         "use gcra or token_bucket here, or mode shadow",
         "second_leaky_bucket",
     )

@@ -14,7 +14,7 @@ from quotas.policies.spec import Limit, Override
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A limit in a cell: what it gives, and what comes with it."""
+    """A limit in a few characters: its rate, and its burst or hold time."""
 
     main: str
     rest: str = ""
@@ -48,7 +48,7 @@ def limit_short(algorithm: Algorithm) -> Short:
 
 
 def _per(us: int) -> str:
-    """A minute is written out: m could be a month."""
+    """Writes `min`, because `m` could mean a month."""
     text = per_text(us)
     return f"{text}in" if text.endswith("m") else text
 
@@ -59,7 +59,7 @@ def algorithm_words(name: str) -> str:
 
 
 def compact(value: int) -> str:
-    """2,500,000 is 2.5M; a number that would lose a digit stays as it is."""
+    """2,500,000 becomes 2.5M. A number that would lose a digit is written in full."""
     for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
         if value >= 10 * size or (value >= size and letter != "k"):
             text = f"{value / size:.3g}{letter}"

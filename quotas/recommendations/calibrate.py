@@ -1,4 +1,4 @@
-"""The nightly calibration: measures every limit that can be sized, and files what is worth a change."""
+"""The nightly calibration: measures every limit that can be sized, and files the changes that are worth it."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ Samples = Callable[[int, datetime, datetime], Sequence[Sample]]  # endpoint → 
 
 @dataclass(slots=True)
 class Calibrated:
-    """How many limits there were, and what became of them."""
+    """Counts of a run."""
 
     limits: int = 0
     idle: int = 0  # without any traffic
-    fitting: int = 0  # as they are
+    fitting: int = 0  # no change needed
     insufficient: int = 0
-    proposed: list[int] = field(default_factory=list)  # recommendations, new or brought up to date
+    proposed: list[int] = field(default_factory=list)  # ids of new and updated recommendations
 
 
 def calibrate(
     now: datetime | None = None, progress: Progress = lambda *_: None, latency: Samples = latency_samples
 ) -> Calibrated:
-    """Measures up to `now`, or up to where the usage is known."""
+    """Measures up to `now`; default: up to the last recorded usage."""
     until = now or measured_until() or timezone.now()
     parameters, found, wanted = calibration_parameters(), Calibrated(), list(targets())
     for number, target in enumerate(wanted):
@@ -66,7 +66,7 @@ def calibrate(
 
 
 def _bounding(target: Target) -> Iterable[int]:
-    """Endpoints whose capacity a limit is held against; one by key, user or address bounds no sum."""
+    """Endpoints whose capacity a limit must respect. A limit by key, user or address does not bound the total load."""
     return (target.traffic.endpoints or ()) if target.subject == TENANT else ()
 
 
@@ -92,12 +92,12 @@ def _file(
 
 
 def _trusted(measured: Measured) -> list[Estimate]:
-    """Whoever is all at once far above its own past has no vote until that is its past."""
+    """Without tenants whose traffic is suddenly far above their own past: they do not count until it has lasted."""
     return [one for one in measured.estimates if one.tenant not in measured.sudden]
 
 
 def _wanted(measured: Measured, recommended: Recommended, parameters: Parameters) -> Point | Insufficient:
-    """For the tier; for a tenant's own policy, what the tenant itself needs."""
+    """What the tier needs; for a tenant's own policy, what that tenant needs."""
     target = measured.target
     if target.unsampled:
         return Insufficient(target.unsampled)
@@ -106,7 +106,7 @@ def _wanted(measured: Measured, recommended: Recommended, parameters: Parameters
         return tier if isinstance(tier, Insufficient) else tier.point
     own = next(iter(recommended.tenants.values()), None)
     if own is None:
-        return Insufficient("its traffic is all at once far above its own past; nothing is concluded from that yet")
+        return Insufficient("its traffic is suddenly far above its own past; wait until it has settled")
     if target.subject != TENANT and measured.subjects < parameters.least_subjects:
         return Insufficient(f"{measured.subjects} of its subjects are sampled; {parameters.least_subjects} are needed")
     days = own.estimate.confidence.days
@@ -137,7 +137,7 @@ class _Finding:
         return over_commit([self.needed.rate] * max(1, len(self.target.names)), self.capacity, self.parameters)
 
     def step(self) -> Change | None:
-        """What to propose; where capacity binds, a raise is cut to what the backend bears, and never below now."""
+        """What to propose. Where capacity binds, a raise is cut to what the backend can take, never below now."""
         current, wanted = point_of(self.target.algorithm), self.wanted
         factor = self.committed.factor
         if factor < 1 and wanted.rate > current.rate:
@@ -145,7 +145,7 @@ class _Finding:
         return change(current, wanted, self.measured.days_below(), self.parameters)
 
     def above(self) -> list[TenantLimit]:
-        """Tenants that need more than their tier has, and more than it is on its way to; the largest first."""
+        """Tenants that need more than their tier has now and will have after the change; the largest first."""
         if self.target.kind != Kind.TIER:
             return []
         held = point_of(self.target.algorithm)
@@ -162,7 +162,7 @@ class _Finding:
 
 
 def _overridden(target: Target, now: datetime) -> set[str]:
-    """Tenants that have an override of this limit already, or will have."""
+    """Tenants with a present or future override of this limit."""
     rows = Override.objects.filter(Q(end=None) | Q(end__gt=now), cancelled_at=None)
     named = rows.filter(Q(limits__has_key=target.limit) | Q(limits={}))
     return set(named.values_list("tenant__name", flat=True))
@@ -238,7 +238,7 @@ def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters,
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:
-    """When enough tenants will have been seen for long enough, if they go on; None: there are too few of them."""
+    """When there will be enough data, if traffic continues. None: there are too few tenants."""
     days = sorted((one.confidence.days for one in measured.estimates), reverse=True)
     needed = 1 if measured.target.tenant else parameters.least_tenants
     if len(days) < needed:

@@ -1,4 +1,4 @@
-"""What became of recommendations: seen in shadow, and after they are enforced held against their forecast."""
+"""Follows recommendations in shadow, and compares enforced ones with their forecast."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.targets import Target, target_of
 from tenants.history import acting
 
-FEWEST = 100  # requests, before anything is concluded
-SURE = 2.0  # standard deviations by which denials must exceed what would be borne
+FEWEST = 100  # requests before a conclusion
+SURE = 2.0  # standard deviations by which denials must exceed the bound
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Of the tenants and the traffic that a limit holds."""
+    """Counts of requests that a limit applied to."""
 
     asked: int
     denied: int  # by the limit
-    would_deny: int  # by its candidate, of what was allowed
-    would_allow: int  # by its candidate, of what was denied
+    would_deny: int  # by its candidate, of requests that were allowed
+    would_allow: int  # by its candidate, of requests that were denied
 
     @property
     def denied_share(self) -> float:
@@ -43,12 +43,12 @@ class Seen:
 
     @property
     def candidate_share(self) -> float:
-        """What the candidate would have denied."""
+        """The share that the candidate would have denied."""
         return max(0, self.would_deny + self.denied - self.would_allow) / self.asked if self.asked else 0.0
 
 
 def recommendations_advance(now: datetime | None = None) -> list[Recommendation]:
-    """One round of the job: those that moved."""
+    """One round of the job. Returns the recommendations whose stage changed."""
     now, parameters = now or timezone.now(), calibration_parameters()
     rows = Recommendation.objects.filter(stage__in=[Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED]).order_by("id")
     return [row for number in rows.values_list("pk", flat=True) if (row := _advance(number, now, parameters))]
@@ -81,7 +81,7 @@ def _watch_shadow(row: Recommendation, now: datetime) -> None:
 
 
 def _outside(row: Recommendation, now: datetime) -> None:
-    """Its change was promoted or dropped by somebody on its own page."""
+    """Somebody promoted or dropped its change on the page of changes."""
     change = row.change
     if change is not None and change.state == "promoted":
         row.stage, row.enforced_at = Stage.ENFORCED, now
@@ -108,13 +108,13 @@ def _watch_enforced(row: Recommendation, now: datetime, parameters: Parameters) 
 
 
 def _exceeds(seen: Seen, borne: float) -> bool:
-    """By more than chance: a handful of requests proves nothing."""
+    """Whether denials exceed the bound by more than chance."""
     expected = borne * seen.asked
     return seen.asked >= FEWEST and seen.denied > expected + SURE * sqrt(max(expected, 1.0))
 
 
 def _back_to_shadow(row: Recommendation, seen: Seen, borne: float, now: datetime) -> None:
-    said = f"{row}: {seen.denied_share:.2%} were denied, and up to {borne:.2%} would have been borne"
+    said = f"{row}: {seen.denied_share:.2%} were denied, above the bound of {borne:.2%}"
     try:
         with transaction.atomic():
             undo(row, author=AUTHOR, reason=said)
@@ -122,7 +122,7 @@ def _back_to_shadow(row: Recommendation, seen: Seen, borne: float, now: datetime
             row.stage, row.change, row.enforced_at = Stage.APPROVED, None, None
             start_trial(row)
     except Refused as refused:
-        row.problem = f"{said}, but it cannot be taken back: {refused}"[:500]
+        row.problem = f"{said}, but it cannot be rolled back: {refused}"[:500]
     row.measured_at = max(row.measured_at, now)
 
 

@@ -1,4 +1,4 @@
-"""What a recommendation rests on, as JSON that pages and the API show."""
+"""The evidence of a recommendation, as JSON for pages and the API."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def evidence_of(
     curve: Sequence[Point],
     above: Sequence[TenantLimit] = (),
 ) -> dict[str, Any]:
-    """`marker`: the tenant whose demand sets the limit, of which more is shown. `above`: those that need more."""
+    """`marker`: the tenant whose demand sets the limit. `above`: tenants that need more."""
     return {
         "used": {"start": iso(measured.used.start_s), "end": iso(measured.used.end_s)},
         "excluded": _excluded(measured),
@@ -87,7 +87,7 @@ def capacity_json(capacity: Capacity | NoKnee, committed: OverCommit) -> dict[st
 
 
 def trust_of(measured: Measured, marker: Estimate, parameters: Parameters) -> Trust:
-    """High only where the demand was seen whole, for long, and by enough tenants."""
+    """High only if demand was fully visible, for long enough and from enough tenants."""
     if marker.is_lower_bound or marker.confidence.c < LIKELY_C:
         return Trust.LOW
     many = measured.target.tenant or len(measured.estimates) >= parameters.least_tenants
@@ -96,7 +96,7 @@ def trust_of(measured: Measured, marker: Estimate, parameters: Parameters) -> Tr
 
 
 def marker_of(estimates: Sequence[Estimate], quantile: float) -> Estimate:
-    """At the pool's quantile of the rates."""
+    """The estimate at the quantile of the rates."""
     order = sorted((one for one in estimates if one.rate > 0), key=lambda one: one.point.rate)
     place = int(np.floor(quantile * (len(order) - 1)))
     return order[place]
@@ -119,7 +119,7 @@ def _tenant(one: TenantLimit) -> dict[str, Any]:
 
 
 def _excluded(measured: Measured) -> list[dict[str, str]]:
-    gaps = [(span, "nothing was recorded") for span in measured.gaps]
-    censored = [(span, "throttled: demand is only known from below") for span in measured.censored]
+    gaps = [(span, "no data") for span in measured.gaps]
+    censored = [(span, "throttled: true demand may be higher") for span in measured.censored]
     found = sorted(gaps + censored, key=lambda one: one[0].start_s)
     return [{"start": iso(span.start_s), "end": iso(span.end_s), "why": why} for span, why in found[:MOST_SPANS]]

@@ -1,4 +1,4 @@
-"""The forecast of a recommendation: recorded load through the limit that holds and the one that is proposed."""
+"""The forecast of a recommendation: recorded load replayed through the current and the proposed limit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Sums:
         self.units, self.now, self.then = (np.zeros(self.weeks) for _ in range(3))
 
     def add(self, tenant: str, live: Replayed, tried: Replayed) -> None:
-        """Of the last week: who is denied at all, and who more or less than now."""
+        """Adds the totals, and for the last week which tenants are denied at all, newly, or no longer."""
         self.units += live.units
         self.now += live.denied
         self.then += tried.denied
@@ -64,7 +64,7 @@ class _Sums:
 def forecast_of(
     row: Recommendation, target: Target, parameters: Parameters, now: datetime, progress: Progress = lambda *_: None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The forecast, and the same week by week."""
+    """The forecast, and the numbers of each week."""
     live = algorithm_load(row.current)
     tried = algorithm_load(row.proposed) if row.proposed else live
     edges = _edges(parameters, now)
@@ -97,7 +97,7 @@ def _observed(row: Recommendation, target: Target, parameters: Parameters, now: 
 
 
 def _split(parts: list[Observed], sudden: set[str], now: datetime) -> tuple[list[Observed], list[Observed]]:
-    """The usual ones, and those far above their own past: tenants as the limit was measured, subjects as they are."""
+    """Splits off what is suddenly far above its past: tenants as calibration marked them, subjects by their data."""
     is_calm = [
         one.tenant not in sudden if one.arrivals is None else not is_sudden(one.demand.minutes, now.timestamp())
         for one in parts
@@ -107,7 +107,7 @@ def _split(parts: list[Observed], sudden: set[str], now: datetime) -> tuple[list
 
 
 def _replayed(parts: list[Observed], algorithm: Algorithm, edges: list[float]) -> Replayed:
-    """Each subject has an allowance of its own."""
+    """Replays each subject by itself, because each has its own allowance."""
     units, denied = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     for one in parts:
         found = replayed(one.fine, algorithm, edges, one.arrivals)
@@ -120,7 +120,7 @@ def _peak(counts: Counts, since_s: float) -> float:
 
 
 def _earlier(one: Observed, moment_s: float) -> Observed:
-    """As it was then, knowing nothing of what came later."""
+    """Only the data from before that moment."""
     minutes = one.demand.minutes
     kept = minutes.starts_s < moment_s
     return replace(
@@ -139,7 +139,7 @@ def _held_out(
     past: list[Estimate],
     edges: list[float],
 ) -> float | None:
-    """Share that a limit fitted before the last week would have denied in it; None: too little came before."""
+    """The share of the last week that a limit fitted to the weeks before would have denied. None: too little data."""
     known = [one for one in past if one.rate > 0]
     if not known:
         return None

@@ -1,7 +1,7 @@
-"""The life of a recommendation: simulated, edited, approved, tried in shadow, enforced; or dismissed, or taken back.
+"""The lifecycle of a recommendation: simulate, edit, approve, try in shadow, enforce; or dismiss, or roll back.
 
-What a recommendation does to limits it does through a change: the candidate beside the live limit, its promotion and
-its drop are the change's. An override that only raises a tenant's limit can deny nobody more, and needs no shadow.
+A recommendation changes limits through a change, which sets, promotes or drops the candidate. An override that only
+raises a tenant's limit cannot deny more requests, so it needs no shadow.
 """
 
 from __future__ import annotations
@@ -40,12 +40,16 @@ LONGEST = 500
 def recommendation_simulate(
     *, recommendation: int, author: str, progress: Progress = lambda *_: None
 ) -> Recommendation:
-    """Replays what was recorded through the limit that holds and the one that is proposed."""
+    """Replays recorded traffic through the current and the proposed limit."""
     row = _found(recommendation)
     _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
     target = target_of(row.policy, row.limit)
     if target is None:
-        raise refuse("recommendation", "gone", f"{row} is about a limit that is gone or counts otherwise; dismiss it")
+        raise refuse(
+            "recommendation",
+            "gone",
+            f"{row} is about a limit that no longer exists or now counts something else; dismiss it",
+        )
     forecast, weeks = forecast_of(row, target, calibration_parameters(), row.measured_at, progress)
     with _acting(author, "recommendation_simulate"):
         row = _locked(recommendation)
@@ -57,7 +61,7 @@ def recommendation_simulate(
 
 
 def recommendation_edit(*, recommendation: int, rate: float, burst: int, author: str, reason: str) -> Recommendation:
-    """Another rate (a second) and burst than what was measured; it has to be simulated again."""
+    """Sets another rate (per second) and burst. The recommendation must be simulated again."""
     author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_edit"):
         row = _locked(recommendation)
@@ -70,7 +74,7 @@ def recommendation_edit(*, recommendation: int, rate: float, burst: int, author:
 
 
 def recommendation_approve(*, recommendation: int, author: str, reason: str) -> Recommendation:
-    """Into shadow at once, if its policy is free; else as soon as it is. A raise for one tenant holds at once."""
+    """Starts the shadow as soon as the policy is free. A raise for one tenant takes effect at once."""
     author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_approve"):
         take_turn()
@@ -84,7 +88,7 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
 
 
 def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]:
-    """All that are simulated and of high confidence; one that is refused is left as it is."""
+    """Approves all simulated ones of high confidence. One that is refused stays as it is."""
     wanted = Recommendation.objects.filter(stage=Stage.SIMULATED, trust=Trust.HIGH).order_by("id")
     done = []
     for number in wanted.values_list("pk", flat=True):
@@ -112,7 +116,7 @@ def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> 
 def recommendation_enforce(
     *, recommendation: int, author: str, reason: str, early: bool = False, now: datetime | None = None
 ) -> Recommendation:
-    """From shadow, once it has stood there for long enough; `early` says that this was weighed."""
+    """Ends the shadow. Before the shadow has lasted long enough, `early` is required."""
     author, reason = author_and_reason(author, reason)
     now = now or timezone.now()
     with _acting(author, "recommendation_enforce"):
@@ -121,10 +125,12 @@ def recommendation_enforce(
         _check_stage(row, "enforced", Stage.SHADOW)
         due = shadow_ends(row, calibration_parameters())
         if now < due and not early:
-            message = f"{row} stands in shadow until {due:%Y-%m-%d %H:%M} UTC; wait, or enforce it early and say why"
+            message = (
+                f"{row} stays in shadow until {due:%Y-%m-%d %H:%M} UTC; wait, or enforce it early and give a reason"
+            )
             raise refuse("early", "too_early", message)
         if row.change is None:
-            raise refuse("recommendation", "change", f"{row} has lost its change; dismiss it")
+            raise refuse("recommendation", "change", f"{row} no longer has its change; dismiss it")
         change_promote(change=row.change.pk, author=author, reason=reason, force=True)
         _mark_enforced(row, now)
     return row
@@ -133,7 +139,7 @@ def recommendation_enforce(
 def recommendation_roll_back(
     *, recommendation: int, author: str, reason: str, now: datetime | None = None
 ) -> Recommendation:
-    """The limit is again what it was before."""
+    """Restores the limit from before."""
     author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_roll_back"):
         take_turn()
@@ -145,7 +151,7 @@ def recommendation_roll_back(
 
 
 def start_trial(row: Recommendation) -> None:
-    """An approved one: files its change, and starts it. What is in the way stays as its problem."""
+    """Files and starts the change of an approved recommendation. If that is refused, `problem` says why."""
     try:
         with transaction.atomic():
             if row.kind == Kind.OVERRIDE:
@@ -164,7 +170,7 @@ def undo(row: Recommendation, *, author: str, reason: str) -> None:
         return
     live = _limit(row)
     if row_stored(live) != row.proposed:
-        message = f"limit {row.limit} of policy {row.policy} was changed since; change it there"
+        message = f"limit {row.limit} of policy {row.policy} was changed since; edit the limit instead"
         raise refuse("recommendation", "touched_since", message)
     limit_set(
         policy=row.policy,
@@ -179,7 +185,7 @@ def shadow_ends(row: Recommendation, parameters: Parameters) -> datetime:
     return (row.shadow_at or timezone.now()) + timedelta(hours=parameters.shadow_hours)
 
 
-# Who approved a recommendation has seen its cuts in the forecast; and the way back must not wait for anybody.
+# The approver has seen the cuts in the forecast, and a rollback must not wait for an approval.
 _PERMITTED: Any = {"force": True, "emergency": True}
 
 
@@ -204,7 +210,7 @@ def _start_override(row: Recommendation) -> None:
 
 
 def _asker(row: Recommendation) -> str:
-    """Whose values these are: who edits a recommendation is its author."""
+    """The author of the values: the last editor, or calibration."""
     return row.editor or AUTHOR
 
 
@@ -226,14 +232,14 @@ def _override(row: Recommendation) -> int:
     revision = row.change.end_revision_id if row.change else None
     made = Override.objects.filter(tenant__name=row.tenant, created_revision=revision or 0)
     if (number := made.values_list("pk", flat=True).first()) is None:
-        raise refuse("recommendation", "gone", f"the override of {row} is gone already")
+        raise refuse("recommendation", "gone", f"the override of {row} no longer exists")
     return number
 
 
 def _limit(row: Recommendation) -> Limit:
     found = Limit.objects.select_related("name").filter(policy__name=row.policy, name__name=row.limit).first()
     if found is None:
-        raise refuse("recommendation", "gone", f"policy {row.policy} has no limit {row.limit} any more; dismiss it")
+        raise refuse("recommendation", "gone", f"policy {row.policy} no longer has a limit {row.limit}; dismiss it")
     return found
 
 
@@ -241,7 +247,7 @@ def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:
     if not is_sized(algorithm):
         raise refuse("recommendation", "kind", f"{algorithm.name} has no rate and burst to edit")
     if not 0 < rate < 1e9 or not 1 <= burst < 1e12:
-        raise refuse("rate", "range", "rate must be above 0 a second, and burst at least 1")
+        raise refuse("rate", "range", "rate must be above 0 per second, and burst at least 1")
     try:
         return resized(algorithm, Point(rate, burst))
     except ParameterError as error:

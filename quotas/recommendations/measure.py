@@ -1,4 +1,4 @@
-"""What the recorded usage says of one limit: an estimate for each of its tenants, and what it rests on."""
+"""Measures one limit from recorded usage: an estimate for each of its tenants, with the data behind it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quotas.recommendations.targets import Target
 from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
 from quotas.usage.queries.sampled_arrivals import attempts_read
 
-SUDDEN = 5.0  # times the usual daily peak, reached within the last days only: nobody's demand, until somebody says so
+SUDDEN = 5.0  # times the usual daily peak, reached only in the last days: not counted as demand
 SUDDEN_DAYS = 3
 
 
@@ -34,14 +34,14 @@ class Measured:
     used: Span
     gaps: list[Span]
     estimates: list[Estimate] = field(default_factory=list)
-    subjects: int = 0  # that were sampled, where the limit is by key, user or address
-    sudden: list[str] = field(default_factory=list)  # tenants that are all at once far above their own past
+    subjects: int = 0  # sampled ones, for a limit by key, user or address
+    sudden: list[str] = field(default_factory=list)  # tenants that are suddenly far above their own past
     spread: Spread = field(default_factory=Spread)
     censored_hours: int = 0
     censored: list[Span] = field(default_factory=list)
     denied: float = 0.0
     asked: float = 0.0
-    last_above_s: float = 0.0  # when anybody last asked for more than half of what the limit gives
+    last_above_s: float = 0.0  # when any tenant last asked for more than half of the limit
 
     def days_below(self) -> float:
         return max(0.0, self.used.end_s - max(self.last_above_s, self.used.start_s)) / DAY_S
@@ -64,7 +64,7 @@ def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
 
 
 def calm_of(parts: list[Observed], now_s: float) -> list[Observed]:
-    """Without those that are all at once far above their own past."""
+    """Without those that are suddenly far above their own past."""
     return [one for one in parts if not is_sudden(one.demand.minutes, now_s)]
 
 
@@ -75,7 +75,7 @@ def estimate_of(parts: list[Observed], now_s: float, parameters: Parameters) -> 
 
 
 def observed(target: Target, parameters: Parameters, begin: datetime, now: datetime) -> Iterator[list[Observed]]:
-    """Tenant by tenant, so that memory does not grow with their number; each as a whole, or in its subjects."""
+    """One list for each tenant, so that memory does not grow with their number: the tenant, or its subjects."""
     if target.subject == TENANT:
         yield from ([one] for one in _tenants(target, parameters, begin, now))
     elif not target.unsampled:
@@ -102,7 +102,7 @@ def _tenants(target: Target, parameters: Parameters, begin: datetime, now: datet
 
 
 def is_sudden(minutes: Counts, now_s: float) -> bool:
-    """Whether the last days are far above all that came before them."""
+    """Whether the last days are far above all earlier ones."""
     peaks = daily_peaks(minutes, now_s)
     earlier, latest = peaks[:-SUDDEN_DAYS], peaks[-SUDDEN_DAYS:]
     usual = float(np.median(earlier[earlier > 0])) if (earlier > 0).any() else 0.0
@@ -110,7 +110,7 @@ def is_sudden(minutes: Counts, now_s: float) -> bool:
 
 
 def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datetime) -> tuple[Point, ...]:
-    """b(r) of one of the tenants, read again."""
+    """Reads the data of one tenant again, for its curve b(r)."""
     target = measured.target
     number = next((number for number, name in target.names.items() if name == tenant), None)
     own = next((one for one in measured.estimates if one.tenant == tenant), None)
@@ -123,7 +123,7 @@ def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datet
 
 
 def _curve(parts: list[Observed], own: Estimate, now_s: float, parameters: Parameters) -> tuple[Point, ...]:
-    """Of the tenant; where it was seen in its subjects, of the one whose rate is the tenant's."""
+    """The curve of the tenant, or of the subject whose rate is the tenant's estimate."""
     if parts[0].arrivals is None:
         return curve_around(parts[0], own, parameters)
     calm = calm_of(parts, now_s) or parts
@@ -133,7 +133,7 @@ def _curve(parts: list[Observed], own: Estimate, now_s: float, parameters: Param
 
 
 def _first_s(first: datetime | None, demand: Demand) -> float:
-    """The day it was first seen on counts from its first minute, if that is known."""
+    """The start of its history. Its first day counts from its first minute, if that is known."""
     seen = float(demand.minutes.starts_s[0])
     return seen if first is None or first.timestamp() > seen - DAY_S else first.timestamp()
 

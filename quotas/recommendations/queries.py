@@ -1,4 +1,4 @@
-"""Recommendations as an inbox: what waits, what is being tried, what was looked at and not proposed."""
+"""Recommendations as an inbox: waiting, on trial, and limits without a proposal."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Inbox:
     tab: str
     rows: Sequence[Recommendation]
     counts: Mapping[str, int]  # by tab
-    sure: int  # simulated, and of high confidence
+    sure: int  # simulated and of high confidence
     near: Sequence[Recommendation]  # with too little data, the soonest ready first
-    run: Task | None  # the last calibration that was done
+    run: Task | None  # the last finished calibration
     running: Task | None
 
     @property
@@ -59,5 +59,5 @@ def next_waiting(after: int) -> int | None:
 
 
 def _light() -> QuerySet[Recommendation]:
-    """The evidence alone may be a hundred kilobytes."""
+    """Without the evidence, which may have a hundred kilobytes."""
     return Recommendation.objects.defer("evidence").order_by("-id")

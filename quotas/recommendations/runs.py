@@ -1,4 +1,4 @@
-"""A whole calibration: measured, filed and simulated, so that what waits for a person has its forecast."""
+"""A whole calibration run: measures, files and simulates, so that every waiting recommendation has a forecast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def calibration_run(now: datetime | None = None, progress: Progress = lambda *_:
 
 
 def calibration_ask(*, author: str, reason: str = "") -> Task:
-    """One at a time: who asks while one waits or runs is shown that one."""
+    """Queues a run, or returns the one that is waiting or running."""
     rows = Task.objects.filter(kind=Task.Kind.CALIBRATE, state__in=[Task.State.WAITING, Task.State.RUNNING])
     return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked={"reason": reason})
 
@@ -38,7 +38,7 @@ def calibration_task(number: int) -> None:
 
 
 def calibration_now(*, author: str, progress: Progress = lambda *_: None) -> Task:
-    """In this process, and on record like one that a worker was asked for: the inbox tells what became of it."""
+    """Runs in this process, and records the run as a worker would."""
 
     def work(asked: Mapping[str, Any], report: Progress) -> dict[str, Any]:
         def both(doing: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The parameters of calibration: defaults, and what an operator has set otherwise. Triggers keep their history."""
+"""The parameters of calibration: defaults and the operator's settings. Triggers keep the history."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ParameterRow:
 
 
 def calibration_parameters() -> Parameters:
-    """What is stored was checked when it was written; a name that a newer version no longer has is passed over."""
+    """Stored values were checked when they were written. Names that this version does not know are ignored."""
     stored = CalibrationSetting.objects.values_list("name", "value")
     return Parameters(**{name: _KINDS[name](value) for name, value in stored if name in _KINDS})
 
@@ -40,7 +40,7 @@ def parameter_rows() -> list[ParameterRow]:
 
 
 def calibration_settings_set(*, values: Mapping[str, float | None], author: str, reason: str) -> Parameters:
-    """None: back to its default. All of them, or none."""
+    """Writes all values or none. None resets one to its default."""
     author, reason = author_and_reason(author, reason)
     for name, value in values.items():
         _check(name, value)

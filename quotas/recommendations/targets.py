@@ -1,4 +1,4 @@
-"""The limits that calibration can size, each with the load that it counts and the tenants that it holds."""
+"""The limits that calibration can size, each with the traffic it counts and the tenants it applies to."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TENANT = "tenant"
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """As the compiler orders records: by scope, `*` first, then by subject (quotas.policies.plans)."""
+    """By which subject arrivals are sampled: that of the first record, in the order of quotas.policies.plans."""
 
     of_tier: _Owned
     of_tenant: _Owned
-    tiers: Mapping[int, int]  # of tenants that have limits of their own
+    tiers: Mapping[int, int]  # tenant → tier, for tenants with limits of their own
 
     @classmethod
     def read(cls) -> Sampled:
@@ -41,7 +41,7 @@ class Sampled:
         return cls(tiers, tenants, dict(Tenant.objects.filter(pk__in=own).values_list("pk", "tier_id")))
 
     def of(self, policy: Policy, subject: str, names: Mapping[int, str]) -> tuple[dict[int, str], str]:
-        """Those of the tenants for which it is this policy's subject; and why it is not, if it is for none."""
+        """The tenants whose arrivals are sampled by this policy's subject; if there are none, also the reason."""
         wanted, scope = (policy.scope, subject), policy.scope
         usual = self._first(self._layers(policy.tier_id, None, scope)) if policy.tier_id else None
         firsts = {
@@ -52,10 +52,10 @@ class Sampled:
         other = next(iter(firsts.values()), None)
         if kept or other is None:
             return kept, ""
-        return kept, f"arrivals are sampled by {other[1]} on {other[0]} here: nothing is known of this subject"
+        return kept, f"arrivals are sampled by {other[1]} on {other[0]}, so there is no data on this subject"
 
     def _layers(self, tier: int, tenant: int | None, scope: str) -> Iterable[tuple[str, Mapping[str, str]]]:
-        """From the least specific to the most; of the same name the last one holds."""
+        """From the least to the most specific; the last limit of a name applies."""
         for owner, owned in ((tier, self.of_tier), (tenant or 0, self.of_tenant)):
             for place in dict.fromkeys((EVERYWHERE, scope)):
                 yield place, owned.get((owner, place), {})
@@ -78,16 +78,16 @@ class Target:
     traffic: TrafficScope
     names: Mapping[int, str]  # of the tenants, by number
     hints: Hints
-    number: int  # of the limit's name, as the rollups have it
+    number: int  # of the limit's name, as in the rollups
     subject: Subject = TENANT
-    unsampled: str = ""  # why the arrivals of its subjects are not known
+    unsampled: str = ""  # why there is no data on its subjects
 
     def __str__(self) -> str:
         return f"{self.limit} of {self.policy}"
 
 
 def targets(**wanted: str) -> Iterator[Target]:
-    """All of them, or those whose columns are as wanted."""
+    """All targets, or those whose columns have the given values."""
     rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
     enforced = rows.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
     replaced, sampled = _Replaced.read(), Sampled.read()
@@ -102,7 +102,7 @@ def target_of(policy: str, limit: str) -> Target | None:
 
 @dataclass(frozen=True, slots=True)
 class _Replaced:
-    """Where a limit of the same name stands in the way: on an endpoint of the tier, or with the tenant itself."""
+    """Where a limit of the same name replaces it: on an endpoint of the tier, or for the tenant itself."""
 
     of_tier: Mapping[tuple[int, str], frozenset[int]]  # tier, limit → endpoints
     of_tenant: Mapping[tuple[int, str], frozenset[int]]

@@ -15,10 +15,9 @@ from headroom_edge.keys import endpoint_number
 from quotas.models import Endpoint, LimitName
 from quotas.models.calendar_counter import CalendarCounter
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import Effective, resolve
-from quotas.policies.spec import EVERYWHERE
+from quotas.policies.spec import EVERYWHERE, to_us
 from quotas.usage.queries.near_limits import NEAR, NearLimit
 from quotas.usage.queries.utilisation import PeakDemand, use_of
 from tenants.models import Tier

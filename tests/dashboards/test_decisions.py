@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName
-from quotas.policies.configuration_rows import to_us
+from quotas.policies.spec import to_us
 from quotas.usage.batch_format import DenialRecord
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant

@@ -12,7 +12,7 @@ from django.utils import timezone
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import Denial, DrainState
 from quotas.observations.cells import Cell, Cells, CellSeries
-from quotas.policies.configuration_rows import to_us
+from quotas.policies.spec import to_us
 from quotas.usage.partitions import ensure_partitions, partition_of
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
-from quotas.policies.configuration_rows import EPOCH, MICROSECOND
+from quotas.policies.spec import EPOCH, MICROSECOND
 from quotas.usage.queries.periods import Period
 from quotas.usage.queries.traffic import Traffic, binned, refused_rows, rollup_rows
 from tenants.models import Tenant

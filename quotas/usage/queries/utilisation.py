@@ -19,9 +19,8 @@ from quotas.models.calendar_counter import CalendarCounter
 from quotas.models.usage import BEGINNING, REFUSED, UsageHour
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesHour
 from quotas.policies.allowance import Allowance, allowance_of
-from quotas.policies.configuration_rows import EPOCH, MICROSECOND
 from quotas.policies.resolve import Effective
-from quotas.policies.spec import EVERYWHERE, Unit
+from quotas.policies.spec import EPOCH, EVERYWHERE, MICROSECOND, Unit
 
 HOUR_S: Final = 3600
 DAY_S: Final = DAY_US // SECOND_US

@@ -15,7 +15,7 @@ from quotas.policies.endpoint import Hints
         (Hints(), Facts(Point(0.2, 1), 50), "token_bucket", "keeps its pace"),
         (Hints(bursty=True), Facts(Point(10, 200), 10**6), "token_bucket", "saved-up"),
         (Hints(bursty=False), Facts(Point(10, 200), 10), "leaky_bucket", "few clients"),
-        (Hints(bursty=False, clients="many"), Facts(Point(10, 200), 10), "leaky_bucket", "kinder"),
+        (Hints(bursty=False, clients="many"), Facts(Point(10, 200), 10), "leaky_bucket", "better than a denial"),
         (Hints(bursty=False), Facts(Point(10, 1), 10), "gcra", "evenly"),
         (Hints(exact=True), Facts(Point(1, 10), 1_000), "sliding_log", "must be exact"),
         (Hints(exact=True), Facts(Point(500, 10), 10), "sliding_counter", "too large"),

@@ -45,7 +45,7 @@ def test_a_spreadsheet_may_add_a_mark_and_empty_lines() -> None:
         (f"{HEADER}\npro,*,a,token_bucket,5,10,,,\npro,*,a,token_bucket,6,10,,,\n", 3, "line 2 has the same limit"),
         (f"{HEADER}\npro,*,Burst!,token_bucket,5,10,,,\n", 2, "name cannot be"),
         (f"{HEADER}\npro,*,burst,token_bucket,5,10,1m,,\n", 2, "window is not a field of token_bucket"),
-        (f"{HEADER}\npro,*,burst,token_bucket,5\n", 2, "not as many cells"),
+        (f"{HEADER}\npro,*,burst,token_bucket,5\n", 2, "more or fewer cells"),
         (f'{HEADER}\npro,*,"burst,token_bucket,5\n', 2, "not CSV"),
     ],
 )

@@ -14,12 +14,11 @@ from quotas.models.revision import revisions_stamp
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
-from quotas.policies.configuration_rows import to_us
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.resolve import resolve
-from quotas.policies.spec import PAST_GENERATIONS
+from quotas.policies.spec import PAST_GENERATIONS, to_us
 from quotas.tenants import tenant_move, tier_create
 from tenants.models import Tenant
 from tests.quotas.world import DOCUMENT, FORCED, GET, SAID, bucket, limit_of, newest, rates

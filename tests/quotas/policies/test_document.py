@@ -105,7 +105,7 @@ def test_hostile_text_is_refused_with_a_sentence(text: str) -> None:
         ("\n".join(f"k{n}: 1" for n in range(30_000)), 10, "k0 is not a field of the document"),
         (f"tiers: [{{{', '.join(f'k{n}: 1' for n in range(30_000))}}}]", 11, "k0 is not a field of a tier"),
         (f"tiers: [{', '.join('{n: x}' for _ in range(1_000))}]", 100, "n is not a field of a tier; it takes name"),
-        (f"tiers: [{', '.join(f'{{name: t{n}}}' for n in range(1_001))}]", 1, "1,001 entries; 1,000 are the most"),
+        (f"tiers: [{', '.join(f'{{name: t{n}}}' for n in range(1_001))}]", 1, "1,001 entries; the maximum is 1,000"),
         (f"endpoints: [{', '.join(f'{{name: e{n}}}' for n in range(5_001))}]", 1, "5,001 entries"),
     ],
     ids=["fields", "fields-of-one", "problems", "tiers", "endpoints"],

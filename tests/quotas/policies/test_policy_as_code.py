@@ -85,7 +85,7 @@ class TestPlan:
 
     def test_nothing_to_do_is_said(self) -> None:
         plan = document_plan(document=document(DOCUMENT), author="ann")
-        assert list(plan.lines()) == ["No changes. What is live is what the document says."]
+        assert list(plan.lines()) == ["No changes. The live configuration matches the document."]
 
     def test_it_tells_whom_it_would_hurt(self) -> None:
         plan = document_plan(document=document(DOCUMENT.replace("rate: 100,", "rate: 50,")), author="ann")

@@ -111,7 +111,7 @@ def test_too_few_tenants_say_so() -> None:
     calibrate()
     row = Recommendation.objects.get()
     assert (row.stage, row.ready_at) == (Stage.INSUFFICIENT, None)
-    assert row.summary == "3 tenants have enough history here; 5 are needed to speak for a tier"
+    assert row.summary == "3 tenants have enough history here; 5 are needed to size a tier's limit"
 
 
 def test_a_throttled_tier_gets_more_than_it_was_allowed_and_is_known_from_below() -> None:

@@ -103,7 +103,7 @@ def test_too_few_days_and_too_few_keys_are_said_plainly() -> None:
     assert calibrate().insufficient == 1
     row = Recommendation.objects.get()
     assert (row.stage, row.proposed) == (Stage.INSUFFICIENT, None)
-    assert row.summary == "2 tenants have enough history here; 5 are needed to speak for a tier"
+    assert row.summary == "2 tenants have enough history here; 5 are needed to size a tier's limit"
 
 
 def test_a_subject_that_is_not_the_sampled_one_is_said_to_be_unknown() -> None:
@@ -112,4 +112,4 @@ def test_a_subject_that_is_not_the_sampled_one_is_said_to_be_unknown() -> None:
     assert Recommendation.objects.get(limit="by-ip", kind=Kind.TIER).stage == Stage.DRAFT
     row = Recommendation.objects.get(limit="by-key")
     assert row.stage == Stage.INSUFFICIENT
-    assert row.summary == f"arrivals are sampled by ip on {GET} here: nothing is known of this subject"
+    assert row.summary == f"arrivals are sampled by ip on {GET}, so there is no data on this subject"

@@ -116,7 +116,7 @@ def test_far_above_the_forecast_it_goes_back_to_shadow_by_itself(row: Recommenda
     recommendations_advance(done.enforced_at + timedelta(hours=2))
     seen = Recommendation.objects.get()
     assert seen.stage == Stage.SHADOW
-    assert "10.00% were denied, and up to 0.30% would have been borne" in seen.observed["verdict"]
+    assert "10.00% were denied, above the bound of 0.30%" in seen.observed["verdict"]
     live = limit_of("pro-get", "steady")
     assert (live.parameters, live.candidate) == (LIVE, row.proposed)
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from pytest_django import DjangoAssertNumQueries
 
 from quotas.models import Endpoint, LimitName
-from quotas.policies.configuration_rows import to_us
+from quotas.policies.spec import to_us
 from quotas.usage.batch_format import DenialRecord
 from quotas.usage.queries import denials
 from quotas.usage.queries.denials import DenialFilter, denials_count, denials_read
