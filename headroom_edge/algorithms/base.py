@@ -1,10 +1,13 @@
 """What every algorithm offers: parameters, a reference model and the numbers for the headers.
 
 The reference model is the oracle for the Lua kernels and the engine of replay. It decides on the same
-state as Lua keeps, with whole numbers only, so both must agree to the last microsecond.
+state as Lua keeps, with whole numbers only, so both must agree to the last microsecond. At the end: what
+algorithms with a limit per window, or with a counter for each period, share.
 """
 
+import math
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -274,3 +277,74 @@ class PerWindow:
 
     def scaled(self, numerator: int, denominator: int) -> Self:
         return replace(self, limit=scaled_size(self.limit, numerator, denominator))
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """The current period and its count."""
+
+    period: int
+    count: int
+    end_us: int
+    kept: State | None
+
+
+class PeriodCounter(ABC):
+    """The model of one counter for each period, shared by fixed windows and calendar quotas.
+
+    State is the period (the index of a window, or the start in whole seconds) and the count in it. A stored
+    period ahead of the clock by at most one stays the current one: adopting the earlier one would admit
+    twice. Further ahead, its count moves into the current period.
+    """
+
+    __slots__ = ()
+
+    limit: int
+    width: ClassVar[int] = 2
+
+    @abstractmethod
+    def _period(self, now_us: int) -> int: ...
+
+    @abstractmethod
+    def _end_us(self, period: int) -> int: ...
+
+    @abstractmethod
+    def _far_ahead(self, period: int, current: int) -> bool:
+        """Whether `period` is more than one period after the current one."""
+
+    def decide(self, state: State | None, now_us: int, cost: int) -> Outcome:
+        current = self._current(state, now_us)
+        end_us = current.end_us - now_us
+        if current.count + cost <= self.limit:
+            count = current.count + cost
+            verdict = Verdict(True, self.limit - count, end_us, 0, 0)
+            return Outcome(verdict, (current.period, count), current.kept)
+        left = self._level(current, now_us)
+        verdict = Verdict(False, left.remaining, left.reset_us, -1 if cost > self.limit else end_us, 0)
+        return Outcome(verdict, (current.period, current.count), current.kept)
+
+    def level(self, state: State | None, now_us: int) -> Level:
+        return self._level(self._current(state, now_us), now_us)
+
+    def refund(self, state: State, now_us: int, cost: int, given_us: int, tat_us: int) -> State | None:
+        current = self._current(state, now_us)
+        if current.kept is None or current.kept[0] != current.period or self._period(given_us) != current.period:
+            return None
+        return (current.period, max(0, current.count - cost))
+
+    def _level(self, current: _Current, now_us: int) -> Level:
+        return Level(max(0, self.limit - current.count), current.end_us - now_us if current.count else 0)
+
+    def _current(self, state: State | None, now_us: int) -> _Current:
+        period = self._period(now_us)
+        if state is None or state[0] < period:
+            return _Current(period, 0, self._end_us(period), state)
+        if state[0] > period and self._far_ahead(state[0], period):
+            state = (period, state[1])
+        return _Current(state[0], state[1], self._end_us(state[0]), state)
+
+    def used(self, state: State, at_us: int) -> float:
+        return float(self._current(state, at_us).count)
+
+    def with_used(self, used: float, at_us: int) -> State:
+        return (self._period(at_us), math.ceil(used))

@@ -23,11 +23,11 @@ from headroom_edge.algorithms.base import (
     TTL_SLACK_MS,
     Parameter,
     ParameterError,
+    PeriodCounter,
     Window,
     scaled_size,
     shown,
 )
-from headroom_edge.algorithms.fixed_window import PeriodCounter
 
 Period = Literal["day", "week", "month", "year"]
 PERIODS: tuple[Period, ...] = get_args(Period)
