@@ -49,7 +49,7 @@ def api_key_issue(
 
 
 def api_key_revoke(*, key_id: str, author: str, reason: str) -> ApiKey:
-    """For good: a revoked key does not come back."""
+    """Revokes a key for good."""
     author, reason = author_and_reason(author, reason)
     with acting(author=author, action="api_key_revoke"), transaction.atomic():
         row = ApiKey.objects.select_for_update(of=("self",)).select_related("tenant").filter(key_id=key_id).first()

@@ -1,4 +1,4 @@
-"""Endpoints."""
+"""Writes endpoints: create, update, retire."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def endpoint_update(
     emergency: bool = False,
     **changes: Any,
 ) -> Revision | None:
-    """Changes of method, path, default_cost or hints."""
+    """`changes`: any of method, path, default_cost and hints."""
     with draft(action="endpoint_update", author=author, reason=reason, force=force, emergency=emergency) as opened:
         row = find_endpoint(name)
         fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost, "hints": row.hints}
@@ -55,14 +55,14 @@ def endpoint_update(
 
 
 def endpoint_delete(*, name: str, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
-    """From then on it counts as any other endpoint that is not registered: only the limits on `*` hold."""
+    """Afterwards it is treated like any unregistered endpoint: only the limits on `*` apply to it."""
     with draft(action="endpoint_delete", author=author, reason=reason, **permits) as opened:
         retire_endpoint(opened, find_endpoint(name))
     return opened.revision
 
 
 def write_endpoint(opened: Draft, declared: DeclaredEndpoint) -> Endpoint:
-    """Makes the endpoint what is declared; one that comes back has its old number."""
+    """Creates or updates an endpoint; a retired one that is declared again keeps its number."""
     opened.touch(key_of(ENDPOINT, declared.name))
     row = Endpoint.objects.filter(name=declared.name).first()
     if row is None:

@@ -1,4 +1,4 @@
-"""Rows by the name that a caller gave, or a refusal that says so."""
+"""Find rows by name, or refuse an unknown name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people may do. The account itself is Django's; its rights are recorded like everything that is enforced."""
+"""The roles of people. Their accounts are Django's; changes of their roles are recorded in the audit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenants.models import Membership, Role
 
 
 def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | None = None) -> Membership:
-    """Gives an account its one role; the former one ends."""
+    """Gives an account its one role, which replaces the former one."""
     author, reason = author_and_reason(author, reason)
     if role not in Role.values:
         raise refuse("role", "unknown", f"role must be one of {', '.join(Role.values)}")
@@ -28,7 +28,7 @@ def member_set(*, user: str, role: str, author: str, reason: str, tenant: str | 
 
 
 def member_remove(*, user: str, author: str, reason: str) -> None:
-    """The account stays, without any right."""
+    """Takes the role away; the account stays."""
     author, reason = author_and_reason(author, reason)
     with acting(author=author, action="member_remove"), transaction.atomic():
         row = Membership.objects.filter(user=_find(user)).first()

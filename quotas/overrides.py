@@ -1,4 +1,4 @@
-"""Overrides: a change for one tenant that ends by itself."""
+"""Overrides: other limits for one tenant, for a period."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def override_state(row: Override, now: datetime) -> OverrideState:
 
 
 def overrides_in(state: str, now: datetime) -> Q:
-    """The condition on rows for `override_state` to be so."""
+    """The rows for which `override_state` returns this state."""
     ended = Q(cancelled_at__isnull=False) | Q(end__lte=now)
     if state == ENDED:
         return ended
@@ -79,7 +79,7 @@ def override_create(
 
 
 def override_cancel(*, override: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
-    """What holds without it holds again at once."""
+    """Ends an override now; the tenant's other limits apply again at once."""
     with draft(action="override_cancel", author=author, reason=reason, **permits) as opened:
         row = Override.objects.filter(pk=override).first()
         if row is None:

@@ -1,4 +1,4 @@
-"""Tiers and tenants."""
+"""Writes tiers and tenants: create, update, move, suspend, resume."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def tenant_create(*, name: str, tier: str, author: str, reason: str, label: str 
 
 
 def tenants_create(*, tenants: Iterable[NewTenant], author: str, reason: str) -> list[Tenant]:
-    """All or none, in one revision."""
+    """Creates all of them in one revision, or none."""
     wanted = list(tenants)
     with draft(action="tenant_create", author=author, reason=reason) as opened:
         tiers = {tier.name: tier for tier in Tier.objects.all()}
@@ -71,7 +71,7 @@ def tenant_update(
 def tenant_move(
     *, name: str, tier: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
-    """To another tier; what was used stays used, as `carry` says."""
+    """Moves a tenant to another tier. `carry` says what becomes of the quota it has used."""
     with draft(action="tenant_move", author=author, reason=reason, carry=carry, **permits) as opened:
         tenant = _tenant_to_change(opened, name)
         target = find_tier(tier)

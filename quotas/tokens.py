@@ -1,4 +1,4 @@
-"""Tokens of machines: issued, shown once, revoked for good. Like API keys they wait for no revision."""
+"""API tokens for machines: shown once, revoked for good. Like API keys, they have no revision."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def token_issue(
 
 
 def token_revoke(*, key_id: str, author: str, reason: str) -> ApiToken:
-    """For good: a revoked token does not come back."""
+    """Revokes a token for good."""
     author, reason = author_and_reason(author, reason)
     with acting(author=author, action="token_revoke"), transaction.atomic():
         row = ApiToken.objects.select_for_update().filter(key_id=key_id).first()

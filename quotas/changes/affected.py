@@ -1,4 +1,4 @@
-"""Whom a change affects, and what each of them had before it and has after it."""
+"""Whom a change affects, and the limits of each before and after it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Concerned:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tenants that fare alike: one of them, the plain ones of a tier or of its canary, or (global limits) all."""
+    """Tenants that share limits: a single one, those of a tier or its canary without own limits, or all tenants."""
 
     tier: str = ""
     tenant: str = ""
@@ -145,7 +145,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From `start_us` to `end_us` (None: for ever) these two hold, the one without the edit and the one with it."""
+    """The plans without and with the edit, from `start_us` to `end_us` (None: no end)."""
 
     start_us: int
     end_us: int | None
@@ -187,7 +187,7 @@ class Judgement:
         return cls(concerned, Side.of(rewound(configuration, before)), Side.of(configuration), to_us(timezone.now()))
 
     def groups(self) -> Iterator[Group]:
-        """A suspended tenant loses nothing, and what a tenant that has just come has is no loss either."""
+        """Without suspended tenants and without new ones, who have nothing to lose."""
         if self.concerned.targets.is_common:
             yield Group()
         for tier in sorted(self.concerned.tiers):
@@ -219,19 +219,19 @@ class Judgement:
             yield Period(self.now_us, None, self.was.of_globals(), self.now.of_globals())
 
     def losses(self) -> Iterator[tuple[Group, list[Cut]]]:
-        """Of everybody who is hurt: what they lose first."""
+        """Each group that is hurt, with the cuts of its first period that has any."""
         for group in self.groups():
             found = next((lost for period in self.periods(group) if (lost := cuts(period.before, period.after))), [])
             if found and self.names(group, 1):
                 yield group, found
 
     def is_unnoticed(self) -> bool:
-        """Whether nothing changes in what is denied."""
+        """Whether no enforced decision changes."""
         periods = (period for group in self.groups() for period in self.periods(group))
         return all(same_enforced(period.before, period.after) for period in periods)
 
     def names(self, group: Group, most: int | None = None, among: Collection[str] | None = None) -> list[str]:
-        """The group's tenants in order, without those that are suspended."""
+        """The group's tenants by name, without suspended ones."""
         if group.tenant:
             return [group.tenant] if among is None or group.tenant in among else []
         rows = self.rows(group) if among is None else self.rows(group).filter(name__in=among)
@@ -259,7 +259,7 @@ class Judgement:
         return (was, now) == (group.was_canary, group.is_canary)
 
     def _of_tenant(self, name: str) -> Iterator[Period]:
-        """A new one whenever an override of it starts or ends."""
+        """A new period begins whenever an override of the tenant starts or ends."""
         before, after = self.was.of_tenant(name), self.now.of_tenant(name)
         edges = {moment.from_us for layers in (before, after) for moment in moments(layers)}
         starts = sorted({self.now_us, *(edge for edge in edges if edge > self.now_us)})

@@ -1,4 +1,4 @@
-"""Limits of tiers and of everyone, many at once: the cells of the matrix, written as one revision."""
+"""Edits of the matrix: limits of tiers and of everyone, many in one revision."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Edit:
 def limits_set(
     *, edits: Sequence[Edit], author: str, reason: str, carry: spec.Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
-    """What the edits do not name stays as it is. A policy is made where there is none, and goes with its last limit."""
+    """Other limits stay as they are. A policy is created where there is none, and deleted with its last limit."""
     with draft(action="limits_set", author=author, reason=reason, carry=carry, **permits) as opened:
         present = _present()
         _check_names(edits)
@@ -64,7 +64,7 @@ def limits_plan(*, edits: Sequence[Edit], author: str, carry: spec.Carry = "keep
 
 
 def sheet_read(text: str) -> list[Edit]:
-    """The rows of a table, or a refusal that names each bad one by its line."""
+    """The edits in a CSV file; refused with the line of each invalid row."""
     rows = read_sheet(text)
     if wrong := [row for row in rows if isinstance(row, Problem)]:
         raise Refused(wrong)
@@ -72,7 +72,7 @@ def sheet_read(text: str) -> list[Edit]:
 
 
 def sheet_write() -> str:
-    """Every limit of a tier and of everyone; reading it back changes nothing."""
+    """All limits of tiers and of everyone as CSV; importing it changes nothing."""
     places = sorted(_present().items(), key=lambda item: (item[0][0] is None, item[0]))
     return write_sheet(
         (tier, endpoint, name, fields)
@@ -92,7 +92,7 @@ def _limits(row: Policy) -> dict[str, dict[str, Any]]:
 
 
 def _wanted(edits: Sequence[Edit], present: Mapping[Place, Policy]) -> Iterator[spec.Policy]:
-    """Those that have limits afterwards."""
+    """The edited policies that still have limits."""
     groups: dict[Place, list[Edit]] = defaultdict(list)
     for edit in edits:
         groups[edit.place].append(edit)
@@ -137,7 +137,7 @@ def _new_name(place: Place, taken: set[str]) -> str:
 
 
 def _placed(problem: Problem, names: Sequence[str], group: Sequence[Edit]) -> Problem:
-    """A problem of a limit is one of the edit that wrote it."""
+    """The problem with the line of the edit that caused it."""
     head, _, field = problem.path.partition(".")
     if not head.startswith("limits["):
         return replace(problem, line=group[0].line)

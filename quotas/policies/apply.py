@@ -31,7 +31,7 @@ from tenants.models import Tenant, Tier
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """That are live."""
+    """The names in the live configuration."""
 
     tiers: Collection[str] = ()
     tenants: Collection[str] = ()
@@ -39,7 +39,7 @@ class Names:
 
 
 def unresolved(document: Document, live: Names) -> list[Problem]:
-    """A name that is neither in the document nor live."""
+    """Problems for names that are neither in the document nor live."""
     return [
         Problem(path, f"unknown_{kind}", _sentence(kind, name, known), document.line(path))
         for path, kind, name, known in _references(document, live)
@@ -86,7 +86,7 @@ class Drift:
 
 
 def drift_of(keys: Collection[str]) -> dict[str, Drift]:
-    """By object, the last change that no document made; none at all before the first apply."""
+    """By object, the last change since the last apply that was not made by a document."""
     applied = Revision.objects.filter(action=APPLIED).order_by("-number").values_list("number", flat=True).first()
     if applied is None or not keys:
         return {}
@@ -121,7 +121,7 @@ class DocumentPlan:
 
 
 def document_check(document: Document) -> None:
-    """Refuses names that are neither in the document nor live; what is wrong by itself was refused when it was read."""
+    """Refuses names that are neither in the document nor live; reading the document has checked the rest."""
     tenants = {policy.tenant for policy in document.policies if policy.tenant is not None}
     live = Names(
         tiers=Tier.objects.values_list("name", flat=True),
@@ -135,7 +135,7 @@ def document_check(document: Document) -> None:
 def document_apply(
     *, document: Document, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
-    """Makes everything in the document what it says; what the document does not name stays as it is."""
+    """Applies the document; objects that it does not name stay as they are."""
     with draft(action="document_apply", author=author, reason=reason, carry=carry, **permits) as opened:
         wanted = states_of(document)
         live = snapshots(wanted)
@@ -162,7 +162,7 @@ def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> 
 
 
 def document_export() -> str:
-    """Everything that a document can say, as it is now; applying it changes nothing."""
+    """The live configuration as a document; applying it changes nothing."""
     with one_moment():
         newest = newest_revision_number()
         states = {key: without_candidates(state) or {} for key, state in snapshots(_live_keys()).items()}

@@ -91,7 +91,7 @@ class _Writer:
         return row
 
     def _add_names(self, names: Collection[str]) -> None:
-        """Numbers are given once and for ever, under the lock that orders revisions."""
+        """A name keeps its number for ever; numbers are given under the lock that orders revisions."""
         newest = max((row.number for row in self.names.values()), default=0)
         new = []
         for name in sorted(set(names) - self.names.keys()):

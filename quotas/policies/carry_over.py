@@ -1,4 +1,4 @@
-"""What a tenant has used stays used when a limit is made again or gets another source."""
+"""Used quota stays used when a limit is recreated, or when a tenant gets it from another policy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def former_limits(places: Collection[Place], names: Collection[int]) -> Formers:
 
 
 def _policies(places: Collection[Place]) -> dict[int, Place]:
-    """Of every policy that is or was there, by its id."""
+    """The ids of all policies, past and present, at these places."""
     tiers, tenants = {place.tier for place in places}, {place.tenant for place in places}
     attached = Q(tier_id__in=tiers) | Q(tier_id=None), Q(tenant_id__in=tenants) | Q(tenant_id=None)
     rows = _events(Policy).filter(*attached).order_by("pgh_obj_id", "-pgh_id").distinct("pgh_obj_id")
@@ -70,7 +70,7 @@ def _columns(event: Any) -> Former:
 
 
 def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, PolicyIndex]:
-    """Of the tenant as the database has it now; times are revision numbers."""
+    """The tenant's layers as they are in the database now; times are revision numbers."""
     part = configuration_part(tenants=[tenant.name], tiers=list(tiers), in_revisions=True)
     index = PolicyIndex.of_configuration(part)
     return index.of_tenant(part.tenants[tenant.name]), index
@@ -88,7 +88,7 @@ def hand_over_tier(opened: Draft, tenant: Tenant, target: Tier) -> None:
 def hand_over_limits(
     opened: Draft, tenant: Tenant, before: Layers, scope: str, *, added: Set[str], removed: Set[str]
 ) -> None:
-    """After limits of a policy of its own came and went; `before` is what held until then."""
+    """After limits of the tenant's own policy were added or removed; `before`: its layers until then."""
     kept = [h for h in before.handovers if h.scope != scope or h.limit not in added]
     after = replace(before, tenant={}, handovers=())
     found = (_handover(opened, before, after, scope, name) for name in sorted(removed))
@@ -103,7 +103,7 @@ def _supplied_by_tier(layers: Layers) -> list[tuple[str, str]]:
 
 
 def _handover(opened: Draft, before: Layers, after: Layers, scope: str, name: str) -> Handover | None:
-    """None: there is nothing to carry over, for want of a limit before or after, or because they are the same."""
+    """None: nothing to carry over, because there is no limit before or after, or it is the same."""
     old, new = generations(before, scope, name), generations(after, scope, name)
     if not old or not new or (len(old) == 1 and old[0].algorithm == new[0].algorithm):
         return None
@@ -111,7 +111,7 @@ def _handover(opened: Draft, before: Layers, after: Layers, scope: str, name: st
 
 
 def generations(layers: Layers, scope: str, name: str) -> tuple[Generation, ...]:
-    """Newest first; looks at the scope alone, whether or not another limit takes its place there."""
+    """The limit's generations at this scope, newest first, even if another limit replaces it there."""
     own, tier = layers.tenant.get(scope), layers.tier.get(scope)
     alone = replace(layers, tenant={scope: own} if own else {}, tier={scope: tier} if tier else {})
     return history(alone, scope, name)

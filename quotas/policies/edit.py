@@ -1,4 +1,4 @@
-"""Policies, their limits and the candidates beside them."""
+"""Writes policies, their limits and the candidates of limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def policy_create(
 def policy_update(
     *, name: str, limits: Sequence[Fields], author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
-    """Replaces all of its limits; one that keeps its name keeps its live state, as `carry` says."""
+    """Replaces all limits; a limit that keeps its name keeps its live state, as `carry` says."""
     with draft(action="policy_update", author=author, reason=reason, carry=carry, **permits) as opened:
         row = _policy(name)
         _write_limits(opened, row, limits)
@@ -81,7 +81,7 @@ def limit_remove(
 def candidate_set(
     *, policy: str, limit: str, candidate: Fields | None, author: str, reason: str, **permits: Unpack[Permits]
 ) -> Revision | None:
-    """Other parameters beside a limit, counted and judged but never enforced; None takes them away."""
+    """Sets other parameters that are counted beside a limit but never enforced; None removes them."""
     with draft(action="candidate_set", author=author, reason=reason, **permits) as opened:
         row = _limit(_policy(policy), limit)
         opened.touch(key_of(POLICY, policy))
@@ -92,7 +92,7 @@ def candidate_set(
 def candidate_promote(
     *, policy: str, limit: str, author: str, reason: str, **permits: Unpack[Permits]
 ) -> Revision | None:
-    """The candidate becomes the limit, with the live state it has gathered."""
+    """The candidate becomes the limit and keeps its live state."""
     with draft(action="candidate_promote", author=author, reason=reason, **permits) as opened:
         row = _limit(_policy(policy), limit)
         if row.candidate is None:

@@ -22,7 +22,7 @@ from tenants.models import Tenant, Tier
 
 
 def write_policy(opened: Draft, wanted: spec.Policy) -> Policy:
-    """Makes the policy what is wanted, whether it is there or not; its place cannot change."""
+    """Creates or updates a policy; what it is attached to cannot change."""
     opened.touch(key_of(POLICY, wanted.name))
     place = place_of(wanted)
     row = Policy.objects.filter(name=wanted.name).first()
@@ -42,7 +42,7 @@ def delete_policy(opened: Draft, row: Policy) -> None:
 
 
 def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> None:
-    """The present parameters join the past; the caller saves."""
+    """Moves the present parameters to the history; the caller saves the row."""
     old = row_stored(row)
     if old == stored:
         return
@@ -52,7 +52,7 @@ def change_parameters(opened: Draft, row: Limit, stored: Mapping[str, Any]) -> N
 
 
 def set_candidate(row: Limit, fields: Mapping[str, Any] | None) -> None:
-    """`fields` are an algorithm and its parameters; the rest is as the limit has it."""
+    """`fields`: an algorithm and its parameters; the subject and unit are those of the limit."""
     row.candidate = None
     if fields is not None:
         name = row.name.name
@@ -63,7 +63,7 @@ def set_candidate(row: Limit, fields: Mapping[str, Any] | None) -> None:
 
 
 def limit_name(name: str) -> LimitName:
-    """Its number is given once and for ever, under the lock that orders revisions."""
+    """A name keeps its number for ever; numbers are given under the lock that orders revisions."""
     row = LimitName.objects.filter(name=name).first()
     if row is None:
         number = next_number(LimitName.objects.aggregate(newest=Max("number"))["newest"], LIMIT_NUMBERS, "limit name")
@@ -79,7 +79,7 @@ def next_number(newest: int | None, end: int, what: str) -> int:
 
 
 class Finders(NamedTuple):
-    """How rows are found by name; whoever writes many has them at hand."""
+    """How rows are found by name; a bulk write looks them up in memory."""
 
     tier: Callable[[str], Tier] = find_tier
     tenant: Callable[[str], Tenant] = find_tenant
@@ -134,18 +134,18 @@ def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str
 
 
 def _taken_over(layers: Layers | None, scope: str, name: str) -> list[dict[str, Any]]:
-    """A limit of a tenant's own takes over what its tier's limit of that name has counted."""
+    """A tenant's own limit takes over what its tier's limit of the same name has counted."""
     return generations_dump(generations(layers, scope, name)) if layers else []
 
 
 def new_limit(opened: Draft, policy: Policy, name: LimitName, formers: Formers, past: list[dict[str, Any]]) -> Limit:
-    """Without another `past`, a limit that was at this place before goes on with its own."""
+    """Without a `past`, a limit that was at this place before continues its own history."""
     former = formers.get((Place.of(policy), name.number)) if not past else None
     return Limit(policy=policy, name=name, **(former or {"changed_revision_id": opened.number, "past": past}))
 
 
 def fill_limit(opened: Draft, row: Limit, limit: spec.Limit) -> None:
-    """The caller saves."""
+    """Sets the columns of a limit; the caller saves the row."""
     stored = algorithm_dump(limit.algorithm)
     if not row.algorithm:
         row.algorithm, row.parameters, row.carry = stored["algorithm"], stored["parameters"], opened.carry
