@@ -52,29 +52,37 @@ class Foreign:
         return self.tenant, self.key_id, "a secret of theirs"
 
 
-@pytest.fixture
-def bolt(db: None) -> Foreign:
-    return make_bolt()
-
-
 @kept
-def make_bolt() -> Foreign:
+def make_both(credential: str) -> tuple[Foreign, str]:
+    """What bolt has, and the text of what acme asks with, where that is a token or a key."""
     make_world()
     own: Said = {"author": "ann", "reason": "a secret of theirs"}
     policy_create(name="bolts-own", tenant="bolt", limits=[bucket(500)], **own)
     override = override_create(tenant="bolt", multiplier=(2, 1), **own)
     key = api_key_issue(tenant="bolt", **own).row
     override_create(tenant="acme", multiplier=(3, 1), **SAID)
-    return Foreign("bolt", key.key_id, str(override.pk), "bolts-own")
+    foreign = Foreign("bolt", key.key_id, str(override.pk), "bolts-own")
+    if credential == "a token":
+        return foreign, token("tenant", tenant="acme")
+    if credential == "an API key":
+        return foreign, str(api_key_issue(tenant="acme", scopes=["read", "write"], **SAID).text)
+    return foreign, ""
 
 
 @pytest.fixture(params=["a person", "a token", "an API key"])
-def acme(request: pytest.FixtureRequest, bolt: Foreign) -> Client:
-    if request.param == "a person":
-        return signed_in("charlie", "tenant", "acme")
-    if request.param == "a token":
-        return machine(token("tenant", tenant="acme"))
-    return machine(str(api_key_issue(tenant="acme", scopes=["read", "write"], **SAID).text))
+def both(request: pytest.FixtureRequest, db: None) -> tuple[Foreign, str]:
+    return make_both(request.param)
+
+
+@pytest.fixture
+def bolt(both: tuple[Foreign, str]) -> Foreign:
+    return both[0]
+
+
+@pytest.fixture
+def acme(both: tuple[Foreign, str]) -> Client:
+    text = both[1]
+    return machine(text) if text else signed_in("charlie", "tenant", "acme")
 
 
 def test_every_parameter_of_a_route_for_tenants_is_known(bolt: Foreign) -> None:

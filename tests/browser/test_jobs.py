@@ -67,7 +67,7 @@ def test_the_throttled_tenant_is_found_understood_and_helped(ada: Person, busy: 
     page.wait_for_function(f"() => ({DENIED_AFTER})(0).some((gap) => gap > 1)")
 
     page.get_by_role("button", name="Add override").first.click()
-    dialog = page.get_by_role("dialog", name=f"Give {THROTTLED} an override")
+    dialog = page.get_by_role("dialog", name=f"Add override for {THROTTLED}")
     dialog.get_by_label("Rate").fill("500")
     dialog.get_by_label("Burst").fill("500")
     expect(dialog.locator("#override-preview")).to_contain_text("No limit gets tighter")
@@ -131,7 +131,7 @@ def test_a_recommendation_is_reviewed_and_approved(ada: Person) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("pro")
     expect(page.locator("figure[data-chart] canvas").first).to_be_visible()
     page.get_by_label("Reason").first.fill("the evidence is clear")
-    page.get_by_role("button", name="Approve, start").click()
+    page.get_by_role("button", name="Approve and start").click()
     expect(page.locator("main")).to_contain_text("in shadow")
     whole(ada)
 
