@@ -11,12 +11,12 @@ from django.utils import timezone
 
 from quotas.errors import Refused
 from quotas.models import Task
-from quotas.recommendations.measure import Progress
 
 EVERY_S = 0.5  # of writing how far it is
 LONGEST = 500
 PATIENCE = timedelta(seconds=30)
 
+Progress = Callable[[str, int, int], None]  # what, done, of how many
 TaskFunction = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
 
 

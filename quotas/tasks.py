@@ -16,11 +16,11 @@ from quotas.models import Task
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.runs import calibration_now, calibration_task
-from quotas.simulation.what_if import whatif_task
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_due
 from quotas.usage.tier_usage import measure_tier_usage
+from quotas.what_if import whatif_task
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from quotas.models import Task
 from quotas.policies.diff import differences
 from quotas.recommendations.runs import calibration_ask
 from quotas.recommendations.settings import calibration_settings_set, parameter_rows
-from quotas.simulation.what_if import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
+from quotas.what_if import DAYS, MOST_DAYS, whatif_ask
 
 LONGEST_DOCUMENT = 1_000_000
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.viewer import principal_of
+from quotas.tenant_list import TenantFilter, tenants_listed
 from quotas.usage.queries.periods import period_read
-from quotas.usage.queries.tenant_list import TenantFilter, tenants_listed
 from tenants.models import Tier
 from tenants.scope import tenants_of
 

@@ -23,8 +23,8 @@ from quotas.models.change import ENDED
 from quotas.policies.apply import document_apply
 from quotas.policies.document import MOST_BYTES, read_document
 from quotas.policies.export import document_text, without_candidates
-from quotas.simulation.what_if import DAYS, MOST_DAYS, whatif_ask
 from quotas.tasks import run_task
+from quotas.what_if import DAYS, MOST_DAYS, whatif_ask
 
 MOST_RUNS = 8
 MOST_CHOICES = 200

@@ -18,12 +18,13 @@ from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Change, Insufficient, Recommended, TenantLimit, change, recommend
 from quotas.calibration.sizing import point_of, resized, seen_by
+from quotas.long_tasks import Progress
 from quotas.models import Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
 from quotas.recommendations.filing import AUTHOR as AUTHOR
 from quotas.recommendations.filing import store, withdraw
-from quotas.recommendations.measure import Measured, Progress, curve_of, measure
+from quotas.recommendations.measure import Measured, curve_of, measure
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.targets import Target, targets
 from quotas.usage.queries.demand import days_ago, measured_until

@@ -17,9 +17,10 @@ from quotas.calibration.forecast import Replayed, replayed
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.recommend import Insufficient, recommend, with_margin
 from quotas.calibration.sizing import per_minute, resized, seen_by
+from quotas.long_tasks import Progress
 from quotas.models import Recommendation
 from quotas.policies.limit_codec import algorithm_load
-from quotas.recommendations.measure import Progress, estimate_of, is_sudden, iso, observed
+from quotas.recommendations.measure import estimate_of, is_sudden, iso, observed
 from quotas.recommendations.targets import Target
 from quotas.usage.queries.demand import days_ago
 

@@ -22,6 +22,7 @@ from quotas.changes.approval import check_two
 from quotas.changes.draft import take_turn
 from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
 from quotas.errors import Refused, author_and_reason, refuse
+from quotas.long_tasks import Progress
 from quotas.models import Limit, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
@@ -29,7 +30,6 @@ from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import algorithm_dump, algorithm_load, fields_of_stored, row_fields, row_stored
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.forecast import forecast_of
-from quotas.recommendations.measure import Progress
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.targets import target_of
 from tenants.history import acting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -153,6 +153,3 @@ def _note(found: Measured, demand: Demand, low: float) -> None:
 
 def iso(second: float) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat()
-
-
-Progress = Callable[[str, int, int], None]  # what, done, of how many

@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from quotas.errors import Refused
-from quotas.long_tasks import task_file, task_run
+from quotas.long_tasks import Progress, task_file, task_run
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
 from quotas.recommendations.calibrate import AUTHOR, Calibrated, calibrate
 from quotas.recommendations.lifecycle import recommendation_simulate
-from quotas.recommendations.measure import Progress
 
 
 def calibration_run(now: datetime | None = None, progress: Progress = lambda *_: None) -> Calibrated:

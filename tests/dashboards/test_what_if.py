@@ -9,7 +9,7 @@ from django.test import Client
 
 from quotas.long_tasks import task_file
 from quotas.models import Change, Revision, Task
-from quotas.simulation.what_if import whatif_task
+from quotas.what_if import whatif_task
 from tests.access.people import signed_in
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET

@@ -22,10 +22,10 @@ from dashboards.viewer import principal_of
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
+from quotas.tenant_list import overrides_of
 from quotas.usage.queries import denials
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
 from quotas.usage.queries.periods import SPANS
-from quotas.usage.queries.tenant_list import overrides_of
 from quotas.usage.queries.throttling import throttled_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 from quotas.usage.queries.utilisation import hours_read

@@ -13,7 +13,7 @@ from headroom_edge.algorithms.base import counted
 from quotas.errors import Refused
 from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
-from quotas.simulation.what_if import DAYS, whatif
+from quotas.what_if import DAYS, whatif
 
 HEAD = ("tenant", "tier", "asked", "429s now", "429s then")
 MOST_SHOWN = 30

@@ -11,10 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from quotas.errors import Refused
-from quotas.long_tasks import task_file, task_run
+from quotas.long_tasks import Progress, task_file, task_run
 from quotas.models import Revision, Task
-from quotas.recommendations.measure import Progress
-from quotas.simulation.what_if import whatif, whatif_ask, whatif_task
+from quotas.what_if import whatif, whatif_ask, whatif_task
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET, limit_of
 

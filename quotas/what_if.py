@@ -12,14 +12,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from quotas.errors import accepted, refuse
-from quotas.long_tasks import EVERY_S, task_file, task_run
+from quotas.long_tasks import EVERY_S, Progress, task_file, task_run
 from quotas.models import Arrival, Task
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
 from quotas.policies.document import Document, read_document
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.spec import Configuration, to_us
-from quotas.recommendations.measure import Progress
 from quotas.simulation.tenant_replay import ReplayPlan, ReplayResult, arrivals_of, replay_load, replay_plan
 from quotas.usage.queries.demand import askers_read, endpoint_loads, measured_until
 from quotas.usage.queries.sampled_arrivals import SAMPLED
