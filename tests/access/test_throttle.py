@@ -171,7 +171,7 @@ class TestLogin:
         account("alice")
         wrong = [sign_in("alice", "guess") for _ in range(TRIES)]
         assert {answer.status_code for answer in wrong} == {200}
-        assert "9 tries left" in wrong[0].content.decode()
+        assert "9 attempts left" in wrong[0].content.decode()
         assert sign_in("\uff41lice", RIGHT).status_code == 429
         refused = sign_in("Alice ", RIGHT)
         assert refused.status_code == 429
