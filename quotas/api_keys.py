@@ -34,7 +34,7 @@ def api_key_issue(
     if unknown or not scopes:
         raise refuse("scopes", "unknown", f"scopes must be one or more of {', '.join(SCOPES)}")
     if len(label) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(label)} characters; {LONGEST_LABEL} are the most")
+        raise refuse("label", "too_long", f"label has {len(label)} characters; use at most {LONGEST_LABEL}")
     text = KeyText.make()
     with acting(author=author, action="api_key_issue"), transaction.atomic():
         row = ApiKey.objects.create(

@@ -1,4 +1,4 @@
-"""Limits to shadow for a while, for emergencies. The switch lives in Redis; the audit has who and why."""
+"""Bypasses: limits in shadow for a limited time, for emergencies. Redis holds the switch, the audit who and why."""
 
 from __future__ import annotations
 

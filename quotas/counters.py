@@ -1,4 +1,4 @@
-"""Forgetting what somebody has used. Not part of the configuration: an audit event, and no revision."""
+"""Resets used quota. That is not configuration, so it leaves an audit event and no revision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def counter_reset(
     author: str,
     reason: str,
 ) -> int:
-    """How many limits were reset; global ones are everyone's, and stay. The audit names no subject's values."""
+    """Returns how many limits were reset. Global limits stay, because all tenants share them.
+
+    The audit does not record the values of subjects.
+    """
     author, reason = author_and_reason(author, reason)
     try:
         Check(tenant, endpoint, subject)

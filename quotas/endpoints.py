@@ -33,7 +33,7 @@ def endpoint_create(
     fields = {"name": name, "method": method, "path": path, "default_cost": default_cost, "hints": hints or {}}
     with draft(action="endpoint_create", author=author, reason=reason, **permits) as opened:
         if Endpoint.objects.filter(name=name, retired=False).exists():
-            raise refuse("name", "taken", f"there is an endpoint {name} already; update it, or choose another name")
+            raise refuse("name", "taken", f"endpoint {name} already exists; update it, or choose another name")
         return write_endpoint(opened, accepted(parse_endpoint(fields)))
 
 
@@ -95,7 +95,7 @@ def _check_route(declared: DeclaredEndpoint) -> None:
     others = Endpoint.objects.filter(method=declared.method, retired=False).exclude(name=declared.name).exclude(path="")
     for name, path in others.values_list("name", "path"):
         if DeclaredEndpoint(name, declared.method, path).route == declared.route:
-            message = f"{declared.method} {declared.path} is {name} already; two endpoints cannot share a route"
+            message = f"{declared.method} {declared.path} is already the route of {name}; choose another path"
             raise refuse("path", "taken", message)
 
 

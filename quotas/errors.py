@@ -62,7 +62,7 @@ def _text(field: str, text: str, longest: int) -> str:
     if not text:
         raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
     if not is_fit(text):
-        raise refuse(field, "text", f"{field} has a NUL or half a character in it; leave that out")
+        raise refuse(field, "text", f"{field} contains a NUL or an incomplete character; remove it")
     if len(text) > longest:
-        raise refuse(field, "too_long", f"{field} has {len(text)} characters; {longest} are the most")
+        raise refuse(field, "too_long", f"{field} has {len(text)} characters; use at most {longest}")
     return text

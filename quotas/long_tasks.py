@@ -1,4 +1,4 @@
-"""Long work that somebody asked for: filed, run by a worker, and seen as it goes on."""
+"""Long tasks that a person asked for: filed, run by a worker, with visible progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils import timezone
 from quotas.errors import Refused
 from quotas.models import Task
 
-EVERY_S = 0.5  # of writing how far it is
+EVERY_S = 0.5  # between two writes of the progress
 LONGEST = 500
 PATIENCE = timedelta(seconds=30)
 
@@ -25,12 +25,12 @@ def task_file(*, kind: Task.Kind, author: str, asked: Mapping[str, Any]) -> Task
 
 
 def tasks_waiting() -> list[Task]:
-    """Those that no worker has taken, though there was time to."""
+    """Tasks that no worker has taken within PATIENCE."""
     return list(Task.objects.filter(state=Task.State.WAITING, created__lt=timezone.now() - PATIENCE).order_by("id"))
 
 
 def task_run(number: int, work: TaskFunction) -> None:
-    """A second worker that is handed the same task finds it taken; one that was killed with it may begin anew."""
+    """Runs a task. A second worker finds it taken; after a worker was killed, another one starts it again."""
     taken = Task.objects.filter(pk=number).exclude(state__in=[Task.State.DONE, Task.State.FAILED])
     if not taken.update(state=Task.State.RUNNING, changed=timezone.now()):
         return

@@ -85,7 +85,7 @@ def override_cancel(*, override: int, author: str, reason: str, **permits: Unpac
         if row is None:
             raise refuse("override", "unknown", f"there is no override {override}; correct the number")
         if row.cancelled_at or (row.end and row.end <= timezone.now()):
-            raise refuse("override", "over", f"override {override} is over already; there is nothing to cancel")
+            raise refuse("override", "over", f"override {override} has already ended; there is nothing to cancel")
         cancel_override(opened, row)
     return opened.revision
 

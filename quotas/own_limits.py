@@ -1,4 +1,4 @@
-"""Headroom limits itself: its API and its login are endpoints of a tenant of its own, edited like any other's."""
+"""Headroom's limits on itself: its API and login are endpoints of its own tenant, edited like any other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ policies:
 
 
 def login_floor() -> tuple[LocalLimit, ...]:
-    """How the login is counted wherever the store does not: as it is from the start, whatever was made of it since."""
+    """How logins are counted where the store does not count them: by the original limits, whatever was edited since."""
     document = accepted(read_document(_DOCUMENT))
     return tuple(
         LocalLimit(limit.name, limit.algorithm, True, str(limit.subject), LOGIN, False, limit.subject.alternatives)
@@ -53,7 +53,7 @@ def login_floor() -> tuple[LocalLimit, ...]:
 
 
 def own_limits_install(author: str) -> bool:
-    """False: they are there already, perhaps changed since."""
+    """Returns False if they already exist, perhaps edited since."""
     if Tenant.objects.filter(name=OWN_TENANT).exists():
         return False
     with transaction.atomic():

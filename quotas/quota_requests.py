@@ -51,9 +51,9 @@ def quota_request_create(
         row = find_tenant(tenant)
         waiting = row.quota_requests.filter(answer=RequestAnswer.WAITING)
         if waiting.filter(scope=scope, limit=limit).exists():
-            raise refuse("limit", "taken", "a request for this limit waits already; it is answered first")
+            raise refuse("limit", "taken", "a request for this limit is already waiting; wait for its answer")
         if waiting.count() >= MOST_WAITING:
-            raise refuse("limit", "many", f"{MOST_WAITING} requests wait already; wait for an answer")
+            raise refuse("limit", "many", f"{MOST_WAITING} requests are already waiting; wait for an answer")
         return QuotaRequest.objects.create(
             tenant=row,
             scope=scope,
@@ -114,7 +114,7 @@ def _to_answer(request: int) -> QuotaRequest:
     if row is None:
         raise refuse("request", "unknown", f"there is no request {request}; correct the number")
     if not row.is_waiting:
-        raise refuse("request", "over", f"{row} was {row.answer} already; there is nothing to answer")
+        raise refuse("request", "over", f"{row} was already {row.answer}; there is nothing to answer")
     return row
 
 

@@ -36,7 +36,7 @@ def tier_create(*, name: str, author: str, reason: str) -> Tier:
 def write_tier(opened: Draft, name: str) -> Tier:
     read(tier_name, name)
     if Tier.objects.filter(name=name).exists():
-        raise refuse("name", "taken", f"there is a tier {name} already; choose another name")
+        raise refuse("name", "taken", f"tier {name} already exists; choose another name")
     opened.touch(key_of(TIER, name))
     return Tier.objects.create(name=name)
 
@@ -112,7 +112,7 @@ def _check_new(wanted: list[NewTenant], tiers: Iterable[str]) -> None:
     for new in wanted:
         read(tenant_name, new.name)
         if new.name in taken:
-            raise refuse("name", "taken", f"there is a tenant {new.name} already; choose another name")
+            raise refuse("name", "taken", f"tenant {new.name} already exists; choose another name")
         if new.tier not in known:
             raise refuse("tier", "unknown", f"there is no tier {new.tier}; create it, or choose another")
         _label(new.label)
@@ -122,7 +122,7 @@ def _check_new(wanted: list[NewTenant], tiers: Iterable[str]) -> None:
 
 def _label(text: str) -> str:
     if len(text) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(text)} characters; {LONGEST_LABEL} are the most")
+        raise refuse("label", "too_long", f"label has {len(text)} characters; use at most {LONGEST_LABEL}")
     return text
 
 

@@ -65,7 +65,7 @@ def _check(label: str, role: str, scopes: Collection[str]) -> None:
     if not label:
         raise refuse("label", "missing", "label is missing; say what the token is for")
     if len(label) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(label)} characters; {LONGEST_LABEL} are the most")
+        raise refuse("label", "too_long", f"label has {len(label)} characters; use at most {LONGEST_LABEL}")
     if role not in Role.values:
         raise refuse("role", "unknown", f"role must be one of {', '.join(Role.values)}")
     if not scopes or set(scopes) - set(SCOPES):

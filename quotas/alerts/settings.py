@@ -162,7 +162,7 @@ def _check_target(kind: str, address: str, label: str, alerts: Collection[str], 
             "timezone", "timezone", f"timezone {timezone!r} is unknown; use an IANA name such as Europe/Berlin"
         )
     if AlertTarget.objects.count() >= MOST_TARGETS:
-        raise refuse("target", "too_many", f"there are {MOST_TARGETS} targets already; delete one first")
+        raise refuse("target", "too_many", f"there are already {MOST_TARGETS} targets; delete one first")
     _check_address(kind, address)
 
 

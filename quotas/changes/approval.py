@@ -70,8 +70,8 @@ def change_approve(*, change: int, approver: str, reason: str) -> Approval:
 
 def _check_approver(row: Change, approver: str) -> None:
     if row.is_over:
-        raise refuse("change", "over", f"{row} was {row.state} already; there is nothing to approve")
+        raise refuse("change", "over", f"{row} was already {row.state}; there is nothing to approve")
     if is_same_person(approver, row.author):
         raise refuse("approver", "author", f"{approver} is the author of {row}; somebody else has to approve it")
     if row.approvals.filter(approver=approver).exists():
-        raise refuse("approver", "taken", f"{approver} has approved {row} already; once is enough")
+        raise refuse("approver", "taken", f"{approver} has already approved {row}; approving it once is enough")

@@ -163,7 +163,7 @@ def _to_start(number: int, mode: Mode) -> Change:
     if row.state == ChangeState.CANARY and mode != "canary":
         raise refuse("mode", "in_use", f"{row} has a canary; give it another share, promote it or drop it")
     if row.staged is not None and mode == "shadow":
-        raise refuse("mode", "in_use", f"{row} is in shadow already; start a canary, schedule, promote or drop it")
+        raise refuse("mode", "in_use", f"{row} is already in shadow; start a canary, schedule, promote or drop it")
     check_base(row)
     return row
 

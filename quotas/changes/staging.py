@@ -28,7 +28,7 @@ def find_active(number: int) -> Change:
     if row is None:
         raise refuse("change", "unknown", f"there is no change {number}; correct the number")
     if row.is_over:
-        raise refuse("change", "over", f"{row} was {row.state} already; propose a new one")
+        raise refuse("change", "over", f"{row} was already {row.state}; propose a new one")
     return row
 
 

@@ -91,7 +91,7 @@ def _unsafe(text: str) -> Problem | None:
             if getattr(event, "tag", None) is not None:
                 return Problem("", "tag", f"tag {event.tag} is not accepted; write plain data", line)
     except UnicodeEncodeError:
-        return Problem("", "yaml", "this is not YAML: it contains half a character (a lone surrogate)")
+        return Problem("", "yaml", "this is not YAML: it contains an incomplete character (a lone surrogate)")
     except yaml.YAMLError as error:
         return _syntax(error)
     return None
@@ -201,6 +201,6 @@ def _same_route(endpoints: Sequence[DeclaredEndpoint]) -> list[Problem]:
     for index, endpoint in enumerate(endpoints):
         other = first.setdefault(endpoint.route, endpoint.name)
         if endpoint.path and other != endpoint.name:
-            message = f"{endpoint.method} {endpoint.path} is {other} already; two endpoints cannot share a route"
+            message = f"{endpoint.method} {endpoint.path} is already the route of {other}; choose another path"
             found.append(Problem(f"endpoints[{index}].path", "duplicate", message))
     return found

@@ -34,7 +34,7 @@ def policy_create(
     fields = {"name": name, "endpoint": endpoint, "tier": tier, "tenant": tenant, "limits": list(limits)}
     with draft(action="policy_create", author=author, reason=reason, carry=carry, **permits) as opened:
         if Policy.objects.filter(name=name).exists():
-            raise refuse("name", "taken", f"there is a policy {name} already; update it, or choose another name")
+            raise refuse("name", "taken", f"policy {name} already exists; update it, or choose another name")
         return write_policy(opened, accepted(parse_policy(fields)))
 
 

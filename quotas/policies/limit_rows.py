@@ -74,7 +74,7 @@ def limit_name(name: str) -> LimitName:
 def next_number(newest: int | None, end: int, what: str) -> int:
     number = (newest or 0) + 1
     if number >= end:
-        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the most there can be; reuse one")
+        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the maximum; reuse one")
     return number
 
 
@@ -108,7 +108,7 @@ def check_place(row: Policy, wanted: spec.Policy, place: Mapping[str, Any]) -> N
 
 
 def place_taken(wanted: spec.Policy, by: str) -> Refused:
-    return refuse("endpoint", "taken", f"{wanted.source} has the policy {by} already; put all limits into one")
+    return refuse("endpoint", "taken", f"{wanted.source} already has the policy {by}; put all limits into one")
 
 
 def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:

@@ -94,7 +94,7 @@ def is_endless(value: object) -> bool:
 def fault_in(value: object) -> str | None:
     """Why it cannot be stored. Keys are checked like values."""
     if any(isinstance(one, str) and not is_fit(one) for one in _parts(value)):
-        return "a text has a NUL or half a character (\\u0000, \\ud800 to \\udfff) in it; leave that out"
+        return "a text contains a NUL or an incomplete character (\\u0000, \\ud800 to \\udfff); remove it"
     return ENDLESS if is_endless(value) else None
 
 

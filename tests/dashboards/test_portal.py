@@ -82,7 +82,7 @@ def test_a_request_that_cannot_be_is_refused_beside_its_field(
 
 def test_the_same_is_not_asked_for_twice(carol: Client) -> None:
     carol.post("/portal/ask", ASK)
-    assert "waits already" in text_of(carol.post("/portal/ask", ASK).content)
+    assert "is already waiting" in text_of(carol.post("/portal/ask", ASK).content)
 
 
 def test_an_approver_grants_it_with_an_override(carol: Client) -> None:
@@ -120,7 +120,7 @@ def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
     approver.post(f"/requests/{row.pk}/answer", {"say": "no", "reason": "wait for the new cluster"})
     assert "wait for the new cluster" in page(carol, "/portal")
     again = approver.post(f"/requests/{row.pk}/answer", {"say": "yes", "reason": "after all"})
-    assert "declined already" in text_of(again.content)
+    assert "already declined" in text_of(again.content)
     assert not Override.objects.exists()
 
 

@@ -39,7 +39,7 @@ def test_deleted_and_created_again_it_has_its_old_number() -> None:
 def test_a_route_is_free_again_when_its_endpoint_is_gone() -> None:
     endpoint_delete(name=PAY, **FORCED)
     endpoint_create(name="payments:pay", method="POST", path="/v1/charges", **SAID)
-    with pytest.raises(Refused, match="is payments:pay already"):
+    with pytest.raises(Refused, match="is already the route of payments:pay"):
         endpoint_create(name=PAY, method="POST", path="/v1/charges", **SAID)
 
 
@@ -62,10 +62,13 @@ def test_with_an_override_it_cannot_be_deleted() -> None:
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: endpoint_create(name="quote", **SAID), "write service:operation"),
-    (lambda: endpoint_create(name=GET, **SAID), f"there is an endpoint {GET} already"),
+    (lambda: endpoint_create(name=GET, **SAID), f"endpoint {GET} already exists"),
     (lambda: endpoint_create(name="a:b", method="FETCH", **SAID), "method cannot be 'FETCH'"),
     (lambda: endpoint_create(name="a:b", path="v1", **SAID), "path must start with /"),
-    (lambda: endpoint_create(name="a:b", method="GET", path="/v1/rides/{ride}", **SAID), f"is {GET} already"),
+    (
+        lambda: endpoint_create(name="a:b", method="GET", path="/v1/rides/{ride}", **SAID),
+        f"is already the route of {GET}",
+    ),
     (lambda: endpoint_create(name="a:b", default_cost=0, **SAID), "default_cost must be a whole number"),
     (lambda: endpoint_update(name="a:b", default_cost=2, **FORCED), "there is no endpoint a:b"),
     (lambda: endpoint_update(name=GET, colour="red", **FORCED), "colour is not a field of an endpoint"),

@@ -36,14 +36,14 @@ def test_cancelled_it_is_over() -> None:
     row = override_create(tenant="acme", multiplier=(2, 1), **FORCED)
     override_cancel(override=row.pk, **FORCED)
     assert newest().after == {f"override:{row.pk}": None}
-    with pytest.raises(Refused, match="is over already"):
+    with pytest.raises(Refused, match="has already ended"):
         override_cancel(override=row.pk, **FORCED)
 
 
 def test_one_that_has_ended_cannot_be_cancelled() -> None:
     row = override_create(tenant="acme", multiplier=(2, 1), end=hours(1), **FORCED)
     Override.objects.update(start=hours(-2), end=hours(-1))
-    with pytest.raises(Refused, match="is over already"):
+    with pytest.raises(Refused, match="has already ended"):
         override_cancel(override=row.pk, **FORCED)
 
 

@@ -83,13 +83,13 @@ def test_updating_changes_only_what_is_given() -> None:
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: tier_create(name="Gold", **SAID), "tier cannot be 'Gold'"),
-    (lambda: tier_create(name="pro", **SAID), "there is a tier pro already"),
+    (lambda: tier_create(name="pro", **SAID), "tier pro already exists"),
     (lambda: tenant_create(name="Acme!", tier="pro", **SAID), "tenant cannot be 'Acme!'"),
-    (lambda: tenant_create(name="acme", tier="pro", **SAID), "there is a tenant acme already"),
+    (lambda: tenant_create(name="acme", tier="pro", **SAID), "tenant acme already exists"),
     (lambda: tenant_create(name="new", tier="gold", **SAID), "there is no tier gold"),
     (lambda: tenant_create(name="new", tier="pro", timezone="Mars/Base", **SAID), "timezone 'Mars/Base' is unknown"),
     (lambda: tenant_create(name="new", tier="pro", label="x" * 201, **SAID), "label has 201 characters"),
-    (lambda: tenants_create(tenants=[NewTenant("x", "pro"), NewTenant("x", "pro")], **SAID), "tenant x already"),
+    (lambda: tenants_create(tenants=[NewTenant("x", "pro"), NewTenant("x", "pro")], **SAID), "tenant x already exists"),
     (lambda: tenant_move(name="nobody", tier="pro", **FORCED), "there is no tenant nobody"),
     (lambda: tenant_move(name="acme", tier="gold", **FORCED), "there is no tier gold"),
     (lambda: tenant_suspend(name="acme", author="ann", reason="  "), "reason is missing"),

@@ -137,7 +137,7 @@ def test_approval_is_given_once_and_in_time() -> None:
     change_approve(change=number, approver="bob", reason="I agree")
     assert "once is enough" in refusal(lambda: change_approve(change=number, approver="bob", reason="again"))
     change_drop(change=number, **SAID)
-    assert "was dropped already" in refusal(lambda: change_approve(change=number, approver="carol", reason="late"))
+    assert "was already dropped" in refusal(lambda: change_approve(change=number, approver="carol", reason="late"))
     assert "there is no change" in refusal(lambda: change_approve(change=number + 1, approver="bob", reason="what"))
 
 

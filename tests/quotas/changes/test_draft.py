@@ -73,7 +73,7 @@ def test_of_two_who_want_the_same_name_one_is_refused() -> None:
     with ThreadPoolExecutor(2) as pool:
         answers = sorted(pool.map(lambda tier: in_thread(lambda: create(tier)), ["free", "pro"]))
     assert answers[1] == "written"
-    assert "there is a policy contested already" in answers[0]
+    assert "policy contested already exists" in answers[0]
 
 
 def test_a_transaction_held_open_holds_back_later_revisions_but_no_key() -> None:

@@ -130,7 +130,7 @@ class TestAProposal:
         number = proposed(policy="pro-all", limit=bucket(50))
         change_drop(change=number, **SAID)
         for again in (change_drop, change_promote):
-            assert "was dropped already" in refusal(partial(again, change=number, **SAID))
+            assert "was already dropped" in refusal(partial(again, change=number, **SAID))
 
     def test_what_others_did_meanwhile_is_not_undone(self) -> None:
         number = proposed(policy="pro-all", limit=bucket(200))

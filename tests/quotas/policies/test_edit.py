@@ -104,9 +104,12 @@ def an_override_without_its_limit() -> None:
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: policy_create(name="pro-all", tier="pro", limits=[bucket(1)], **FORCED),
-        "there is a policy pro-all already",
+        "policy pro-all already exists",
     ),
-    (lambda: policy_create(name="x", tier="pro", limits=[bucket(1)], **FORCED), "tier pro × * has the policy pro-all"),
+    (
+        lambda: policy_create(name="x", tier="pro", limits=[bucket(1)], **FORCED),
+        "tier pro × * already has the policy pro-all",
+    ),
     (lambda: policy_create(name="x", tier="gold", limits=[bucket(1)], **FORCED), "there is no tier gold"),
     (lambda: policy_create(name="x", tenant="nobody", limits=[bucket(1)], **FORCED), "there is no tenant nobody"),
     (lambda: policy_create(name="x", endpoint="a:b", limits=[bucket(1)], **FORCED), "there is no endpoint a:b"),

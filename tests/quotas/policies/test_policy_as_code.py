@@ -120,7 +120,7 @@ policies:
     @pytest.mark.parametrize(
         ("policy", "sentence"),
         [
-            ("{name: two, tier: pro, endpoint: '*', LIMITS}", "has the policy pro-all already"),
+            ("{name: two, tier: pro, endpoint: '*', LIMITS}", "already has the policy pro-all"),
             ("{name: pro-all, tier: free, endpoint: 'rides:get', LIMITS}", "cannot move to tier free × rides:get"),
             ("{name: two, tier: pro, endpoint: 'no:such', LIMITS}", "there is no endpoint no:such"),
         ],
