@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
 def receiver() -> Iterator[Receiver]:
     with Receiver(("127.0.0.1", 0), Handler) as server:
         server.got = []
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server
         server.shutdown()
