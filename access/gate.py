@@ -19,8 +19,8 @@ from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
 from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
-from headroom_edge.guard import RequestVerdict
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
+from headroom_edge.request_guard import RequestVerdict
 from tenants.history import acting
 from tenants.isolation import astream, narrowed, stream
 from tenants.models import Tenant

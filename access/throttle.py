@@ -21,11 +21,11 @@ from django.utils.crypto import salted_hmac
 
 from headroom_edge import Check, Decision
 from headroom_edge.django import finished, guard, limiter, release_of, request_of
-from headroom_edge.guard import PASS, RequestVerdict, refusal
 from headroom_edge.headers import seconds_up
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
 from headroom_edge.problems import problem_of
+from headroom_edge.request_guard import PASS, RequestVerdict, refusal
 from quotas.own_limits import API, LOGIN, login_floor
 from tenants.scope import Principal
 

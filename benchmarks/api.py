@@ -15,7 +15,7 @@ from statistics import median
 
 from benchmarks.isolated_process import run_isolated
 from benchmarks.report import BenchmarkRow
-from config.places import ROOT
+from config.data_folders import ROOT
 
 FEW, MANY = 100, 100_000
 PAGE = 50

@@ -54,7 +54,7 @@ def _rows(name: str, drained: float, copied: float) -> Iterator[BenchmarkRow]:
 
 def make_table() -> None:
     """Created by the owner, because the application may not create tables."""
-    from config.places import APPLICATION
+    from config.data_folders import APPLICATION
     from tenants.privileges import as_owner
 
     columns = "start bigint, tenant int, endpoint int, outcome text, limit_number int, count bigint, cost bigint"

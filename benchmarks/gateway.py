@@ -26,7 +26,7 @@ import uvloop
 from benchmarks.report import BenchmarkRow
 from benchmarks.web.apps import SERVER_CORE
 from benchmarks.web.client import CONNECTIONS, LoadResult, as_fast_as_it_goes, at_a_rate, request
-from config.places import ROOT
+from config.data_folders import ROOT
 from headroom_edge import keys
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import ACME, MACHINE, publish_world

@@ -18,8 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.report import BenchmarkRow
+from config.data_folders import ROOT, places
 from config.embedded import ValkeyOptions, start_postgres, start_valkey
-from config.places import ROOT, places
 
 
 def run_isolated(module: str) -> list[BenchmarkRow]:

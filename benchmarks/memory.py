@@ -16,7 +16,7 @@ from benchmarks.report import BenchmarkRow
 from benchmarks.servers import flush, throw_away_valkey
 from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.isolated_process import run_isolated
 from benchmarks.report import BenchmarkRow
-from config.places import ROOT
+from config.data_folders import ROOT
 
 TENANTS = 100_000
 OWN_POLICIES = 200

@@ -19,7 +19,7 @@ from headroom_edge import keys
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.bucket import TokenBucket
 from headroom_edge.algorithms.fixed_window import FixedWindow
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.plan.subject import Subject
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier

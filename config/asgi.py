@@ -6,7 +6,7 @@ import os
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
-from config.bodies import bounded
+from config.body_limit import bounded
 from config.env import one_line_errors
 from headroom_edge.gateway.server import Gateway, mounted
 

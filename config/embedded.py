@@ -26,7 +26,7 @@ from psycopg.sql import SQL, Identifier
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.places import APPLICATION, OWNER, Places
+from config.data_folders import APPLICATION, OWNER, Places
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0

@@ -8,8 +8,8 @@ import pghistory
 
 from api.v1.patterns import SCHEMAS
 from config import env
+from config.data_folders import places
 from config.logs import but_health, outages_in_one_line
-from config.places import places
 from headroom_edge.gateway.environment import GatewaySettings
 
 _PLACES = places()

@@ -24,8 +24,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from config import env
+from config.data_folders import ROOT, Places, places
 from config.embedded import ServerError, end_with_parent, sole_owner, start_embedded_valkey, start_postgres
-from config.places import ROOT, Places, places
 from config.startup_page import StartupPage
 from config.supervisor import EmbeddedServer, Printer, Program, Supervisor
 

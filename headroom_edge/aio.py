@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar, Unpack
 
+from headroom_edge.background_chores import TICK_S, Chore
 from headroom_edge.check import Check, SubjectValues
-from headroom_edge.chores import TICK_S, Chore
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError

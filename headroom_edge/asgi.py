@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.plan.paths import AS_ROUTED, PathReading
+from headroom_edge.request_guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
 from headroom_edge.settings import READY_MS
 

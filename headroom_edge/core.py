@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from hiredis import ReplyError
 
+from headroom_edge.background_chores import Chores
 from headroom_edge.check import Check, encode_call, encode_check, pack
-from headroom_edge.chores import Chores
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
-from headroom_edge.library import source
+from headroom_edge.lua_library import source
 from headroom_edge.store.breaker import Breaker, Permit
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from headroom_edge import AsyncLimiter, Check, Decision, Limiter
-from headroom_edge.guard import Guard, GuardRules, RequestVerdict
 from headroom_edge.problems import Problem
+from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -20,7 +20,7 @@ from headroom_edge.check import pack
 from headroom_edge.core import Conversation, Core
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.plan.routes import Route
-from headroom_edge.recent import RecentCache
+from headroom_edge.recent_cache import RecentCache
 
 # The longest time from a revocation in the store to its effect; twice this if a request is cancelled in between.
 FRESH_S: Final = 0.3

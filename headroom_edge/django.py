@@ -14,9 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from headroom_edge import AsyncLimiter, Limiter
-from headroom_edge.guard import Guard, Request, RequestVerdict
 from headroom_edge.keys import SHARDS
 from headroom_edge.plan.paths import AS_ROUTED
+from headroom_edge.request_guard import Guard, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
 from headroom_edge.settings import BUDGET_MS, Options
 

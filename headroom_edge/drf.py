@@ -21,8 +21,8 @@ from headroom_edge import Check
 from headroom_edge.core import Conversation, Core
 from headroom_edge.django import TIMED, finished, guard, limiter, release_of, request_of
 from headroom_edge.errors import StoreError
-from headroom_edge.guard import Caller, RequestVerdict, refusal, without_store
 from headroom_edge.problems import CONTENT_TYPE, Problem
+from headroom_edge.request_guard import Caller, RequestVerdict, refusal, without_store
 from headroom_edge.response_timer import ResponseTimer
 
 Finalize = Callable[..., Response]

@@ -13,7 +13,7 @@ from typing import Final
 from headroom_edge.check import Check
 from headroom_edge.decision import Decision, Failure
 from headroom_edge.local import LocalLimiter, local_plan
-from headroom_edge.recent import RecentCache
+from headroom_edge.recent_cache import RecentCache
 
 logger = logging.getLogger("headroom_edge")
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
+from headroom_edge.background_chores import TICK_S
 from headroom_edge.check import Check, SubjectValues
-from headroom_edge.chores import TICK_S
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError

@@ -20,7 +20,7 @@ from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.decision import Decision
 from headroom_edge.plan.subject import network
-from headroom_edge.recent import RecentCache
+from headroom_edge.recent_cache import RecentCache
 
 STATES_KEPT: Final = 100_000
 

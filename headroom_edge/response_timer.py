@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol, Self
 
-from headroom_edge.guard import RequestVerdict
+from headroom_edge.request_guard import RequestVerdict
 
 
 class Observer(Protocol):

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from headroom_edge.chores import HEARTBEAT_S, Chores
+from headroom_edge.background_chores import HEARTBEAT_S, Chores
 from headroom_edge.core import Core
 from headroom_edge.decision import FAILURES, Failure
 from headroom_edge.failure import FailureModes

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Any
 
 from headroom_edge import Limiter
-from headroom_edge.guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.plan.paths import AS_ROUTED
+from headroom_edge.request_guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
 
 Environ = dict[str, Any]

@@ -15,7 +15,7 @@ import psycopg
 from django.db import connection
 
 from quotas.models.revision import Outbox, Revision
-from quotas.policies.book import Touched
+from quotas.policies.configuration_index import Touched
 
 CHANNEL = "headroom_outbox"
 # What a row of the kind `revision` may name, besides `tier:NAME` and `tenant:NAME`.

@@ -14,8 +14,8 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
 
 from access.throttle import floor
+from config.data_folders import APPLICATION, OWNER, Places, places
 from config.embedded import ServerProcess, start_postgres
-from config.places import APPLICATION, OWNER, Places, places
 from tenants import privileges
 from tests import database
 from tests.faults.proxy import Proxy

@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from config.places import APPLICATION
+from config.data_folders import APPLICATION
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from api.inputs import LIMIT
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.explain import ExplainedLimit
 from quotas.policies.limit_codec import limit_fields
+from quotas.policies.limit_words import limit_words, override_words
 from quotas.policies.spec import Override
-from quotas.policies.words import limit_words, override_words
 
 
 class TenantOut(serializers.Serializer[Any]):

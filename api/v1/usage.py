@@ -18,7 +18,7 @@ from api.inputs import Fields, Moment, Query, query
 from api.openapi.describe import reads
 from api.v1.shapes import tenant_shown
 from quotas.usage.queries import grouped_usage
-from quotas.usage.queries.denials import REASONS, DenialFilter, denials_read
+from quotas.usage.queries.denial_log import REASONS, DenialFilter, denials_read
 from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow
 
 FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)  # before anything was counted

@@ -14,7 +14,7 @@ from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.policies.problems import is_within
-from quotas.usage.queries.denials import (
+from quotas.usage.queries.denial_log import (
     MOST_SEARCHED,
     REASONS,
     DenialFilter,

@@ -22,10 +22,10 @@ from headroom_edge.algorithms.base import Window
 from quotas.errors import Refused
 from quotas.models.quota_request import QuotaRequest
 from quotas.policies.allowance import parameters_of
-from quotas.policies.words import compact
+from quotas.policies.limit_words import compact
 from quotas.quota_requests import quota_request_create
+from quotas.usage.queries.denial_causes import throttled_read
 from quotas.usage.queries.periods import SPANS
-from quotas.usage.queries.throttling import throttled_read
 from quotas.usage.queries.traffic import traffic_read
 from tenants.models import Tenant
 from tenants.scope import tenant_get

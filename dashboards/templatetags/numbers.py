@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django import template
 
-from quotas.usage.queries.denials import wait_words as words_of_wait
+from quotas.usage.queries.denial_log import wait_words as words_of_wait
 
 register = template.Library()
 

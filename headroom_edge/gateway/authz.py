@@ -8,9 +8,9 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from headroom_edge.asgi import Scope, header_of, request_of
-from headroom_edge.guard import Request, RequestVerdict
 from headroom_edge.plan.paths import target_path
 from headroom_edge.problems import Problem, bad_request
+from headroom_edge.request_guard import Request, RequestVerdict
 
 NGINX: Final = "nginx"
 # The headers with the method and path of the original request. The proxy's configuration chooses them (?proxy=…). They

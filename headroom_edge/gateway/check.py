@@ -14,10 +14,10 @@ from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.errors import StoreError
-from headroom_edge.guard import SCOPE, Guard, own_tenant, scope_missing
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
 from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
+from headroom_edge.request_guard import SCOPE, Guard, own_tenant, scope_missing
 
 CHECKS_AT_MOST: Final = 1_000
 LONGEST_HOLDER: Final = 200  # characters; the store keeps it until the slot is released

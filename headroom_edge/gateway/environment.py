@@ -9,10 +9,10 @@ from typing import Final, cast
 from headroom_edge import AsyncLimiter, Profile
 from headroom_edge.check import TENANT, is_dimension
 from headroom_edge.decision import FAILURES, Failure
-from headroom_edge.guard import GuardRules
 from headroom_edge.keys import SHARDS
 from headroom_edge.plan.paths import PathReading
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.request_guard import GuardRules
 
 Environment = Mapping[str, str]
 

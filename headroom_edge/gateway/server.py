@@ -12,8 +12,8 @@ from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import App, Receive, Scope, Send, header_of, respond
 from headroom_edge.gateway.authz import original, response_of
 from headroom_edge.gateway.check import CheckHandler
-from headroom_edge.guard import Guard, GuardRules, RequestVerdict, key_text, refusal
 from headroom_edge.problems import Problem
+from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict, key_text, refusal
 from headroom_edge.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576

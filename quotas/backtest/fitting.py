@@ -10,7 +10,7 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import RULES, SubjectMaxima
 from quotas.backtest.trace import SeriesName
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts, joined
 from quotas.calibration.demand import Demand
 from quotas.calibration.estimate import Estimate, Observed, estimate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headroom_edge.algorithms.sliding_log import LONGEST_LOG
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.policies.endpoint import Hints
 
 RECORD_BYTES = 181  # a subject's record with one limit on Redis 7, measured; Valkey needs about two thirds of it

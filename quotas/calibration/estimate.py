@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.calibration.arrival_curve import Point, Rate, burst_at, curve, settle
+from quotas.calibration.burst import Point, Rate, burst_at, curve, settle
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand
 from quotas.calibration.parameters import DEFAULTS, Parameters

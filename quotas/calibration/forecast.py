@@ -14,7 +14,7 @@ import numpy as np
 from headroom_edge.algorithms import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.plan.subject import TENANT
-from quotas.calibration.arrival_curve import bracket
+from quotas.calibration.burst import bracket
 from quotas.calibration.counts import Counts
 from quotas.observations.arrays import Floats, whole_numbers
 from quotas.policies.spec import Limit

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, MINUTE_S
 from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters

@@ -8,7 +8,7 @@ from math import ceil
 from headroom_edge.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
 from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm
 from headroom_edge.algorithms.sliding_log import LONGEST_LOG
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import MINUTE_S
 
 MINUTE_US = 60 * SECOND_US

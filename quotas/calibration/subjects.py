@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import Counts
 from quotas.calibration.demand import demand_of, first_attempts
 from quotas.calibration.estimate import Confidence, Estimate, Observed, Span, estimate

@@ -29,8 +29,8 @@ from quotas.models import Change, Revision
 from quotas.models.change import holding
 from quotas.models.revision import newest_revision_number
 from quotas.outbox import put_revision
-from quotas.policies.book import Touched
 from quotas.policies.compile import check_compiles
+from quotas.policies.configuration_index import Touched
 from quotas.policies.enforceable import override_problem
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.problems import Problem

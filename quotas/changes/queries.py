@@ -16,7 +16,7 @@ from quotas.models.change import ChangeState
 from quotas.models.usage import LET_THROUGH, REFUSED, slot_of
 from quotas.models.usage_totals import EVERYONE, tier_total_number
 from quotas.policies.diff import ObjectDiff, ObjectState, differences
-from quotas.usage.queries.throttling import published_at
+from quotas.usage.queries.denial_causes import published_at
 from tenants.models import Tenant, Tier
 
 # The scheduler looks every second; past this, it is dead or cannot go on.

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from headroom_edge.keys import base36
-from quotas.policies.book import UTC, Book, Touched
+from quotas.policies.configuration_index import UTC, Book, Touched
 from quotas.policies.enforceable import endpoint_problem, global_problem
-from quotas.policies.image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
 from quotas.policies.layers import Layers
 from quotas.policies.plans import CompileError, PlanWriter, Terms, content_name, month_start_us
 from quotas.policies.resolve import moments, resolve
+from quotas.policies.shard_image import TABLE_FIELD, TABLE_VALUE, Delta, Image, ShardImage, canonical
 from quotas.policies.spec import Configuration, Policy, Tenant
 
 TENANT_NUMBER_MAX = 36**5 - 1

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 from headroom_edge.algorithms.base import DAY_US, SECOND_US, Algorithm
 from headroom_edge.algorithms.calendar_quota import LONGEST_DAYS, TENANT_ZONE, CalendarQuota, calendar_text
 from headroom_edge.keys import base36
-from quotas.policies.image import canonical
 from quotas.policies.resolve import Effective, Resolved, globals_at
+from quotas.policies.shard_image import canonical
 from quotas.policies.spec import EVERYWHERE, TURNS, Endpoint, Generation, Limit, Policy, repeat_tags
 
 LIMITS_MAX = 32  # in one plan: a check computes all of them

@@ -14,7 +14,7 @@ import redis
 
 from headroom_edge import keys
 from quotas.policies.compile import Compiler, Piece
-from quotas.policies.image import MAIN
+from quotas.policies.shard_image import MAIN
 
 NUMBER_WIDTH = 5  # an entry begins with the tenant number
 

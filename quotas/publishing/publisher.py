@@ -23,8 +23,8 @@ from quotas.models.revision import AuditEvent, newest_revision_number, revisions
 from quotas.outbox import PendingWork, pending_work_delete, pending_work_read
 from quotas.policies.compile import Compiler, Owner, Target
 from quotas.policies.configuration import configuration_load, configuration_part, one_moment
-from quotas.policies.image import Delta, Image
 from quotas.policies.plans import month_start_us
+from quotas.policies.shard_image import Delta, Image
 from quotas.policies.spec import Configuration
 from quotas.publishing import store
 from quotas.publishing.calendar_restore import restore_counters

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, cast
 import redis
 
 from headroom_edge import keys
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from quotas import metrics
 from quotas.models.revision import AuditEvent
-from quotas.policies.image import ShardImage
+from quotas.policies.shard_image import ShardImage
 from quotas.publishing.bypass_switches import switches_read
 from quotas.publishing.gateway_tables import ShardTable
 from quotas.publishing.publisher import Publisher

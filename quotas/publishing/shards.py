@@ -17,8 +17,8 @@ import redis
 from redis.exceptions import ResponseError
 
 from headroom_edge import keys
-from headroom_edge.library import ensure_loaded
-from quotas.policies.image import Delta, ShardImage
+from headroom_edge.lua_library import ensure_loaded
+from quotas.policies.shard_image import Delta, ShardImage
 
 # Fields per call; takes Redis about 0.5 ms. A whole shard in one call would delay checks.
 CHUNK = 500

@@ -8,7 +8,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 
 TIMEOUT_SECONDS = 5.0
 SECOND_US = 1_000_000

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import TENANT
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.capacity import Capacity, NoKnee, OverCommit, Sample, capacity_of, over_commit
 from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters

@@ -9,7 +9,7 @@ import numpy as np
 
 from headroom_edge.plan.subject import TENANT
 from quotas.calibration.advice import Facts, advise
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.capacity import Capacity, NoKnee, OverCommit
 from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import Parameters

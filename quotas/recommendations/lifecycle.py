@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import Algorithm, ParameterError
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized
 from quotas.changes.approval import check_two

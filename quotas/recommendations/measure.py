@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from headroom_edge.plan.subject import TENANT
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, HOUR_S, Counts
 from quotas.calibration.demand import Demand, demand_from_counts
 from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate

@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from headroom_edge import keys
-from headroom_edge.library import simulation_source
+from headroom_edge.lua_library import simulation_source
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.plans import month_start_us
 from quotas.policies.spec import Configuration, Endpoint, Limit, Policy, Tenant, Tier

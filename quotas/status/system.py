@@ -11,7 +11,7 @@ from typing import Final
 from django.conf import settings
 from django.utils import timezone
 
-from headroom_edge.library import VERSION, stored_version
+from headroom_edge.lua_library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import redis
 
-from headroom_edge import keys, library
+from headroom_edge import keys, lua_library
 from quotas.models.usage import Outcome
 from quotas.observations.cells import Cells
 from quotas.usage.batch_format import (
@@ -73,7 +73,7 @@ class CounterBatch:
 
 def take_batches(server: redis.Redis, shards: int) -> TakenBatches:
     """Sets the counters of every shard aside. A shard that still has a batch keeps it and returns its id."""
-    library.ensure_loaded(server)
+    lua_library.ensure_loaded(server)
     pipe = server.pipeline(transaction=False)
     for shard in range(shards):
         pipe.fcall("hr_drain", 1, keys.shard_prefix(shard), "TAKE", str(uuid.uuid4()))

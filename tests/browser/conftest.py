@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-from config.places import ROOT, Places
+from config.data_folders import ROOT, Places
 from tests.browser.person import WIDE, Person
 from tests.config.running import Up
 

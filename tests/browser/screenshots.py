@@ -10,7 +10,7 @@ from typing import Final
 
 from playwright.sync_api import Error, Page, sync_playwright
 
-from config.places import ROOT, places
+from config.data_folders import ROOT, places
 
 FOLDER: Final = ROOT / "docs" / "screenshots"
 WIDTH, HEIGHT = 1440, 900

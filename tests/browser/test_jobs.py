@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page, expect
 
-from config.places import Places
+from config.data_folders import Places
 from headroom_edge import Limiter
 from tests.browser.person import PATIENCE_MS, Person
 from tests.browser.world import THROTTLED

@@ -12,8 +12,8 @@ from typing import Any, Final
 import django
 from django.core.management import call_command
 
+from config.data_folders import places
 from config.embedded import start_embedded_valkey, start_postgres
-from config.places import places
 
 PASSWORD: Final = "known to the tests alone"
 THROTTLED: Final = "delta-shuttle"

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from tests.valkeys import free_port
 
 # Two busy cores are shared with whatever else runs.

@@ -15,13 +15,13 @@ import psycopg
 import pytest
 import redis
 
+from config.data_folders import ROOT, Places
 from config.embedded import ServerError, ServerProcess, sole_owner, start_embedded_valkey, start_postgres
-from config.places import ROOT, Places
 
 LAUNCH = """
 import os, signal
 from config.embedded import start_embedded_valkey, start_postgres
-from config.places import places
+from config.data_folders import places
 pids = start_postgres(places()).process.pid, start_embedded_valkey(places()).process.pid
 print(*pids, flush=True)
 """

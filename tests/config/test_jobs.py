@@ -18,7 +18,7 @@ import redis
 from kombu import Connection
 
 from config.celery import app
-from config.places import ROOT
+from config.data_folders import ROOT
 from quotas.models import Delivery, JobSlot
 from quotas.models.jobs import delivery_note, slot_done, slot_take
 from quotas.usage.drain import drain

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from config.data_folders import ROOT, Places
 from config.env import SettingError
-from config.places import ROOT, Places
 
 SECRET = "k3Jx9vQ2mT7pLw5zRb8nYc4dHf6gSa1eUoViXtKrMqWjZyNl0BDEF"
 PRODUCTION = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.places import ROOT
+from config.data_folders import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from quotas import metrics
 
 PROMETHEUS = ROOT / "deploy/prometheus"

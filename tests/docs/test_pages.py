@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 from django.core.management import get_commands
 
-from config.places import ROOT
+from config.data_folders import ROOT
 
 TOP = [
     ROOT / name

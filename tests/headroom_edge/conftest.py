@@ -8,8 +8,8 @@ import redis
 
 from headroom_edge import AsyncLimiter, django
 from headroom_edge.gateway.server import Gateway
-from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.request_guard import GuardRules
 from tests.headroom_edge.world import HOURLY, Client, publish_world, served
 
 # The cores are shared with other tests: a budget that only a fault can exceed.

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from headroom_edge.drf import HeadroomThrottle
-from headroom_edge.guard import Caller
+from headroom_edge.request_guard import Caller
 from tests.headroom_edge.apps import SERVED_BY
 
 

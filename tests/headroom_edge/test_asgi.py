@@ -14,8 +14,8 @@ import redis
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
-from headroom_edge.guard import Caller, GuardRules
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.request_guard import Caller, GuardRules
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit

@@ -8,7 +8,7 @@ import redis
 
 from headroom_edge import AsyncLimiter, Limiter
 from headroom_edge.decorator import QuotaExceededError, limited
-from headroom_edge.guard import GuardRules
+from headroom_edge.request_guard import GuardRules
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import publish_world

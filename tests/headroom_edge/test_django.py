@@ -15,8 +15,8 @@ from django.test import Client as DjangoClient
 from django.test.utils import CaptureQueriesContext
 
 from headroom_edge import django
-from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.request_guard import GuardRules
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.world import ACME, Client, publish_world, served, served_wsgi, wait_until_free
 

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 
 from headroom_edge import AsyncLimiter, Limiter, asgi, django, wsgi
 from headroom_edge.decorator import limited
-from headroom_edge.guard import GuardRules
 from headroom_edge.observations import Observations
+from headroom_edge.request_guard import GuardRules
 from tests.headroom_edge.apps import fastapi_app, flask_app
 from tests.headroom_edge.conftest import AMPLE_MS
 from tests.headroom_edge.limiter.world import limit

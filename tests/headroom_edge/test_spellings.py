@@ -13,7 +13,7 @@ from django.core.wsgi import get_wsgi_application
 from headroom_edge import AsyncLimiter, Limiter
 from headroom_edge.asgi import QuotaMiddleware as AsgiMiddleware
 from headroom_edge.gateway.server import Gateway
-from headroom_edge.guard import GuardRules
+from headroom_edge.request_guard import GuardRules
 from headroom_edge.wsgi import QuotaMiddleware as WsgiMiddleware
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app, flask_app
 from tests.headroom_edge.conftest import AMPLE_MS, LOOPBACK

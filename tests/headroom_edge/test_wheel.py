@@ -19,7 +19,7 @@ import redis
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from tests.headroom_edge.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]

@@ -10,8 +10,8 @@ import pytest
 import redis
 
 from headroom_edge import Limiter
-from headroom_edge.guard import GuardRules
 from headroom_edge.proxies import TrustedProxies
+from headroom_edge.request_guard import GuardRules
 from headroom_edge.wsgi import QuotaMiddleware
 from tests.headroom_edge.apps import flask_app
 from tests.headroom_edge.conftest import AMPLE_MS

@@ -13,7 +13,7 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, connections, models, transaction
 
-from config.places import APPLICATION
+from config.data_folders import APPLICATION
 from quotas.api_keys import api_key_issue
 from quotas.models import Limit, Override, Policy, Revision
 from quotas.models.usage import UsageMinute

@@ -25,8 +25,8 @@ from quotas.models.change import ENDED
 from quotas.policies.diff import differences
 from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
+from quotas.usage.queries.denial_causes import published_at
 from quotas.usage.queries.periods import period_between
-from quotas.usage.queries.throttling import published_at
 from quotas.usage.queries.traffic import traffic_read
 
 PAGE = 25

@@ -10,7 +10,7 @@ from statistics import median
 from dashboards.svg import nice_top
 from dashboards.templatetags.numbers import number
 from headroom_edge.plan.subject import Subject
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import bucket, is_sized, point_of, resized
 from quotas.matrix.edit import Edit

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.matrix.queries import EVERYONE, Cell, Column, Line, Matrix, MatrixLimit
+from quotas.policies.limit_words import algorithm_words, limit_short, limit_words
 from quotas.policies.spec import EVERYWHERE
-from quotas.policies.words import algorithm_words, limit_short, limit_words
 from quotas.usage.queries.near_limits import NearestTenant, RequestCounts, TierUsage
 
 NEAR = 0.8

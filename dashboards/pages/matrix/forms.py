@@ -15,8 +15,8 @@ from quotas.errors import refuse
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
 from quotas.policies.limit_codec import CHOICES, limit_fields
+from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
-from quotas.policies.words import algorithm_words
 
 NEW = "+"  # cannot be the name of a limit
 PERCENT_MAX = 10_000

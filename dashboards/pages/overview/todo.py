@@ -16,7 +16,7 @@ from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.status.system import Enforcement
 from quotas.status.todo import TodoList
-from quotas.usage.queries.throttling import ThrottledTenant
+from quotas.usage.queries.denial_causes import ThrottledTenant
 
 # Fewer denials than this share are normal for a limit.
 WORTH_A_LOOK: Final = 0.01

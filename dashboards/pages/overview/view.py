@@ -23,9 +23,15 @@ from quotas.models import Revision
 from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
 from quotas.status.todo import todo_read
+from quotas.usage.queries.denial_causes import (
+    causes_read,
+    published_at,
+    revision_spans,
+    revisions_within,
+    throttled_read,
+)
 from quotas.usage.queries.near_limits import near_limits_read
 from quotas.usage.queries.periods import SPANS, Period
-from quotas.usage.queries.throttling import causes_read, published_at, revision_spans, revisions_within, throttled_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from typing import Any
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
 from dashboards.templatetags.numbers import number
 from headroom_edge.algorithms.base import Algorithm
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.policies.limit_codec import algorithm_load
-from quotas.policies.words import Short, algorithm_words, limit_short
+from quotas.policies.limit_words import Short, algorithm_words, limit_short
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dashboards.figure import Column, Draw, Figure, FigureRow, Panel
 from dashboards.svg import Tick, nice_top
 from dashboards.templatetags.numbers import number
 from headroom_edge.algorithms.base import SECOND_US, format_duration
-from quotas.policies.words import algorithm_words, limit_short
+from quotas.policies.limit_words import algorithm_words, limit_short
 from quotas.simulation.algorithm_comparison import AlgorithmResult, Timeline
 
 LONG_US = 300 * SECOND_US  # longer axes are in minutes

@@ -10,8 +10,8 @@ from django import forms
 from dashboards.forms import PageForm
 from headroom_edge.algorithms.base import ParameterError, parse_duration_us
 from quotas.policies.limit_codec import limit_parse
+from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import Limit
-from quotas.policies.words import algorithm_words
 from quotas.simulation.algorithm_comparison import Timeline, with_durations
 from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals
 from quotas.simulation.presets import arrivals_of_bars, presets

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from dashboards.pages.tenant.limits import TenantLimit
 from quotas.models import Endpoint
 from quotas.policies.explain import standing, standing_of_tier
+from quotas.policies.limit_words import limit_short
 from quotas.policies.resolve import Effective
-from quotas.policies.words import limit_short
 from quotas.usage.queries.utilisation import LimitUse, demands_read, use_of
 from tenants.models import Tenant, Tier
 

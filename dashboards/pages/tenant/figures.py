@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, band, gap, limit_line
 from dashboards.pages.tenant.limits import TenantLimit
 from quotas.policies.allowance import Allowance
-from quotas.policies.words import compact
+from quotas.policies.limit_words import compact
 from quotas.usage.queries.calendar_quotas import BurnDown
 from quotas.usage.queries.traffic import Traffic, TrafficPoint
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.explain import ExplainedLimit
+from quotas.policies.limit_words import Short, algorithm_words, limit_short
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
-from quotas.policies.words import Short, algorithm_words, limit_short
 from quotas.usage.queries.utilisation import LimitUse
 
 

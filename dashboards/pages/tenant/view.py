@@ -23,10 +23,10 @@ from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.tenant_list import overrides_of
-from quotas.usage.queries import denials
+from quotas.usage.queries import denial_log
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
+from quotas.usage.queries.denial_causes import throttled_read
 from quotas.usage.queries.periods import SPANS
-from quotas.usage.queries.throttling import throttled_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 from quotas.usage.queries.utilisation import hours_read
 from tenants.models import ApiKey, Tenant
@@ -83,7 +83,7 @@ def _below(state: TenantState) -> dict[str, Any]:
     row, now = state.tenant, state.now
     burn = _burn_down(state)
     keys = ApiKey.objects.filter(tenant=row).order_by("-created")[:MOST_KEYS]
-    found = denials.denials_read(denials.DenialFilter(tenant=row.name), most=MOST_DENIALS)
+    found = denial_log.denials_read(denial_log.DenialFilter(tenant=row.name), most=MOST_DENIALS)
     rows = overrides_of(row.number, now)
     return {
         "heat": heat_of(hours_read(row.number, now - 28 * DAY, now), row.timezone, now),

@@ -8,9 +8,9 @@ from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
+from quotas.policies.limit_words import limit_short, override_words
 from quotas.policies.spec import Override
-from quotas.policies.words import limit_short, override_words
-from quotas.usage.queries.denials import wait_words
+from quotas.usage.queries.denial_log import wait_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from headroom_edge.library import LibraryError
+from headroom_edge.lua_library import LibraryError
 from quotas.publishing import store
 from quotas.publishing.publisher_process import PublisherProcess
 from quotas.publishing.shards import SupersededError

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from prometheus_client import start_http_server
 
-from headroom_edge.library import LibraryError
+from headroom_edge.lua_library import LibraryError
 from quotas.metrics import PUBLISHER
 from quotas.publishing.publisher_process import PublisherProcess
 from quotas.publishing.store import UnfitServerError

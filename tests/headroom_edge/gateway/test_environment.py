@@ -4,8 +4,8 @@ import pytest
 
 from headroom_edge import Profile
 from headroom_edge.gateway.environment import GatewaySettings
-from headroom_edge.guard import GuardRules
 from headroom_edge.plan.paths import PathReading
+from headroom_edge.request_guard import GuardRules
 
 
 def test_nothing_set_trusts_nobody_and_refuses_who_has_no_key() -> None:

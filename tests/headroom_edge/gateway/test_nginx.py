@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app
 from tests.headroom_edge.limiter.world import limit
 from tests.headroom_edge.spellings import charged, endpoints, named, spellings

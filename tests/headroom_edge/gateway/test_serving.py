@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import redis
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import QuotaMiddleware
 from headroom_edge.directory import Directory
 from headroom_edge.gateway.server import Gateway, mounted
-from headroom_edge.guard import GuardRules
+from headroom_edge.request_guard import GuardRules
 from quotas.api_keys import api_key_issue, api_key_revoke
 from quotas.publishing.store import connect
 from quotas.tokens import token_issue

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from config.places import Places
+from config.data_folders import Places
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads
 from tests.headroom_edge.limiter.world import configuration, limit, publish
 from tests.valkeys import SpareValkey

@@ -9,7 +9,7 @@ import redis
 
 from headroom_edge import keys
 from headroom_edge.algorithms import ALGORITHMS
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.plan.subject import Subject
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.spec import EVERYWHERE, Configuration, Endpoint, Limit, Policy, Tenant, Tier

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from headroom_edge import keys
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.observations import Observation
 
 LIST = f"{keys.ALL}:a"

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from headroom_edge import keys, library
+from headroom_edge import keys, lua_library
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.plans import CANDIDATE
 from quotas.policies.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
@@ -66,7 +66,7 @@ class World:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.client.function_load(library.simulation_source(), replace=True)
+        self.client.function_load(lua_library.simulation_source(), replace=True)
 
     def configure(self, *policies: Policy, overrides: Iterable[Override] = (), now_us: int = NOW_US) -> None:
         self.revision += 1

@@ -16,7 +16,7 @@ from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
 from quotas.backtest.fitting import RECOMMENDER
 from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
 from quotas.backtest.trace import TraceError
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, Counts
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 from quotas.observations.arrays import whole_numbers

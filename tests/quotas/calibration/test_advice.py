@@ -3,7 +3,7 @@
 import pytest
 
 from quotas.calibration.advice import LOG_ENTRY_BYTES, RECORD_BYTES, Facts, advise
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.policies.endpoint import Hints
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.calibration.arrival_curve import Rate, burst_at
+from quotas.calibration.burst import Rate, burst_at
 from quotas.calibration.counts import DAY_S, MINUTE_S, Counts
 from quotas.calibration.demand import Demand, demand_of
 from quotas.calibration.estimate import Estimate, Observed, Span, curve_around, estimate

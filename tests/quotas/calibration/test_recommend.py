@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.estimate import Confidence, Estimate, Span
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.recommend import Insufficient, TierLimit, change, pool, recommend, shrunk

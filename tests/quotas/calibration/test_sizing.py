@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headroom_edge.algorithms import Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingLog, TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.calibration.arrival_curve import Point
+from quotas.calibration.burst import Point
 from quotas.calibration.sizing import is_sized, per_minute, point_of, resized, seen_by
 
 MINUTE_US = 60 * SECOND_US

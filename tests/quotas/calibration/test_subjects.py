@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.calibration.arrival_curve import Rate, burst_at
+from quotas.calibration.burst import Rate, burst_at
 from quotas.calibration.counts import DAY_S
 from quotas.calibration.demand import first_attempts
 from quotas.calibration.estimate import Estimate

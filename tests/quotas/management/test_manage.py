@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from config.places import ROOT
+from config.data_folders import ROOT
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:

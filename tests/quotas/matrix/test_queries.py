@@ -10,7 +10,7 @@ from quotas.matrix.edit import Edit, limits_set
 from quotas.matrix.queries import EVERYONE, Cell, MatrixLimit, matrix_read
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
-from quotas.policies.words import limit_short
+from quotas.policies.limit_words import limit_short
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from quotas.policies.book import Touched
+from quotas.policies.configuration_index import Touched
 from quotas.policies.spec import Tenant
 from tests.quotas.policies.worlds import DAY_US, NOW_US, compiled, entry, limit, plan, row, shard, tier_policy, world
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from headroom_edge.algorithms import ALGORITHMS
-from quotas.policies.book import Touched
 from quotas.policies.canary import CanaryChange, canaries_of
 from quotas.policies.compile import Compiler, Piece
-from quotas.policies.image import Delta
+from quotas.policies.configuration_index import Touched
 from quotas.policies.limit_codec import limit_fields, policies_of
+from quotas.policies.shard_image import Delta
 from quotas.policies.spec import CANARY_PARTS, Canary, Configuration, Generation, Policy, Tenant
 from tests.quotas.policies.worlds import (
     NOW_US,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.policies.book import Touched
 from quotas.policies.compile import Compiler, Owner, Piece, check_compiles
+from quotas.policies.configuration_index import Touched
 from quotas.policies.spec import Configuration, Endpoint, Policy, Tenant
 from tests.quotas.policies.worlds import (
     NOW_US,

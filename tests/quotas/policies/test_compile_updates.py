@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from quotas.policies.book import Touched
 from quotas.policies.compile import Compiler
-from quotas.policies.image import Delta, ShardImage
+from quotas.policies.configuration_index import Touched
+from quotas.policies.shard_image import Delta, ShardImage
 from quotas.policies.spec import Configuration, Endpoint, Override, Policy, Tenant
 from tests.quotas.policies.worlds import (
     NOW_US,

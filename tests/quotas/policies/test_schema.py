@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
 from quotas.policies import schema
 from quotas.policies.document import _Loader

@@ -11,8 +11,8 @@ from zlib import crc32
 from headroom_edge.algorithms import ALGORITHMS
 from headroom_edge.plan.subject import Subject
 from quotas.policies.compile import Compiler, Target
-from quotas.policies.image import ShardImage
 from quotas.policies.plans import CANDIDATE
+from quotas.policies.shard_image import ShardImage
 from quotas.policies.spec import Configuration, Endpoint, Limit, Override, Policy, Tenant, Tier
 
 SHARDS = 4

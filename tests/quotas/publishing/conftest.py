@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 import redis
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from quotas.publishing import store
 from tests.processes import environment
 from tests.quotas.publishing.worlds import world_create

@@ -6,7 +6,7 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from quotas.policies.compile import Compiler, Target
 from quotas.policies.spec import Configuration
 from quotas.publishing import store

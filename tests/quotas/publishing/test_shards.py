@@ -8,10 +8,10 @@ import pytest
 import redis
 
 from headroom_edge import keys
-from headroom_edge.library import ensure_loaded
-from quotas.policies.book import Touched
+from headroom_edge.lua_library import ensure_loaded
 from quotas.policies.compile import Compiler
-from quotas.policies.image import Delta
+from quotas.policies.configuration_index import Touched
+from quotas.policies.shard_image import Delta
 from quotas.policies.spec import Policy
 from quotas.publishing.shards import Shards, SupersededError
 from tests.quotas.policies.worlds import NOW_US, SHARDS, TARGET, limit, shard_of, tenant_policy, world

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import redis
 
-from config.places import ROOT
+from config.data_folders import ROOT
 from quotas.models.usage import ROLLUPS, Arrival
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all

@@ -16,8 +16,8 @@ import redis
 from django.db import connection
 from psycopg.sql import SQL, Identifier
 
+from config.data_folders import OWNER, ROOT, Places
 from config.embedded import ServerProcess, start_postgres
-from config.places import OWNER, ROOT, Places
 from quotas.usage.drain import DrainError, drain_once
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
 

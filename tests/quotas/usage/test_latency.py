@@ -8,7 +8,7 @@ import pytest
 import redis
 from django.db import transaction
 
-from headroom_edge.library import ensure_loaded
+from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.observations import ENDS, bucket_of
 from quotas.models import Endpoint
 from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog

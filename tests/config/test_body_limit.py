@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.asgi import get_asgi_application
 
-from config.bodies import bounded
+from config.body_limit import bounded
 
 MOST = 1_000
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headroom_edge.recent import RecentCache
+from headroom_edge.recent_cache import RecentCache
 
 
 def test_it_remembers_what_was_put() -> None:

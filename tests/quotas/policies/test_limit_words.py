@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from quotas.policies.limit_codec import limit_parse
+from quotas.policies.limit_words import algorithm_words, compact, limit_short, limit_words, override_words
 from quotas.policies.spec import Override
-from quotas.policies.words import algorithm_words, compact, limit_short, limit_words, override_words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from headroom_edge import library
+from headroom_edge import lua_library
 
 
 def stored_version(valkey: redis.Redis) -> int:
@@ -16,29 +16,29 @@ def stored_version(valkey: redis.Redis) -> int:
 
 def test_it_is_loaded_once(valkey: redis.Redis) -> None:
     valkey.function_flush()
-    assert library.ensure_loaded(valkey)
-    assert not library.ensure_loaded(valkey)
-    assert stored_version(valkey) == library.VERSION
+    assert lua_library.ensure_loaded(valkey)
+    assert not lua_library.ensure_loaded(valkey)
+    assert stored_version(valkey) == lua_library.VERSION
 
 
 def test_a_higher_version_is_left_alone(valkey: redis.Redis) -> None:
-    newer = library.source().replace(f"H.version = {library.VERSION}", "H.version = 999")
+    newer = lua_library.source().replace(f"H.version = {lua_library.VERSION}", "H.version = 999")
     valkey.function_load(newer, replace=True)
-    assert not library.ensure_loaded(valkey)
+    assert not lua_library.ensure_loaded(valkey)
     assert stored_version(valkey) == 999
     valkey.function_flush()
 
 
 def test_a_lower_version_is_replaced(valkey: redis.Redis) -> None:
-    older = library.source().replace(f"H.version = {library.VERSION}", "H.version = 0")
+    older = lua_library.source().replace(f"H.version = {lua_library.VERSION}", "H.version = 0")
     valkey.function_load(older, replace=True)
-    assert library.ensure_loaded(valkey)
-    assert stored_version(valkey) == library.VERSION
+    assert lua_library.ensure_loaded(valkey)
+    assert stored_version(valkey) == lua_library.VERSION
 
 
 def test_every_lua_file_is_part_of_a_library() -> None:
-    folder = Path(library.__file__).parent / "lua"
-    both = library.source() + library.simulation_source()
+    folder = Path(lua_library.__file__).parent / "lua"
+    both = lua_library.source() + lua_library.simulation_source()
     for file in folder.glob("*.lua"):
         first = file.read_text().splitlines()[0]
         assert first in both, file.name
@@ -54,12 +54,12 @@ class OldServer:
 
 
 def test_a_server_that_is_too_old_is_refused_in_words() -> None:
-    with pytest.raises(library.LibraryError, match=r"redis 6.2.14 .* use Redis 7.0 or later, or Valkey 8.0"):
-        library.ensure_loaded(OldServer())
+    with pytest.raises(lua_library.LibraryError, match=r"redis 6.2.14 .* use Redis 7.0 or later, or Valkey 8.0"):
+        lua_library.ensure_loaded(OldServer())
 
 
 def test_reading_functions_are_allowed_where_writing_is_not(valkey: redis.Redis) -> None:
-    library.ensure_loaded(valkey)
+    lua_library.ensure_loaded(valkey)
     execute: Any = valkey.execute_command
     listed = execute("FUNCTION", "LIST", "LIBRARYNAME", "headroom")
     flags = {f[b"name"].decode(): set(f[b"flags"]) for f in listed[0][b"functions"]}

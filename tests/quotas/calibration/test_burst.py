@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US, State
-from quotas.calibration.arrival_curve import Rate, backlogs, bracket, burst_at, curve, decisive, settle
+from quotas.calibration.burst import Rate, backlogs, bracket, burst_at, curve, decisive, settle
 from quotas.calibration.counts import Counts
 from quotas.observations.arrays import whole_numbers
 
@@ -128,5 +128,5 @@ def test_nothing_asked_needs_the_least_bucket() -> None:
 
 
 def test_a_span_that_cannot_be_counted_exactly_is_refused() -> None:
-    with pytest.raises(ValueError, match="take them in pieces"):
+    with pytest.raises(ValueError, match="split them"):
         backlogs(whole_numbers([0, 4_000_000_000_000_000]), whole_numbers([1, 1]), Rate(29_999, 7_000))

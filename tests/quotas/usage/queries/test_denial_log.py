@@ -11,8 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 from quotas.models import Endpoint, LimitName
 from quotas.policies.spec import to_us
 from quotas.usage.batch_format import DenialRecord
-from quotas.usage.queries import denials
-from quotas.usage.queries.denials import DenialFilter, denials_count, denials_read
+from quotas.usage.queries import denial_log
+from quotas.usage.queries.denial_log import DenialFilter, denials_count, denials_read
 from quotas.usage.rollups import add_denials
 from tenants.models import Tenant
 from tests.quotas.world import GET, PAY
@@ -90,7 +90,7 @@ def test_new_ones_are_counted_up_to_a_bound() -> None:
 
 
 def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denials, "MOST_SEARCHED", 2)
+    monkeypatch.setattr(denial_log, "MOST_SEARCHED", 2)
     denied(9, endpoint=GET)
     denied(8)
     denied(7)
