@@ -92,7 +92,7 @@ def test_a_field_too_long_for_csv_is_a_bad_row(tmp_path: Path) -> None:
 
 def test_too_many_bad_rows_refuse_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "x,a,e,s,1\n" * 11)
-    with pytest.raises(TraceError, match=r"more than 10 bad rows, the last in line 12: timestamp .*; correct it"):
+    with pytest.raises(TraceError, match=r"more than 10 bad rows, the last in line 12: timestamp .*; correct the file"):
         read(path)
 
 
