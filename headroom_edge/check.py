@@ -45,7 +45,7 @@ class Check:
         cost = self.cost
         if cost is not None and (type(cost) is not int or not 1 <= cost <= COST_MAX):
             raise ValueError(
-                f"cost {cost!r} must be a whole number from 1 to {COST_MAX}, or None for the endpoint's default."
+                f"cost must be a whole number from 1 to {COST_MAX:,}, not {cost!r}; omit it for the endpoint's default."
             )
         if len(self.subject) > DIMENSIONS_MAX:
             raise ValueError(f"subject must have at most {DIMENSIONS_MAX} dimensions.")

@@ -40,8 +40,10 @@ def format_duration(us: int) -> str:
 
 
 def per_text(us: int) -> str:
-    """The text after the slash: `s` in 100/s, `5m` in 100/5m."""
+    """The text after the slash: `s` in 100/s, `5min` in 100/5min. Not `m`, which could mean a month."""
     text = format_duration(us)
+    if text.endswith("m"):
+        text += "in"
     return text[1:] if text[0] == "1" and text[1:].isalpha() else text
 
 

@@ -192,8 +192,7 @@ class Gcra(_Bucket):
         return cls(RATE.read(fields), PER.read(fields), BURST.read(fields, default=1))
 
     def words(self) -> str:
-        gap = ceil_div(self.P, self.Q)
-        return f"one request each {gap:,} µs, {self.size:,} tolerated at once"
+        return f"{self.rate:,}/{per_text(self.per_us)} evenly spaced, up to {self.size:,} at once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,8 @@ class Concurrency:
         return {"limit": self.limit, "hold": format_duration(self.hold_us)}
 
     def words(self) -> str:
-        return (
-            f"{self.limit:,} in flight at once; one that never ends is given up after {format_duration(self.hold_us)}"
-        )
+        hold = format_duration(self.hold_us)
+        return f"{self.limit:,} in flight at once; a slot that is never released expires after {hold}"
 
     @property
     def capacity(self) -> int:

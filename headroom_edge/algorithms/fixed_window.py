@@ -13,7 +13,7 @@ class FixedWindow(PerWindow, PeriodCounter):
 
     def words(self) -> str:
         span = format_duration(self.window_us)
-        return f"{self.limit:,} in each aligned {span}; up to 2× that across a boundary"
+        return f"{self.limit:,} per {span} (aligned; up to twice that across a boundary)"
 
     def ttl_ms(self) -> int:
         # Two windows: after a step back of the clock the stored one may only be about to begin.

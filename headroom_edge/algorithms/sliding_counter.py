@@ -58,7 +58,7 @@ class SlidingCounter(PerWindow):
 
     def words(self) -> str:
         span = format_duration(self.window_us)
-        return f"about {self.limit:,} in any trailing {span}; close to 2× that against an adversary"
+        return f"about {self.limit:,} in any {span}; a hostile client can get close to twice that"
 
     def ttl_ms(self) -> int:
         # A count matters until the end of the next window, and the stored window may be one ahead.

@@ -43,7 +43,7 @@ class SlidingLog(PerWindow):
             )
 
     def words(self) -> str:
-        return f"never more than {self.limit:,} in any trailing {format_duration(self.window_us)}"
+        return f"never more than {self.limit:,} in any {format_duration(self.window_us)}"
 
     def ttl_ms(self) -> int:
         # Two windows: the newest entry may be one window ahead of the clock.

@@ -161,7 +161,7 @@ class CheckHandler:
         if credential.tenant not in (EVERY_TENANT, tenant):
             return forbidden(
                 "foreign-tenant",
-                f"The token belongs to tenant {credential.tenant}; omit tenant, or send {credential.tenant}.",
+                f"This key or token belongs to tenant {credential.tenant}; omit tenant, or send {credential.tenant}.",
             )
         if tenant == OWN_TENANT:
             return own_tenant()

@@ -113,9 +113,9 @@ class DocumentPlan:
         yield from plan_lines(self.changes, {key: str(drift) for key, drift in self.drift.items()})
         if self.changes:
             touched = counted(self.tenants.count, "tenant is", "tenants are")
-            yield f"{touched} touched; {self.impact.hurt_count:,} of them would lose more than a tenth."
+            yield f"{touched} affected; {counted(self.impact.hurt_count, 'loses', 'lose')} more than 10 %."
         for cut in self.impact.cuts:
-            yield f"  # {cut.owner}: {cut}; applying it takes --force"
+            yield f"  # {cut.owner}: {cut}; applying it needs --force"
         for key in self.others:
             yield f"  # {key} is live, but not in the document; it stays as it is"
 

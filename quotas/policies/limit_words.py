@@ -9,7 +9,9 @@ from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
-from quotas.policies.spec import Limit, Override
+from quotas.policies.spec import Limit, Mode, Override
+
+MODES: dict[Mode, str] = {"enforce": "enforced", "shadow": "in shadow", "off": "off"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Short:
 
 
 def limit_words(limit: Limit) -> str:
-    return f"{limit.algorithm.words()}, per {limit.subject}, {limit.mode}"
+    unit = ", in units of cost" if limit.unit == "cost" else ""
+    return f"{limit.algorithm.words()}{unit}, per {limit.subject}, {MODES[limit.mode]}"
 
 
 def override_words(override: Override) -> str:
@@ -36,21 +39,15 @@ def override_words(override: Override) -> str:
 def limit_short(algorithm: Algorithm) -> Short:
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():
-            rate = f"{compact(algorithm.rate)}/{_per(algorithm.per_us)}"
+            rate = f"{compact(algorithm.rate)}/{per_text(algorithm.per_us)}"
             return Short(rate, f"{algorithm.size_field} {compact(algorithm.size)}")
         case FixedWindow() | SlidingCounter() | SlidingLog():
-            return Short(f"{compact(algorithm.limit)}/{_per(algorithm.window_us)}")
+            return Short(f"{compact(algorithm.limit)}/{per_text(algorithm.window_us)}")
         case CalendarQuota():
             return Short(f"{compact(algorithm.limit)}/{algorithm.period}")
         case Concurrency():
             return Short(f"{compact(algorithm.limit)} at once", f"hold {format_duration(algorithm.hold_us)}")
     return Short(algorithm.name)
-
-
-def _per(us: int) -> str:
-    """Writes `min`, because `m` could mean a month."""
-    text = per_text(us)
-    return f"{text}in" if text.endswith("m") else text
 
 
 def algorithm_words(name: str) -> str:

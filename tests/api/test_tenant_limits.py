@@ -30,7 +30,7 @@ def test_each_limit_has_its_reason(client: APIClient) -> None:
     }
     own = found["burst", PAY, False]
     assert (own["source"], own["limit"]["rate"]) == (f"tenant acme × {PAY}", 750)
-    assert own["words"] == "750/s sustained, up to 1,500 at once, per tenant, enforce"
+    assert own["words"] == "750/s sustained, up to 1,500 at once, per tenant, enforced"
     assert own["overrides"] == [{"source": f"override {number}", "words": "every limit × 3/2", "until": None}]
     assert [lost["source"] for lost in own["instead_of"]] == ["tier pro × *"]
     assert found["burst", "*", True]["overrides"] == []

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.policies.explain import ExplainedLimit, Explanation, UnknownTenantError, explain
+from quotas.policies.limit_words import limit_words
 from quotas.policies.spec import EVERYWHERE, Limit, Override
 
 
@@ -57,8 +58,7 @@ def _limit_lines(explained: ExplainedLimit) -> Iterator[str]:
 
 
 def _words(limit: Limit) -> str:
-    unit = ", in units of cost" if limit.unit == "cost" else ""
-    return f"{limit.algorithm.name}, {limit.algorithm.words()}{unit}, per {limit.subject}, {limit.mode}"
+    return f"{limit.algorithm.name}, {limit_words(limit)}"
 
 
 def _counted(scope: str) -> str:

@@ -32,7 +32,7 @@ def test_a_wrong_endpoint_is_a_mistake(endpoint: object) -> None:
     "cost", [0, -1, 1.0, 1.5, float("nan"), float("inf"), True, "1", "0x10", "", 10**9 + 1, 10**18, [1]]
 )
 def test_a_wrong_cost_is_a_mistake(cost: object) -> None:
-    with pytest.raises(ValueError, match=r"cost .* must be a whole number from 1 to 1000000000"):
+    with pytest.raises(ValueError, match="cost must be a whole number from 1 to 1,000,000,000"):
         Check("acme", "search", cost=cost)  # type: ignore[arg-type]
 
 

@@ -29,11 +29,11 @@ class TestExplain:
         until = f"until {end:%Y-%m-%d %H:%M:%S} UTC"
         assert run("explain", "acme", PAY).splitlines() == [
             f"tenant acme (tier pro) on {PAY}, revision {newest().number}",
-            "  burst: token_bucket, 75/s sustained, up to 150 at once, per tenant, enforce",
+            "  burst: token_bucket, 75/s sustained, up to 150 at once, per tenant, enforced",
             "      from tenant acme × *, counted on all endpoints together",
             f"      changed by override {number} ({until})",
-            "      instead of tier pro × *: token_bucket, 100/s sustained, up to 200 at once, per tenant, enforce",
-            "  minute: token_bucket, 1,500/m sustained, up to 3,000 at once, per tenant, enforce",
+            "      instead of tier pro × *: token_bucket, 100/s sustained, up to 200 at once, per tenant, enforced",
+            "  minute: token_bucket, 1,500/min sustained, up to 3,000 at once, per tenant, enforced",
             "      from tier pro × *, counted on all endpoints together",
             f"      changed by override {number} ({until})",
         ]

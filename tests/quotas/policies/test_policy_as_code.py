@@ -79,7 +79,7 @@ class TestPlan:
             "      ~ limits.burst.burst: 22 -> 20",
             "",
             "Plan: 0 to create, 1 to change, 0 to delete.",
-            "1 tenant is touched; 0 of them would lose more than a tenth.",
+            "1 tenant is affected; 0 lose more than 10 %.",
             "  # policy:acme-all is live, but not in the document; it stays as it is",
         ]
 

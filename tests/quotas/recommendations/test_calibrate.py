@@ -51,7 +51,7 @@ def test_a_tier_that_is_held_too_low_is_raised_by_one_step_with_its_evidence() -
     row = Recommendation.objects.get(kind=Kind.TIER)
     assert (row.policy, row.limit, row.tier, row.stage) == ("pro-get", "steady", "pro", Stage.DRAFT)
     assert row.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 24, "per": "1m", "burst": 15}}
-    assert row.summary.startswith("Raise steady of pro-get: 12/m sustained")
+    assert row.summary.startswith("Raise steady of pro-get: 12/min sustained")
     assert (row.trust, row.binds) == (Trust.HIGH, "demand")
     evidence = row.evidence
     assert evidence["wanted"]["rate"] > 0.5
