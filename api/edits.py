@@ -29,9 +29,9 @@ T = TypeVar("T")
 Content = Mapping[str, Any]  # of a response
 REVISION = "Headroom-Revision"
 
-FORCE = "Accept that somebody loses more than a tenth of a limit."
-EMERGENCY = "Do not wait for an approver; the audit records it."
-PROPOSE = "Only file it, to be approved, started, promoted or dropped under /v1/changes."
+FORCE = "Proceed even if a limit is cut by more than 10 %."
+EMERGENCY = "Proceed without approval; the audit notes it."
+PROPOSE = "Only file a proposal; approve, start, promote or drop it under /v1/changes."
 
 
 class Signed(TypedDict):
@@ -55,7 +55,7 @@ class Guarded(Reasoned):
 
 class ChangeQuery(Query):
     dry_run = serializers.BooleanField(
-        default=False, help_text="Change nothing; answer with the diff and the tenants that the change would touch."
+        default=False, help_text="Change nothing; return the diff and the tenants that the change would affect."
     )
 
 

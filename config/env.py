@@ -106,7 +106,7 @@ def networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    host: str = ""  # empty: no e-mail
+    host: str = ""  # empty: no email
     port: int = 587
     user: str = ""
     password: str = ""

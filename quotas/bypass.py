@@ -63,6 +63,9 @@ def _span_us(duration: str) -> int:
 def _check_there(scope: Scope, name: str) -> None:
     if scope == "all" and name:
         raise refuse("name", "needless", "scope all has no name; leave it out")
+    if scope != "all" and not name:
+        field = "name" if scope == "limit" else scope
+        raise refuse(field, "unknown", f"name is missing; enter the name of the {scope}")
     if scope == "tenant":
         find_tenant(name)
     if scope == "endpoint":

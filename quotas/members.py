@@ -41,7 +41,7 @@ def member_remove(*, user: str, author: str, reason: str) -> None:
 def _find(name: str) -> User:
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise refuse("user", "unknown", f"there is no account {name}; make it first, or correct the name")
+        raise refuse("user", "unknown", f"there is no account {name}; create it with --create, or correct the name")
     return user
 
 

@@ -29,7 +29,7 @@ SECTIONS: Final = (
         "sentence that says what to change, `field` and `errors` name the fields. 400: the request is malformed. 422: "
         "it is well-formed but not valid. 409: it conflicts with the current state.",
         '{"type": "about:blank", "title": "Unprocessable Entity", "status": 422, "code": "unknown", "field": "tier",\n'
-        ' "detail": "tier: there is no tier gold; create it, or correct the name."}',
+        ' "detail": "There is no tier gold; create it, or correct the name."}',
     ),
     Section(
         "Dry runs",

@@ -92,12 +92,12 @@ class AlertTargetsOut(serializers.Serializer[Any]):
 
 
 class IssuedTargetOut(AlertTargetOut):
-    secret = serializers.CharField(help_text="The key of a webhook's signatures; shown only once. Empty for e-mail.")
+    secret = serializers.CharField(help_text="The key of a webhook's signatures; shown only once. Empty for email.")
 
 
 class NewAlertTarget(Reasoned):
     kind = Choice(choices=TargetKind.values)
-    address = Text(max_length=500, help_text="A URL, `https://…`, or an e-mail address.")
+    address = Text(max_length=500, help_text="A URL, `https://…`, or an email address.")
     label = Text(max_length=200, default="", allow_blank=True)  # type: ignore[assignment]
     alerts = serializers.ListField(child=Choice(choices=list(RULES)), default=list, help_text="Empty: all.")
     quiet_from = Text(
@@ -151,7 +151,7 @@ class AlertRuleDetail(APIView):
 class AlertTargetList(APIView):
     @reads(AlertTargetsOut)
     def get(self, request: Request) -> Response:
-        """Where alerts are sent: webhooks, without their secrets, and e-mail addresses."""
+        """Where alerts are sent: webhooks, without their secrets, and email addresses."""
         return Response({"items": _targets(AlertTarget.objects.all())})
 
     @creates(NewAlertTarget, IssuedTargetOut)

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.edits import Edit, Signed, changed, signed
+from api.edits import EMERGENCY, FORCE, Edit, Signed, changed, signed
 from api.inputs import Choice, Fields, Flag, Moment, Number, Reasoned, Word, body
 from api.openapi.describe import ImpactOut, ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
@@ -30,7 +30,7 @@ from quotas.policies.diff import differences
 
 MOST_SPARED = 1_000
 TENANT_OR_ALL = r"\*|[a-z0-9][a-z0-9-]{0,62}"
-SPARED = "Tenants that keep their limits, by an override each; `*`: all tenants whose limits are cut."
+SPARED = "Tenants that keep their current limits; each gets an override. `*`: all tenants whose limits are cut."
 
 
 class ApprovalOut(serializers.Serializer[Any]):
@@ -49,7 +49,9 @@ class ChangeOut(serializers.Serializer[Any]):
     at = serializers.DateTimeField(allow_null=True, help_text="When it is due.")
     share_percent = serializers.SerializerMethodField(help_text="The canary's share of tenants.")
     touched = serializers.ListField(child=serializers.CharField())
-    grandfather = serializers.ListField(child=serializers.CharField(), help_text="Tenants that keep their limits.")
+    grandfather = serializers.ListField(
+        child=serializers.CharField(), help_text="Tenants that keep their current limits; each gets an override."
+    )
     problem = serializers.CharField(help_text="Why the change is blocked.")
     start_revision = serializers.IntegerField(source="start_revision_id", allow_null=True)
     end_revision = serializers.IntegerField(source="end_revision_id", allow_null=True)
@@ -76,8 +78,8 @@ class Spared(serializers.ListField):
 
 
 class Forced(Reasoned):
-    force = Flag(default=False, help_text="Proceed even if a limit is cut by more than 10 %.")
-    emergency = Flag(default=False, help_text="Proceed without approval; the audit records it.")
+    force = Flag(default=False, help_text=FORCE)
+    emergency = Flag(default=False, help_text=EMERGENCY)
 
 
 class Start(Forced):

@@ -70,7 +70,7 @@ class AnswerOut(serializers.Serializer[Any]):
 class Explain(APIView):
     @asks(Question, AnswerOut)
     def post(self, request: Request) -> Response:
-        """Explains what every limit says to a request, and what is left of it. Charges nothing."""
+        """Shows how every limit would decide a request, and what is left of it. Charges nothing."""
         asked = body(Question, request)
         tenant_shown(request, asked["tenant"])
         found = request_explain(

@@ -179,7 +179,10 @@ class DenialsQuery(Query):
     reason = serializers.ChoiceField(choices=list(REASONS), required=False)
     before = Moment(required=False, help_text="`next` of the previous page.")
     most = serializers.IntegerField(
-        min_value=1, max_value=200, default=50, help_text="Page size. More if several have the last one's time."
+        min_value=1,
+        max_value=200,
+        default=50,
+        help_text="Page size. A page may be longer if several denials share the last time.",
     )
 
 

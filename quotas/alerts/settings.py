@@ -80,7 +80,7 @@ class RuleRow:
 @dataclass(frozen=True, slots=True)
 class IssuedTarget:
     row: AlertTarget
-    secret: str  # shown once; empty for e-mail
+    secret: str  # shown once; empty for email
 
 
 def alert_rules() -> dict[str, RuleRow]:
@@ -178,7 +178,7 @@ def _check_address(kind: str, address: str) -> None:
     try:
         validate_email(address)
     except ValidationError:
-        raise refuse("address", "address", "the address is not an e-mail address; correct it") from None
+        raise refuse("address", "address", "the address is not an email address; correct it") from None
 
 
 def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:

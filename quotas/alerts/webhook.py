@@ -69,7 +69,10 @@ def _resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
     addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
     for address in addresses:
         if not is_public(address) and not _is_within(address, allowed):
-            raise UnreachableError(f"the host {host} has a private address; use a public one")
+            raise UnreachableError(
+                f"the host {host} has a private address; use a public one, "
+                "or add its network to HEADROOM_ALERT_NETWORKS"
+            )
     return addresses[0]
 
 

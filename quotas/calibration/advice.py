@@ -59,10 +59,8 @@ def _cheap(hints: Hints, facts: Facts) -> tuple[str, str]:
             "requests are paced; a bucket never denies a client that keeps its pace, while a sliding counter would"
         )
     if seconds > LONG_BURST_S:
-        return (
-            "token_bucket",
-            f"bursts of {burst:,} are {seconds:,.0f} s of the rate: saved-up tokens pay for them",
-        )
+        size = f"a burst of {burst:,} equals {seconds:,.0f} s at the measured rate"
+        return "token_bucket", f"{size}; a token bucket allows it after a quiet time"
     return "token_bucket", f"bursts of {burst:,} fit a small bucket; one number of state per subject"
 
 

@@ -69,7 +69,7 @@ def capacity_of(samples: Sequence[Sample]) -> Capacity | NoKnee:
         return Capacity(law.peak, "usl", most) if law.was_passed else NoKnee(most, "throughput still rises with load")
     loads, latencies = _binned(samples)
     if len(loads) < FEWEST_BINS:
-        return NoKnee(most, "too few different loads were seen")
+        return NoKnee(most, "the load varied too little")
     knee = _kneedle(loads, latencies)
     if knee is None:
         return NoKnee(most, "latency has not bent upwards yet")

@@ -23,7 +23,7 @@ class Parameters:
     trend_damping: float = 0.9  # each day ahead counts so much of the one before
     trend_horizon_days: int = 7  # and never further ahead than has been seen
     unrest: float = 1.0  # standard deviations of the peaks' logarithms to leave room for, if above the margin
-    outlook_most: float = 2.0  # highest factor for growth or unrest
+    outlook_most: float = 2.0  # highest factor for growth or fluctuation
 
     # From tenants to the tier, and back
     pool_quantile: float = 0.95
@@ -89,13 +89,13 @@ WORDS = {
     "think_s": "seconds that a client needs to react to a denial",
     "rate_quantile": "share of the load that comes no faster than the rate",
     "burst_epsilon": "share of requests that may find the bucket empty",
-    "burst_seconds": "a burst of more seconds of the rate raises the rate instead",
-    "trend_days": "days that are needed to see growth or unrest",
+    "burst_seconds": "longest burst, in seconds of the rate; beyond it the rate is raised instead",
+    "trend_days": "days of data needed to detect growth or fluctuation",
     "trend_tau": "how steadily daily peaks must rise to count as growth (Kendall's tau)",
-    "trend_damping": "share of a day's growth that the next day has",
+    "trend_damping": "growth on each further day, as a share of the day before",
     "trend_horizon_days": "days ahead that growth is planned for",
     "unrest": "standard deviations of the daily peaks to leave room for",
-    "outlook_most": "highest factor for growth or unrest",
+    "outlook_most": "highest factor for growth or fluctuation",
     "pool_quantile": "share of a tier's tenants that its limit must suit",
     "subject_quantile": "share of a tenant's keys, users or addresses that a limit by them must suit",
     "least_subjects": "sampled keys, users or addresses needed to size a tenant's own limit",
@@ -103,12 +103,12 @@ WORDS = {
     "burst_margin": "factor on bursts",
     "shrink_days": "days of evidence at which a tenant's own history has the same weight as its tier's",
     "reach_power": "how quickly evidence binds a tenant to its own history",
-    "least_days": "days of calendar before anything is proposed",
+    "least_days": "calendar days of history needed before anything is proposed",
     "least_tenants": "tenants needed to size a tier's limit",
     "capacity_share": "share of a backend's capacity that limits may add up to",
     "small_change": "a smaller change is not proposed",
     "down_days": "days that demand must stay low before a limit is lowered",
-    "down_below": "low: below this share of the limit",
+    "down_below": "demand below this share of the limit counts as low",
     "step_up": "highest factor of one raise",
     "step_down": "highest divisor of one cut",
     "shadow_hours": "hours in shadow before a recommendation may be enforced",

@@ -141,7 +141,10 @@ def check_unnoticed(concerned: Concerned, before: States) -> None:
 
 
 def _problems(impact: Impact) -> list[Problem]:
-    problems = [Problem(cut.owner, "cut", f"{cut}; make it smaller, or force it") for cut in impact.cuts[:MOST_SAID]]
+    problems = [
+        Problem(cut.owner, "cut", f"{cut}; make the cut smaller, or apply it anyway (force)")
+        for cut in impact.cuts[:MOST_SAID]
+    ]
     if impact.cut_count > len(problems):
         hurt = counted(impact.hurt_count, "tenant is", "tenants are")
         rest = f"and {impact.cut_count - len(problems):,} more; {hurt} hurt in all"

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from headroom_edge import keys
+from headroom_edge.algorithms.base import counted
 from quotas.locks import Lock, take_lock
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 from quotas.models.usage_rates import UsageLog
@@ -84,8 +85,9 @@ class DrainSummary:
     unreadable: int = 0
 
     def __str__(self) -> str:
-        parts = f"{self.batches} batches, {self.rows} counters into {self.cells} cells"
-        return f"{parts}, {self.arrivals} arrivals, {self.denials} denials, {self.unreadable} unreadable"
+        batches, cells = counted(self.batches, "batch", "batches"), counted(self.cells, "cell")
+        samples = f"{counted(self.arrivals, 'arrival')}, {counted(self.denials, 'denial')}"
+        return f"{batches}, {counted(self.rows, 'counter')} into {cells}, {samples}, {self.unreadable:,} unreadable"
 
 
 class DrainError(Exception):

@@ -104,7 +104,7 @@ def test_the_command_prints_a_table_and_refuses_a_bad_file(tmp_path: Path) -> No
     path, out = tmp_path / "draft.yaml", StringIO()
     path.write_text(document(60, 60))
     call_command("whatif", str(path), "--days", "2", stdout=out, stderr=StringIO())
-    assert "0 tenants newly hurt, 1 freed" in out.getvalue()
+    assert "0 tenants newly denied, 1 no longer denied" in out.getvalue()
     path.write_text("tiers: {")
     for wrong in (path, tmp_path / "missing.yaml"):
         with pytest.raises(CommandError) as error:

@@ -12,7 +12,10 @@ from quotas.publishing.bypass_switches import BypassSwitch, Scope, is_published,
 
 
 class Command(BaseCommand):
-    help = "Turn limits to shadow for a while, in an emergency. Uses Redis only, so it works without the database."
+    help = (
+        "Stop enforcing limits for a while in an emergency; they keep counting. "
+        "Uses Redis only, so it works without the database."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

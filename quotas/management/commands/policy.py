@@ -38,7 +38,9 @@ class Command(BaseCommand):
             action.add_argument("file", type=Path, help="- for standard input")
         plan.add_argument("--check", action="store_true", help="fail if anything would change")
         apply.add_argument("--reason", required=True)
-        apply.add_argument("--force", action="store_true", help="apply it even if a tenant loses more than a tenth")
+        apply.add_argument(
+            "--force", action="store_true", help="apply it even if it cuts a tenant's limit by more than 10 %%"
+        )
         apply.add_argument("--emergency", action="store_true", help="skip the approval; recorded in the audit log")
         for action in (plan, apply):
             action.add_argument("--author", default=getpass.getuser())

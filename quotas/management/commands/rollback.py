@@ -19,7 +19,9 @@ class Command(BaseCommand):
         parser.add_argument("number", type=int)
         parser.add_argument("--reason", required=True)
         parser.add_argument("--author", default=getpass.getuser())
-        parser.add_argument("--force", action="store_true", help="apply it even if a tenant loses more than a tenth")
+        parser.add_argument(
+            "--force", action="store_true", help="apply it even if it cuts a tenant's limit by more than 10 %%"
+        )
         parser.add_argument("--emergency", action="store_true", help="skip the approval; recorded in the audit log")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -15,7 +15,7 @@ from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
 from quotas.what_if import DAYS, whatif
 
-HEAD = ("tenant", "tier", "asked", "429s now", "429s then")
+HEAD = ("tenant", "tier", "asked", "429s now", "429s with the document")
 MOST_SHOWN = 30
 
 
@@ -42,12 +42,12 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     asked, tenants = counted(found["asked"], "request"), counted(found["tenants"], "tenant")
     yield f"{asked} of {tenants} from {found['begin']} to {found['end']}"
     yield (
-        f"429s: {found['denied_before']:,} now, {found['denied_after']:,} then; "
-        f"{counted(found['newly_hurt_count'], 'tenant')} newly hurt, {found['freed_count']:,} freed"
+        f"429s: {found['denied_before']:,} now, {found['denied_after']:,} with the document; "
+        f"{counted(found['newly_hurt_count'], 'tenant')} newly denied, {found['freed_count']:,} no longer denied"
     )
     redis = found["redis"]
     yield (
-        f"Redis: {redis['bytes_before']:,} → {redis['bytes_after']:,} bytes; limits judged per check "
+        f"Redis: {redis['bytes_before']:,} → {redis['bytes_after']:,} bytes; limits per check "
         f"{redis['limits_per_check_before']:g} → {redis['limits_per_check_after']:g}"
     )
     if found["not_replayed"]:

@@ -55,8 +55,8 @@ IDLE_THEN_BURST = Scenario(
 
 METER_AND_BUCKET = Scenario(
     2,
-    "A meter equals a bucket of the same capacity",
-    "A meter with burst 1 passes one request every 10 ms; with burst 200 it passes the whole burst.",
+    "GCRA equals a token bucket of the same capacity",
+    "GCRA with burst 1 passes one request every 10 ms; with burst 200 it passes the whole burst.",
     (
         _one("meter, burst 1", METER, _burst(), 10, 190),
         _one("meter, burst 200", limit("paced", "gcra", rate=100, burst=200), _burst(), 200, 0),
@@ -66,7 +66,7 @@ METER_AND_BUCKET = Scenario(
 SUSTAINED = Scenario(
     3,
     "Three times the rate for two seconds",
-    "The bucket passes what it saved plus what it refilled; the meter passes only the rate.",
+    "The bucket passes what it saved plus what it refilled; GCRA passes only the rate.",
     (
         # 200 saved, and 199.67 refilled by the last arrival at 1.997 s.
         _one("token bucket, burst 200", BUCKET, _sustained(), 399, 201),
@@ -132,7 +132,7 @@ BATCH = Scenario(
 
 APP_OPEN = Scenario(
     7,
-    "An app opens",
+    "An app starts and sends six requests",
     "Six requests within one aligned second against 5/s: the bucket has room, the window does not.",
     (
         _one("token bucket, burst 10", SMALL, every(100 * MS, 6), 6, 0),

@@ -40,8 +40,8 @@ def _adversary() -> Iterator[Ask]:
 BOUNDARY = Scenario(
     10,
     "The boundary of a window",
-    "Across a boundary a fixed window passes twice its limit and the log never more than it. The counter holds here, "
-    "but an adversary gets nearly twice: 199 of limit 100 within 59.4 s.",
+    "Across a boundary a fixed window lets through twice its limit; the sliding log never exceeds it. The sliding "
+    "counter keeps its limit here, but a hostile client gets nearly twice: 199 of limit 100 within 59.4 s.",
     (
         ScenarioCase("fixed window", everywhere(FIXED), _around_the_minute(100), 200, 0),
         ScenarioCase("sliding log", everywhere(LOG), _around_the_minute(0), 100, 100),
@@ -86,7 +86,7 @@ ESTIMATE = Scenario(
 
 EXACT = Scenario(
     12,
-    "The log is exact",
+    "The sliding log is exact",
     "An entry leaves when it is exactly one window old; two arrivals in the same microsecond count as two.",
     (
         ScenarioCase(

@@ -21,11 +21,11 @@ MOST_SEARCHED = 20_000
 
 TURNED_AWAY = (Outcome.SUSPENDED, Outcome.UNKNOWN)
 REASONS = {
-    "limit": "not enough of a limit was left",
-    "cost_too_big": "one request costs more than a limit can give",
-    "suspended": "the tenant is suspended",
+    "limit": "limit used up",
+    "cost_too_big": "cost above the limit's capacity",
+    "suspended": "tenant suspended",
     "overflow": "too many new subjects in an hour",
-    "unknown_tenant": "no tenant has this name",
+    "unknown_tenant": "unknown tenant",
 }
 
 
@@ -55,7 +55,7 @@ class ExplainedDenial:
     def words(self) -> str:
         """One sentence: why it was denied, and what would help."""
         if self.reason == "limit":
-            return f"{self.limit} did not have enough left for a cost of {self.cost:,}; {self._again}."
+            return f"The limit {self.limit} was used up (cost {self.cost:,}); {self._again}."
         if self.reason == "cost_too_big":
             return f"Its cost of {self.cost:,} is more than {self.limit} ever allows at once: make the request smaller."
         if self.reason == "suspended":
@@ -71,7 +71,7 @@ class ExplainedDenial:
 
     @property
     def _again(self) -> str:
-        return "waiting does not help" if self.retry_us == NEVER else f"it fits again after {wait_words(self.retry_us)}"
+        return "waiting does not help" if self.retry_us == NEVER else f"retry after {wait_words(self.retry_us)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from quotas.policies.endpoint import Hints
 @pytest.mark.parametrize(
     ("hints", "facts", "algorithm", "word"),
     [
-        (Hints(), Facts(Point(10, 200), 50), "token_bucket", "saved-up tokens"),
+        (Hints(), Facts(Point(10, 200), 50), "token_bucket", "at the measured rate"),
         (Hints(), Facts(Point(100, 20), 50), "token_bucket", "small bucket"),
         (Hints(), Facts(Point(0.2, 1), 50), "token_bucket", "keeps its pace"),
-        (Hints(bursty=True), Facts(Point(10, 200), 10**6), "token_bucket", "saved-up"),
+        (Hints(bursty=True), Facts(Point(10, 200), 10**6), "token_bucket", "after a quiet time"),
         (Hints(bursty=False), Facts(Point(10, 200), 10), "leaky_bucket", "few clients"),
         (Hints(bursty=False, clients="many"), Facts(Point(10, 200), 10), "leaky_bucket", "better than a denial"),
         (Hints(bursty=False), Facts(Point(10, 1), 10), "gcra", "evenly"),

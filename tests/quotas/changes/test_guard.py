@@ -46,7 +46,7 @@ class TestACutOfATier:
     def test_it_is_refused_with_before_and_after(self) -> None:
         assert refusal(lambda: limit_set(policy="pro-all", limit=bucket(50), **SAID))[0] == (
             "tier pro: limit burst on *: 100/s sustained, up to 200 at once → 50/s sustained, up to 100 at once, "
-            "a cut of 50 %; make it smaller, or force it"
+            "a cut of 50 %; make the cut smaller, or apply it anyway (force)"
         )
 
     def test_forced_it_is_written(self) -> None:
@@ -59,7 +59,7 @@ class TestACutOfATier:
         daily = {"name": "daily", "algorithm": "calendar_quota", "limit": 1_000, "period": "day"}
         assert refusal(lambda: limit_set(policy="free-all", limit=daily, **SAID))[0] == (
             "tier free: limit daily on *: not enforced → 1,000 each day, midnight in the tenant's own time zone; "
-            "make it smaller, or force it"
+            "make the cut smaller, or apply it anyway (force)"
         )
 
     def test_a_tier_without_tenants_hurts_nobody(self) -> None:
@@ -127,7 +127,7 @@ class TestSmallSteps:
         (said,) = refusal(lambda: limit_set(policy="pro-all", limit=bucket(85), **SAID))
         assert said == (
             "tier pro: limit burst on *: 100/s sustained, up to 200 at once within the last day → "
-            "85/s sustained, up to 170 at once, a cut of 15 %; make it smaller, or force it"
+            "85/s sustained, up to 170 at once, a cut of 15 %; make the cut smaller, or apply it anyway (force)"
         )
         assert limit_set(policy="pro-all", limit=bucket(91), **SAID)
         assert limit_set(policy="pro-all", limit=bucket(85), force=True, **SAID)

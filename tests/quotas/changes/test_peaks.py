@@ -47,7 +47,8 @@ def test_a_small_cut_below_a_peak_is_refused_with_the_number() -> None:
     (said,) = refusal(lambda: limit_set(policy="pro-all", limit=bucket(95), **SAID))
     assert said == (
         "tier pro: limit burst on *: 100/s sustained, up to 200 at once → 95/s sustained, up to 190 at once, "
-        "a cut of 5 %; acme asked for up to 290 requests in 1 s, of which 285 would pass; make it smaller, or force it"
+        "a cut of 5 %; acme asked for up to 290 requests in 1 s, of which 285 would pass; "
+        "make the cut smaller, or apply it anyway (force)"
     )
     assert limit_set(policy="pro-all", limit=bucket(95), **FORCED)
     assert revision_impact(newest()).hurt == ("acme",)

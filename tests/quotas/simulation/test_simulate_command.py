@@ -104,7 +104,7 @@ def test_a_policy_prints_what_each_limit_denied(capsys: pytest.CaptureFixture[st
 
 
 def test_scenarios_are_listed_and_run_on_both_engines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "A meter equals a bucket" in simulate(capsys, "--scenario", "list")
+    assert "GCRA equals a token bucket" in simulate(capsys, "--scenario", "list")
     for engine in ("reference", "lua"):
         assert simulate(capsys, "--scenario", "2", "--engine", engine).count("as expected") == 2
 

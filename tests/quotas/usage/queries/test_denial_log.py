@@ -102,11 +102,11 @@ def test_a_search_for_something_rare_is_bounded_and_says_so(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("reason", "retry_us", "said"),
     [
-        ("limit", 1_500_000, "burst did not have enough left for a cost of 10; it fits again after 1.5 s."),
+        ("limit", 1_500_000, "The limit burst was used up (cost 10); retry after 1.5 s."),
         ("limit", -1, "waiting does not help"),
         ("cost_too_big", -1, "more than burst ever allows at once"),
         ("suspended", 0, "until it is resumed"),
-        ("overflow", 90_000, "it fits again after 90 ms"),
+        ("overflow", 90_000, "retry after 90 ms"),
         ("unknown_tenant", 0, "No tenant has the name"),
         ("newer", 0, "Refused for the reason newer."),
     ],
