@@ -90,6 +90,6 @@ class ReasonedForm(PageForm):
         label="Reason",
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Saved with the revision",
+        help_text="Kept in the history",
         error_messages={"required": "Enter a reason. It is saved with the revision."},
     )

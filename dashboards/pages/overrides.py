@@ -31,6 +31,7 @@ from tenants.models import Tenant
 from tenants.scope import tenant_get
 
 STEP_UP = 1.5  # if the peak is unknown or already fits
+UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 
 
 class OverrideForm(ReasonedForm):
@@ -89,12 +90,13 @@ def _words(line: TenantLimit | None) -> dict[str, Any]:
     if line is None:
         return {}
     main, size = parameters_of(line.limit.algorithm)
+    unit = line.short.main.partition("/")[2]
     return {
         "held_main": main.held,
         "held_size": size.held if size else None,
         "size_label": size.name.capitalize() if size else "",
         "has_size": size is not None,
-        "unit": line.short.main.partition("/")[2] or "at once",
+        "unit": UNITS.get(unit, unit) or "at once",
         "suggestion": _suggested(line),
     }
 

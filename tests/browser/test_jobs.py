@@ -114,7 +114,7 @@ def test_a_cell_of_the_matrix_is_edited_with_keys_alone(ada: Person) -> None:
     ada.tabs_to("Limit")
     keys.press("Control+a")
     keys.type("900")
-    expect(page.locator("#dry-run")).to_contain_text("No limit gets tighter")
+    expect(page.locator("#dry-run")).to_contain_text("No limit drops by more than 10")
     ada.tabs_to("Reason")
     keys.type("they book for two towns now")
     ada.tabs_to("Publish")

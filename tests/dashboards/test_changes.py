@@ -60,7 +60,7 @@ def test_what_a_revision_did_is_not_said_before_there_is_enough_of_it(client: Cl
     counted("acme", "d", 100, limit="burst")
     found = re.search(r'<div class="ba">.*?</b>', page(client, "/changes"))
     assert found
-    assert "too early" in found[0]
+    assert "measured yet" in found[0]
     assert "t-denied" not in found[0]
 
 
@@ -97,7 +97,7 @@ def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Clien
     assert Revision.objects.count() == 3
     refused = operator.post("/changes/2/undo/rollback", {"reason": "too much"})
     assert refused.status_code == 422
-    assert "force it" in text_of(refused.content)
+    assert "apply it anyway (force)" in text_of(refused.content)
     assert operator.post("/changes/2/undo/rollback", {"reason": "too much", "force": "on"}).status_code == 200
     assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
     assert Revision.objects.latest("number").author == "olga"

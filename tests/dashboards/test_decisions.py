@@ -51,7 +51,7 @@ def page(client: Client, query: str = "") -> str:
 def test_each_denial_is_explained_and_leads_to_the_tester(client: Client) -> None:
     denied()
     text = page(client)
-    assert "burst did not have enough left for a cost of 10; it fits again after 1.5 s." in text
+    assert "The limit burst was used up (cost 10); retry after 1.5 s." in text
     assert "/tester?tenant=acme&amp;endpoint=payments%3Acharge&amp;cost=10" in text
     assert "r2" in text
 
@@ -61,19 +61,19 @@ def test_filters_narrow_and_stay_filled_in(client: Client) -> None:
     denied("bolt", GET)
     text = page(client, f"?tenant=bolt&endpoint={GET}")
     assert 'value="bolt"' in text
-    assert text.count("burst did not have enough left") == 1
+    assert text.count("The limit burst was used up") == 1
     assert "No recent denial matches" in page(client, "?reason=suspended")
-    assert page(client, "?reason=nonsense").count("burst did not have enough left") == 2
+    assert page(client, "?reason=nonsense").count("The limit burst was used up") == 2
 
 
 def test_older_ones_are_a_page_away(client: Client) -> None:
     for n in range(51):
         denied(at=NOW - timedelta(seconds=n))
     text = page(client)
-    assert text.count("burst did not have enough left") == 50
+    assert text.count("The limit burst was used up") == 50
     older = re.search(r'href="\?(before=[^"]+)">Older', text)
     assert older is not None
-    assert page(client, f"?{older[1]}").count("burst did not have enough left") == 1
+    assert page(client, f"?{older[1]}").count("The limit burst was used up") == 1
 
 
 def test_news_waits_behind_a_bar(client: Client) -> None:

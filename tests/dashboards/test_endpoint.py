@@ -58,7 +58,7 @@ def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
 def test_the_line_says_whom_it_would_strike(client: Client) -> None:
     text = text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=0.5")
     assert "2 tenants, 93 % of requests would be denied" in text
-    assert "busiest second of 95 % × 1.5" in text  # as calibration sizes bursts
+    assert "1.5 × the busiest second of 95 % of tenants" in text  # as calibration sizes bursts
     assert "No tenants, 0 % of requests would be denied" in text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=99")
     for rate in ("", "0", "-1", "nan", "inf", "1e12"):
         assert client.get(f"/endpoints/{GET}/impact?tier=pro&rate={rate}").status_code == 400

@@ -99,7 +99,7 @@ def test_a_dry_run_says_what_changes_and_writes_nothing(client: Client) -> None:
     text = text_of(client.post("/matrix/plan", edit()))
     assert "limits.burst.rate: <mark>100</mark>" in text
     assert "limits.burst.rate: <mark>150</mark>" in text
-    assert "No limit gets tighter" in text
+    assert "No limit drops by more than 10 %" in text
     assert "No changes." in text_of(client.post("/matrix/plan", edit(p_rate="100", p_burst="200")))
     assert Revision.objects.count() == before
 
@@ -123,7 +123,7 @@ def test_publishing_writes_one_revision_and_follows_it_to_the_shards(operator: C
 
 def test_a_refusal_stays_in_the_editor_with_what_was_typed(operator: Client) -> None:
     text = text_of(operator.post("/matrix/publish", edit(p_rate="50", reason="too many")))
-    assert "make it smaller, or force it" in text
+    assert "make the cut smaller, or apply it anyway (force)" in text
     assert 'value="50"' in text
     assert "Enter a reason" in text_of(operator.post("/matrix/publish", edit()))
     assert limit_of("pro-all").parameters["rate"] == 100

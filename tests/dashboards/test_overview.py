@@ -97,7 +97,7 @@ def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:
     change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
     text = page(client, "/")
     assert 'acme is throttled on <span class="ep">payments:charge</span>' in text
-    assert "Override of bolt ends soon on" in text
+    assert "Override ends soon: bolt on" in text
     assert re.search(r"Change \d+ is pending", text)
 
 

@@ -34,7 +34,7 @@ EVIDENCE: dict[str, Any] = {
     "tenants": [{"tenant": "acme", "rate": 150.0, "burst": 320, "c": 9.0, "above": True, "peak": 130.0}],
     "overrides": [{"tenant": "acme", "rate": 150.0, "burst": 320}],
     "advice": {"algorithm": "token_bucket", "reason": "bursts are short", "memory_bytes": 3_620},
-    "capacity": {"reason": "too few different loads were seen"},
+    "capacity": {"reason": "the load varied too little"},
 }
 FORECAST: dict[str, Any] = {
     "denied_share": 0.001,

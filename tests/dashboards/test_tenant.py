@@ -60,7 +60,7 @@ def test_a_throttled_tenant_hears_where_and_by_what(client: Client) -> None:
     denied("acme")
     text = page(client, "/tenants/acme")
     assert "40 % of requests to" in text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "burst did not have enough left for a cost of 1; it fits again after 500 ms." in text
+    assert "The limit burst was used up (cost 1); retry after 500 ms." in text
 
 
 def test_each_limit_shows_only_what_it_denied_itself(client: Client) -> None:
@@ -114,7 +114,7 @@ def test_an_override_is_given_with_its_end_in_the_viewers_zone(operator: Client)
     [
         ({"reason": ""}, "Enter a reason. It is saved with the revision."),
         ({"ends": "2020-01-01T00:00"}, "end must be later than start"),
-        ({"main": "10"}, "make it smaller, or force it"),
+        ({"main": "10"}, "make the cut smaller, or apply it anyway (force)"),
         ({"main": ""}, "Enter a whole number."),
     ],
 )

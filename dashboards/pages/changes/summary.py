@@ -81,6 +81,8 @@ def summary_of(row: Recorded) -> Summary:
     verb = VERBS.get(row.action, row.action.replace("_", " ").capitalize())
     if row.action in ("limit_set", "limits_set", "policy_update") and (turn := _direction(main)):
         verb = turn
+    if row.action == "tenant_create" and len(main) > 1:
+        return Summary(f"{len(main):,} new", "tenants", _values(main))
     return Summary(verb, _what(row, main), _values(main))
 
 
@@ -88,7 +90,8 @@ def _what(row: Recorded, found: Sequence[ObjectDiff]) -> str:
     if len(found) == 1:
         name = found[0].object
         state = row.after.get(name) or row.before.get(name) or {}
-        return place_of(name, state)
+        place = place_of(name, state)
+        return f"{place} to {state['tier']}" if row.action == "tenant_move" and state.get("tier") else place
     kinds = {one.object.partition(":")[0] for one in found}
     noun = {"policy": "policies", "tenant": "tenants", "endpoint": "endpoints", "override": "overrides"}
     return f"{len(found)} {noun.get(kinds.pop(), 'objects') if len(kinds) == 1 else 'objects'}"

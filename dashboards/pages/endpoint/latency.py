@@ -33,7 +33,7 @@ def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
         x_name="Load, responses per second",
         panels=[Panel("ms", 200)],
         marks=_knee(capacity) if isinstance(capacity, Capacity) else (),
-        caption=_words(capacity) if isinstance(capacity, Capacity) else f"No knee found: {capacity.reason}.",
+        caption=_words(capacity) if isinstance(capacity, Capacity) else f"Capacity unknown: {capacity.reason}.",
         classes="c-6",
     )
 

@@ -167,7 +167,7 @@ def burst_for(leaders: BusiestTenants, rate: float, parameters: Parameters) -> i
 
 
 def burst_words(parameters: Parameters) -> str:
-    return f"busiest second of {100 * parameters.pool_quantile:g} % × {parameters.burst_margin:g}"
+    return f"{parameters.burst_margin:g} × the busiest second of {100 * parameters.pool_quantile:g} % of tenants"
 
 
 def edit_of(cell: Cell, holding: Holding | None, rate: float, burst: int, cost: int) -> Edit:

@@ -37,7 +37,7 @@ HINTS = {
     "period": "day, week, month or year",
     "timezone": "tenant, UTC or Europe/Berlin",
     "anchor": "day of month, weekday or MM-DD",
-    "hold": "released after",
+    "hold": "a slot expires after this time",
 }
 
 
@@ -68,7 +68,7 @@ class Selection:
 
 
 class _EditForm(PageForm):
-    carry = forms.ChoiceField(label="Live state", choices=[(carry, carry) for carry in CARRIES], required=False)
+    carry = forms.ChoiceField(label="Current usage", choices=[(carry, carry) for carry in CARRIES], required=False)
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 2}),

@@ -93,5 +93,5 @@ def _recommended(rows: Sequence[Recommendation]) -> Iterator[TodoItem]:
 
 def _ending(row: Override) -> TodoItem:
     href = f"{reverse('dashboards:tenant', args=[row.tenant.name])}#overrides"
-    title = f"Override of {row.tenant.name} ends soon on"
+    title = f"Override ends soon: {row.tenant.name} on"
     return TodoItem("clock", "degraded", title, row.scope, row.reason, href, row.end)

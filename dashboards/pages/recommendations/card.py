@@ -129,7 +129,7 @@ def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor
     hours, days = shadow.total_seconds() / 3600, evaluate.days
     notes = [
         f"{row.created:%-d %b %H:%M} UTC",
-        "replayed on held-out weeks",
+        "replayed on the held-out last week",
         row.decider or "by an approver",
         f"{hours:g} h, counts but never denies",
         f"rolled back if 429s exceed {factor:g} × forecast",

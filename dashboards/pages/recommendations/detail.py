@@ -36,7 +36,7 @@ class DecideForm(PageForm):
         label="Comment",
         max_length=500,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Saved with the revision"}),
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "Kept in the history"}),
     )
     early = forms.BooleanField(required=False)
 

@@ -77,6 +77,6 @@ def _funnel(result: dict[str, Any]) -> list[tuple[int, str]]:
         (limits, "limits checked"),
         (idle, "without traffic"),
         (result.get("insufficient", 0), "with insufficient data: too few days or tenants"),
-        (result.get("fitting", 0), "fit already: a change would be small or too soon"),
+        (result.get("fitting", 0), "already fit (a change would be too small or too soon)"),
         (len(result.get("proposed", [])), "proposed"),
     ]
