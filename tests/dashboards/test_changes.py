@@ -14,6 +14,7 @@ from quotas.changes.rollout import change_propose
 from quotas.models import Change, Limit, Revision
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
+from quotas.tenants import NewTenant, tenant_move, tenants_create
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
 from tests.quotas.world import FORCED, SAID, bucket
@@ -51,6 +52,14 @@ def test_a_revision_says_who_why_what_and_what_it_did(client: Client) -> None:
     assert "“because”" in text
     assert re.search(r"10 % → 0 %", text.replace("\N{NO-BREAK SPACE}", " "))
     assert re.search(r'class="del"><td class="sg">−</td><td>limits.burst.rate: <mark>100</mark>', text)
+
+
+def test_titles_say_how_many_tenants_are_new_and_where_one_moved(client: Client) -> None:
+    tenants_create(tenants=[NewTenant("cargo", "pro"), NewTenant("dash", "pro")], **SAID)
+    tenant_move(name="cargo", tier="free", **FORCED)
+    text = page(client, "/changes")
+    assert "2 new tenants" in text
+    assert "Move cargo to free" in text
 
 
 def test_what_a_revision_did_is_not_said_before_there_is_enough_of_it(client: Client) -> None:
@@ -162,3 +171,6 @@ def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None
     response = operator.post("/bypass", {"scope": "tenant", "name": "nobody", "duration": "1h", "reason": "x"})
     assert response.status_code == 422
     assert "there is no tenant nobody" in text_of(response.content)
+    response = operator.post("/bypass", {"scope": "tenant", "name": "", "duration": "1h", "reason": "x"})
+    assert response.status_code == 422
+    assert "name is missing; enter the name of the tenant" in text_of(response.content).lower()
