@@ -192,7 +192,7 @@ STEPS: dict[str, type[APIView]] = {
 
 
 def _edit(request: Request, number: int, call: Callable[..., Recommendation], who: Signed) -> Response:
-    """`writes` is true if the action changes limits and so creates a revision."""
+    """A step that changes limits, and so creates a revision."""
     edit = edits.Edit(partial(call, recommendation=number), who, lambda row: _row(row.pk), lambda: _row(number))
     return changed(request, edit)
 

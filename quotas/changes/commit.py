@@ -94,6 +94,8 @@ def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
             result = edit()
             if mode != "write":
                 transaction.set_rollback(True)
+            elif attempt.was_refused:
+                _check_kept(attempt)
     except EditEndedError as ended:
         # The transaction is rolled back by now, so that what is filed is all that stays.
         proposal = ended.proposal
@@ -101,6 +103,14 @@ def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
     if attempt.proposal is None or attempt.revision is None:
         return Unchanged(result)
     return Written(result, attempt.revision, attempt.proposal)
+
+
+def _check_kept(attempt: Attempt) -> None:
+    """A refusal that the edit caught has rolled back what was written in the same block: never call that written."""
+    revision = attempt.revision
+    is_lost = transaction.get_rollback()
+    if is_lost or (revision is not None and not Revision.objects.filter(pk=revision.pk).exists()):
+        raise RuntimeError("an edit went on after a refusal; open transaction.atomic() around what may be refused")
 
 
 def file_change(proposal: Proposal) -> Change:

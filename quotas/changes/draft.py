@@ -65,6 +65,7 @@ class Attempt:
     may_write: bool  # False: the first draft that changes something ends the edit
     proposal: Proposal | None = None
     revision: Revision | None = None
+    was_refused: bool = False  # a draft was refused; if the edit goes on, something may have been rolled back
 
 
 class EditEndedError(Exception):
@@ -116,13 +117,19 @@ def draft(
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     rules = _Rules(is_approved, is_unnoticed, permits.get("force", False), permits.get("emergency", False))
     # Inside an attempt, `commit` has opened the transaction and taken the turn.
-    is_alone = _attempt.get() is None
+    attempt = _attempt.get()
+    is_alone = attempt is None
     with acting(author=author, action=action), transaction.atomic(savepoint=is_alone):
         if is_alone:
             take_turn()
         opened = Draft(newest_revision_number() + 1, author, reason, carry)
-        yield opened
-        _close(opened, action, rules)
+        try:
+            yield opened
+            _close(opened, action, rules)
+        except Refused:
+            if attempt:
+                attempt.was_refused = True
+            raise
 
 
 def take_turn() -> None:

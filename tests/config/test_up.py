@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.config.running import PATIENCE_SECONDS, Up
@@ -57,8 +58,16 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert again.end(signal.SIGKILL) == -signal.SIGKILL
 
 
+def command_of(process: psutil.Process) -> list[str]:
+    """Its first words; none if it has ended meanwhile, as servers' workers do."""
+    try:
+        return process.cmdline()[:3]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def kill_one(up: Up, word: str) -> None:
-    victim = next(process for process in up.family() if any(word in part for part in process.cmdline()[:3]))
+    victim = next(process for process in up.family() if any(word in part for part in command_of(process)))
     victim.kill()
 
 

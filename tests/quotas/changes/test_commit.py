@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from quotas.changes import draft as drafts
 from quotas.changes.commit import Proposed, Unchanged, Written, commit
@@ -49,6 +51,45 @@ def raised(limit: str = "burst") -> Revision | None:
 def then_fails(edit: Callable[[], object]) -> object:
     edit()
     raise AssertionError("nothing may run after a draft that is not written")
+
+
+def refused() -> None:
+    limit_set(policy="nobody", limit=bucket(1), **FORCED)
+
+
+class TestRefusalsThatAnEditCatches:
+    def test_what_they_rolled_back_is_not_called_written(self) -> None:
+        def edit() -> None:
+            raised()
+            with suppress(Refused):
+                refused()
+
+        before = rows()
+        with pytest.raises(RuntimeError, match="went on after a refusal"):
+            commit(edit)
+        assert rows() == before
+
+    def test_nor_what_was_rolled_back_with_them_in_a_block_of_the_edit(self) -> None:
+        def edit() -> None:
+            with suppress(Refused), transaction.atomic():
+                raised()
+                refused()
+
+        before = rows()
+        with pytest.raises(RuntimeError, match="went on after a refusal"):
+            commit(edit)
+        assert rows() == before
+
+    def test_in_a_block_of_their_own_they_leave_the_rest_written(self) -> None:
+        def edit() -> None:
+            raised()
+            with suppress(Refused), transaction.atomic():
+                refused()
+
+        outcome = commit(edit)
+        assert isinstance(outcome, Written)
+        assert outcome.revision == newest()
+        assert limit_of("pro-all").parameters["rate"] == 150
 
 
 class TestWriting:

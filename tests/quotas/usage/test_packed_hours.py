@@ -29,6 +29,12 @@ ROWS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_older_partitions(db: None) -> None:
+    """Tests that commit leave their partitions behind, empty; they would be counted as packed."""
+    pack_finished_hours(NOW - timedelta(days=1))
+
+
 def cells(begin: datetime, rows: list[tuple[int, CellSeries, int, int]] = ROWS) -> Cells:
     first = int(begin.timestamp())
     return Cells.of([Cell(first + second, series, count, cost) for second, series, count, cost in rows])
