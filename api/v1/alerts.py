@@ -14,6 +14,7 @@ from api.edits import Action, RemovalQuery, changed, created, signed
 from api.inputs import Choice, Flag, Number, Reasoned, Text, body, query
 from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
+from quotas.alerts.quiet_hours import clock_of
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import (
     IssuedTarget,
@@ -24,7 +25,6 @@ from quotas.alerts.settings import (
     alert_target_delete,
     alert_target_test,
     alerts_firing,
-    clock_of,
 )
 from quotas.changes.affected import Effect
 from quotas.models import AlertDelivery, AlertState, AlertTarget

@@ -20,7 +20,7 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.changes.queries import difference_between
-from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
 from quotas.policies.diff import ObjectDiff, differences

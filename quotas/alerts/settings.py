@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -19,6 +15,7 @@ from django.utils import timezone as clock
 
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.alerts.messages import AlertEvent, body_of
+from quotas.alerts.quiet_hours import minute_of
 from quotas.alerts.rules import RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
 from quotas.errors import author_and_reason, refuse
@@ -26,33 +23,6 @@ from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
 from tenants.secrets import seal
-
-_CLOCK: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-
-
-def minute_of(clock: str) -> int:
-    """`22:30` is 1350."""
-    match = _CLOCK.fullmatch(clock)
-    if match is None:
-        raise ValueError("write a time of the day like 22:30")
-    return int(match[1]) * 60 + int(match[2])
-
-
-def clock_of(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"
-
-
-def quiet_until(now: datetime, begin: int | None, end: int | None, zone: str) -> datetime | None:
-    """When the current quiet hours end; None: it is not quiet now."""
-    if begin is None or end is None or begin == end:
-        return None
-    local = now.astimezone(ZoneInfo(zone))
-    minute = local.hour * 60 + local.minute
-    is_quiet = begin <= minute < end if begin < end else minute >= begin or minute < end
-    if not is_quiet:
-        return None
-    over = local.replace(hour=end // 60, minute=end % 60, second=0, microsecond=0)
-    return over if over > local else over + timedelta(days=1)
 
 
 def alerts_firing() -> QuerySet[AlertState]:

@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from quotas.alerts.findings import Finding, findings
 from quotas.alerts.messages import AlertEvent, EventState, body_of
-from quotas.alerts.settings import RuleRow, alert_rules, quiet_until
+from quotas.alerts.quiet_hours import quiet_until
+from quotas.alerts.settings import RuleRow, alert_rules
 from quotas.locks import Lock, take_lock
 from quotas.models import AlertDelivery, AlertState, AlertTarget
 

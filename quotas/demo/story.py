@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from quotas.api_keys import api_key_issue
-from quotas.changes.revisions import revision_revert
 from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.snapshot import POLICY, key_of
+from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
 from quotas.errors import accepted
 from quotas.models import Revision

@@ -19,8 +19,8 @@ from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.approval import change_approve
 from quotas.changes.commit import commit
-from quotas.changes.revisions import revision_revert, revision_rollback
 from quotas.changes.rollout import change_drop, change_promote, change_start
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
 from quotas.models import Change
 

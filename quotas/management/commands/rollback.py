@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.changes.commit import Proposed, Written, commit
-from quotas.changes.revisions import revision_rollback
+from quotas.changes.undo import revision_rollback
 from quotas.errors import Refused
 
 

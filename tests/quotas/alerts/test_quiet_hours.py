@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from quotas.alerts.settings import clock_of, minute_of, quiet_until
+from quotas.alerts.quiet_hours import clock_of, minute_of, quiet_until
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from quotas.changes import guard
 from quotas.changes.commit import Proposed, commit
 from quotas.changes.draft import Proposal
 from quotas.changes.guard import MOST_NAMES, Impact, revision_impact
-from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused, accepted
 from quotas.models import Policy, Revision

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Override, Revision

@@ -11,8 +11,8 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
-from quotas.changes.revisions import revision_rollback
 from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
+from quotas.changes.undo import revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused
 from quotas.models import Change, Revision

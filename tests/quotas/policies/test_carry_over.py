@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from quotas.changes.revisions import revision_rollback
+from quotas.changes.undo import revision_rollback
 from quotas.errors import accepted
 from quotas.models import Override, Revision
 from quotas.models.revision import revisions_stamp

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from quotas.api_keys import api_key_issue
-from quotas.changes.revisions import revision_revert, revision_rollback
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Override, Policy
