@@ -7,6 +7,13 @@ from zlib import crc32
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
+OWN_TENANT: Final = "headroom"
+OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # prefix of the names of this installation's own endpoints
+SHARDS = 64
+ALL = "hr:{all}"
+EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards
+EVERYONES_TENANT = 0
+
 
 def base36(number: int, width: int = 1) -> str:
     text = ""
@@ -14,16 +21,6 @@ def base36(number: int, width: int = 1) -> str:
         number, digit = divmod(number, 36)
         text = _DIGITS[digit] + text
     return text.rjust(width, "0")
-
-
-OWN_TENANT: Final = "headroom"
-OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # prefix of the names of this installation's own endpoints
-
-
-SHARDS = 64
-ALL = "hr:{all}"
-EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards
-EVERYONES_TENANT = 0
 
 
 def tenant_number(number: int) -> str:

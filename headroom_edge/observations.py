@@ -12,6 +12,13 @@ from typing import Final, Self
 
 LARGEST: Final = 2**53
 
+CELLS_KEPT: Final = 2_000  # endpoint × second × status class; further cells are dropped
+AT_ONCE: Final = 1_000  # the store accepts no more in one call
+OLDEST_MS: Final = 600_000  # the store rejects older ones
+ENDPOINT_BYTES: Final = 800
+MICROSECONDS: Final = 1_000_000
+_ITEM: Final = re.compile(rb"([0-9a-f]{8}) (\d) ((?:\d+:\d+,?)+) (.+)", re.DOTALL)
+
 
 def _ends() -> list[int]:
     ends = [1]
@@ -28,14 +35,6 @@ def bucket_of(value: int) -> int:
         raise ValueError(f"{value} must be from 1 to 2^53; zero has no bucket")
     return bisect_left(ENDS, value)
 
-
-CELLS_KEPT: Final = 2_000  # endpoint × second × status class; further cells are dropped
-AT_ONCE: Final = 1_000  # the store accepts no more in one call
-OLDEST_MS: Final = 600_000  # the store rejects older ones
-ENDPOINT_BYTES: Final = 800
-MICROSECONDS: Final = 1_000_000
-
-_ITEM: Final = re.compile(rb"([0-9a-f]{8}) (\d) ((?:\d+:\d+,?)+) (.+)", re.DOTALL)
 
 Words = tuple[str | bytes, ...]
 Cell = tuple[int, int, str]  # second by this process's clock, status class, endpoint

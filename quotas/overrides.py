@@ -25,6 +25,8 @@ from quotas.policies.validate import read_name
 OverrideState = Literal["upcoming", "active", "ended"]
 UPCOMING, ACTIVE, ENDED = STATES = ("upcoming", "active", "ended")
 
+LATEST_START = timedelta(days=1)  # for clocks that go wrong, and what was typed a while ago
+
 
 def override_state(row: Override, now: datetime) -> OverrideState:
     if row.cancelled_at or (row.end and row.end <= now):
@@ -41,7 +43,6 @@ def overrides_in(state: str, now: datetime) -> Q:
 
 
 Limits = Mapping[str, Mapping[str, Any]]
-LATEST_START = timedelta(days=1)  # for clocks that go wrong, and what was typed a while ago
 
 
 def override_create(

@@ -19,6 +19,8 @@ SECRET_BYTES = 32
 _TEXT = re.compile(r"hr_([0-9a-f]{16})_([0-9a-f]{64})")
 _SALT = "tenants.keys"
 
+_SEAL_SALT = "tenants.sealing"
+
 
 def pepper() -> bytes:
     """The HMAC key of every secret. Enforcers get it (quotas.publishing.gateway_tables). It hides SECRET_KEY."""
@@ -52,9 +54,6 @@ class KeyText:
 
     def matches(self, secret_hash: str) -> bool:
         return constant_time_compare(self.secret_hash(), secret_hash)
-
-
-_SEAL_SALT = "tenants.sealing"
 
 
 @lru_cache(maxsize=4)

@@ -15,6 +15,9 @@ from dashboards.menu import MENU
 from quotas.models import Endpoint, Policy
 from tenants.models import Tenant
 
+MOST = 6
+LONGEST = 100
+
 
 class NamedPolicy(NamedTuple):
     name: str
@@ -43,10 +46,6 @@ def policies_named(beginning: str, most: int) -> list[NamedPolicy]:
 def _place(row: Policy) -> str:
     owner = row.tier.name if row.tier else row.tenant.name if row.tenant else "everyone"
     return f"policy, {owner} × {row.scope}"
-
-
-MOST = 6
-LONGEST = 100
 
 
 @dataclass(frozen=True, slots=True)

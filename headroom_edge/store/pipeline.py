@@ -14,6 +14,9 @@ from headroom_edge.errors import StoreError, StoreLostError, StoreTimeoutError
 from headroom_edge.store.address import Address
 from headroom_edge.store.connection import check_greeting, greeting, is_demoted
 
+# More pending calls than this mean that the store has stopped answering.
+UNDER_WAY_AT_MOST: Final = 10_000
+
 
 class PendingCall:
     """Commands that await their replies, and the future that gets them."""
@@ -113,10 +116,6 @@ async def _connect(address: Address, stream: Stream) -> None:
         await loop.create_unix_connection(lambda: stream, address.path)
     else:
         await loop.create_connection(lambda: stream, address.host, address.port, ssl=address.tls)
-
-
-# More pending calls than this mean that the store has stopped answering.
-UNDER_WAY_AT_MOST: Final = 10_000
 
 
 class Pipeline:

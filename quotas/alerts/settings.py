@@ -24,16 +24,15 @@ from quotas.models.alert import TargetKind
 from tenants.history import acting
 from tenants.secrets import seal
 
-
-def alerts_firing() -> QuerySet[AlertState]:
-    """Alerts that were sent and are not resolved, the longest firing first."""
-    return AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by("since", "name", "about")
-
-
 SECRET_BYTES = 32
 MOST_TARGETS = 50
 LONGEST_ADDRESS = 500
 LONGEST_LABEL = 200
+
+
+def alerts_firing() -> QuerySet[AlertState]:
+    """Alerts that were sent and are not resolved, the longest firing first."""
+    return AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by("since", "name", "about")
 
 
 @dataclass(frozen=True, slots=True)

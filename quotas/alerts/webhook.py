@@ -20,6 +20,10 @@ Network = IPv4Network | IPv6Network
 CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 PORTS: Final = {"https": 443, "http": 80}
 
+TIMEOUT_S: Final = 5.0
+TIMESTAMP: Final = "Headroom-Timestamp"
+SIGNATURE: Final = "Headroom-Signature"
+
 
 class UnreachableError(Exception):
     """The webhook may not or cannot be reached; the message is one sentence."""
@@ -88,11 +92,6 @@ def is_public(address: Address) -> bool:
 def _is_within(address: Address, networks: Sequence[Network]) -> bool:
     plain = address.ipv4_mapped if isinstance(address, IPv6Address) and address.ipv4_mapped else address
     return any(plain in network for network in networks)
-
-
-TIMEOUT_S: Final = 5.0
-TIMESTAMP: Final = "Headroom-Timestamp"
-SIGNATURE: Final = "Headroom-Signature"
 
 
 def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: Sequence[Network] = ()) -> None:

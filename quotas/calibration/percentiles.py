@@ -14,6 +14,8 @@ ROUNDING = 1e-12  # of sums in doubles
 HIGH = 0.9
 TAIL = 0.02  # share of the values that usually holds a high quantile
 
+STEP = 1.05**8  # each bar is eight of the rollups' 5 % buckets wide
+
 
 def weighted_quantile(values: Floats, weights: Floats, q: float, total: float | None = None) -> float:
     """The least value that at least the share `q` of the weight does not exceed; 0 without values.
@@ -68,9 +70,6 @@ def load_quantile(counts: Counts, q: float, now_s: float, half_life_days: float)
 def quantile(values: Floats, q: float) -> float:
     """Each value one vote: the least that at least the share `q` does not exceed."""
     return weighted_quantile(values, np.ones(len(values)), q)
-
-
-STEP = 1.05**8  # each bar is eight of the rollups' 5 % buckets wide
 
 
 @dataclass(slots=True)

@@ -22,6 +22,20 @@ from tenants.models import Tenant, Tier
 # The scheduler looks every second; past this, it is dead or cannot go on.
 OVERDUE_AFTER = timedelta(seconds=10)
 
+AROUND: Final = timedelta(hours=1)
+SOON: Final = timedelta(minutes=10)  # until then, what came after it says nothing of an hour
+FEWEST: Final = 20  # requests; a share of less says nothing
+MOST_TENANTS: Final = 50  # that are looked at one by one; of more, their tiers
+# One branch for each revision: with its times as constants, Postgres reads the partitions of those hours only.
+_BRANCH: Final = """
+    SELECT %s::bigint,
+        coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),
+        coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),
+        coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0),
+        coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0)
+    FROM {table} WHERE start >= %s AND start < %s
+"""
+
 
 def changes_overdue(now: datetime | None = None) -> QuerySet[Change]:
     """Scheduled, due, and not yet promoted or blocked; the longest overdue first."""
@@ -38,12 +52,6 @@ def difference_between(*, since: int, until: int) -> tuple[ObjectDiff, ...]:
         before = {**old, **before}  # the earliest change knows how it was
         after |= new
     return differences(before, after)
-
-
-AROUND: Final = timedelta(hours=1)
-SOON: Final = timedelta(minutes=10)  # until then, what came after it says nothing of an hour
-FEWEST: Final = 20  # requests; a share of less says nothing
-MOST_TENANTS: Final = 50  # that are looked at one by one; of more, their tiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +98,6 @@ class Aftermath:
         if self.is_early or min(self.before.asked, self.after.asked) < FEWEST:
             return 0.0
         return (self.after.share or 0) - (self.before.share or 0)
-
-
-# One branch for each revision: with its times as constants, Postgres reads the partitions of those hours only.
-_BRANCH: Final = """
-    SELECT %s::bigint,
-        coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),
-        coalesce(sum(count) FILTER (WHERE start < %s AND outcome = ANY(%s)), 0),
-        coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0),
-        coalesce(sum(count) FILTER (WHERE start >= %s AND outcome = ANY(%s)), 0)
-    FROM {table} WHERE start >= %s AND start < %s
-"""
 
 
 def aftermaths_read(revisions: Sequence[Revision], measured: datetime | None) -> dict[int, Aftermath]:

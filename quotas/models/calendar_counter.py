@@ -14,6 +14,8 @@ from django.db import models
 from quotas.models.revision import Outbox, Revision
 from quotas.models.usage import BEGINNING, DrainState, GapRecord
 
+EMPTIED = "Redis was emptied; counts since the last drain are lost."
+
 
 class CalendarCounter(models.Model):
     pk = models.CompositePrimaryKey("shard", "tenant_number", "scope", "subject", "limit_number")
@@ -33,9 +35,6 @@ class CalendarCounter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.used} of limit {self.limit_number} used by tenant {self.tenant_number} since {self.period_start}"
-
-
-EMPTIED = "Redis was emptied; counts since the last drain are lost."
 
 
 def record_emptied_redis(at: datetime, run_id: str) -> GapRecord | None:

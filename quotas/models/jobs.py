@@ -6,6 +6,15 @@ from django.db import connection, models
 from django.db.models import F
 from django.db.models.functions import Now
 
+MOST_DELIVERIES = 3
+_TAKE = """
+    INSERT INTO quotas_jobslot AS held (job, slot, task_id, is_done, at) VALUES (%s, %s, %s, false, now())
+    ON CONFLICT (job) DO UPDATE SET slot = EXCLUDED.slot, task_id = EXCLUDED.task_id, is_done = false, at = now()
+    WHERE held.slot < EXCLUDED.slot
+       OR held.slot = EXCLUDED.slot AND held.task_id = EXCLUDED.task_id AND NOT held.is_done
+    RETURNING slot
+"""
+
 
 class Heartbeat(models.Model):
     """The last sign of life of a process without a port: `publisher`, `worker`, `beat`."""
@@ -52,16 +61,6 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job}, delivered {self.times} times"
-
-
-MOST_DELIVERIES = 3
-_TAKE = """
-    INSERT INTO quotas_jobslot AS held (job, slot, task_id, is_done, at) VALUES (%s, %s, %s, false, now())
-    ON CONFLICT (job) DO UPDATE SET slot = EXCLUDED.slot, task_id = EXCLUDED.task_id, is_done = false, at = now()
-    WHERE held.slot < EXCLUDED.slot
-       OR held.slot = EXCLUDED.slot AND held.task_id = EXCLUDED.task_id AND NOT held.is_done
-    RETURNING slot
-"""
 
 
 def slot_take(*, job: str, slot: int, task_id: str) -> bool:

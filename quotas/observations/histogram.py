@@ -22,6 +22,10 @@ from quotas.observations.seconds import Seconds
 
 __all__ = ["ENDS", "LARGEST", "Histogram", "bucket_of"]
 
+WINDOWS: Final = (1, 10, 60)  # seconds
+_ENDS: Final = np.array(ENDS, np.int64)
+_BUCKETS: Final = 1 << 10  # an upper bound
+
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
@@ -66,11 +70,6 @@ def _at(weights: Mapping[int, int], q: float) -> int:
         return 0
     sums = list(accumulate(weights[bucket] for bucket in buckets))
     return ENDS[buckets[min(bisect_left(sums, q * sums[-1]), len(buckets) - 1)]]
-
-
-WINDOWS: Final = (1, 10, 60)  # seconds
-_ENDS: Final = np.array(ENDS, np.int64)
-_BUCKETS: Final = 1 << 10  # an upper bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from quotas.policies.spec import EVERYWHERE, Carry
 from quotas.tenants import write_tier
 from tenants.models import Tenant, Tier
 
+APPLIED = "document_apply"
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -66,9 +68,6 @@ def _sentence(kind: str, name: str, known: Collection[str]) -> str:
         return f"there is no {kind} {name}; did you mean {close[0]}?"
     declared = "create it first" if kind == "tenant" else f"declare it under {kind}s"
     return f"there is no {kind} {name}, neither in the document nor live; {declared}, or correct the name"
-
-
-APPLIED = "document_apply"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ from quotas.policies.resolve import Effective, globals_at, resolve
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, Override, to_us
 from tenants.isolation import unrestricted
 
+BUDGET_MS = 1_000
+UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
+
 
 class UnknownTenantError(LookupError):
     pass
@@ -155,10 +158,6 @@ def _scope_texts(endpoint: str) -> dict[str, str]:
         service = endpoint.partition(":")[0]
         texts |= {endpoint: endpoint_number(number), f"{service}:*": f"@{service}"}
     return texts
-
-
-BUDGET_MS = 1_000
-UNREGISTERED = "-"  # no endpoint has this name, so only the limits on * apply
 
 
 @dataclass(frozen=True, slots=True)

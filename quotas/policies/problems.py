@@ -15,6 +15,13 @@ T = TypeVar("T")
 
 MOST_UNKNOWN = 10  # fields that are reported
 
+ENDLESS = "a number is too large; write a smaller one"
+# PostgreSQL cannot store NUL, and no encoding has half of a surrogate pair.
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+FIRST_YEAR = 2000
+LAST_YEAR = 2199
+WITHIN = f"write a year from {FIRST_YEAR} to {LAST_YEAR}"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -77,11 +84,6 @@ def unknown_field(field: object, known: Iterable[str], owner: str) -> ParameterE
     return ParameterError(shown_name, f"{shown_name} is not a field of {owner}; {way_out}", "unknown_field")
 
 
-ENDLESS = "a number is too large; write a smaller one"
-# PostgreSQL cannot store NUL, and no encoding has half of a surrogate pair.
-_UNFIT = re.compile("[\x00\ud800-\udfff]")
-
-
 def is_fit(text: str) -> bool:
     return not _UNFIT.search(text)
 
@@ -107,11 +109,6 @@ def _parts(value: object) -> Iterator[object]:
             left += [*one.keys(), *one.values()]
         elif isinstance(one, list | tuple):
             left += one
-
-
-FIRST_YEAR = 2000
-LAST_YEAR = 2199
-WITHIN = f"write a year from {FIRST_YEAR} to {LAST_YEAR}"
 
 
 def is_within(moment: datetime) -> bool:

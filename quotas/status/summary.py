@@ -19,6 +19,20 @@ from tenants.models import Tenant
 MOST_COUNTED: Final = 10_000
 WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
+_QUERY: Final = """
+    SELECT clock_timestamp(),
+        (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
+        NOT EXISTS (SELECT 1 FROM tenants_tenant WHERE name <> %(own)s)
+            OR NOT EXISTS (SELECT 1 FROM quotas_endpoint WHERE NOT retired AND NOT starts_with(name, %(of_own)s)),
+        (SELECT coalesce(max(number), 0) FROM quotas_revision),
+        (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
+        (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
+        (SELECT drained_at FROM quotas_drainstate),
+        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class StatusSummary:
@@ -44,21 +58,6 @@ class StatusSummary:
     @property
     def drain_age(self) -> timedelta | None:
         return self.now - self.drained_at if self.drained_at else None
-
-
-_QUERY: Final = """
-    SELECT clock_timestamp(),
-        (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
-        NOT EXISTS (SELECT 1 FROM tenants_tenant WHERE name <> %(own)s)
-            OR NOT EXISTS (SELECT 1 FROM quotas_endpoint WHERE NOT retired AND NOT starts_with(name, %(of_own)s)),
-        (SELECT coalesce(max(number), 0) FROM quotas_revision),
-        (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
-        (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
-        (SELECT drained_at FROM quotas_drainstate),
-        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s))
-"""
 
 
 def status_summary_read() -> StatusSummary:

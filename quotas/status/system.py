@@ -19,6 +19,17 @@ from quotas.publishing.bypass_switches import BypassSwitch, switches_read
 from quotas.publishing.queries import Enforcer, enforcers_read
 from quotas.publishing.shards import Shards
 
+FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
+    FoldName.STEPS: ("10-second rollup", timedelta(seconds=60)),
+    FoldName.MINUTES: ("Minute rollup", timedelta(seconds=60)),
+    FoldName.HOURS: ("Hour and day rollups", timedelta(minutes=5)),
+    FoldName.RATES: ("Seconds and rates", timedelta(minutes=5)),
+    FoldName.LATENCY: ("Latency", timedelta(minutes=5)),
+    FoldName.DAYS: ("Daily rates", timedelta(days=2)),
+}
+# Short, so that a page reports that Redis does not answer instead of waiting for it.
+PATIENCE_SECONDS = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -42,16 +53,6 @@ class ShardState:
     library: int
     library_wanted: int
     server: str
-
-
-FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
-    FoldName.STEPS: ("10-second rollup", timedelta(seconds=60)),
-    FoldName.MINUTES: ("Minute rollup", timedelta(seconds=60)),
-    FoldName.HOURS: ("Hour and day rollups", timedelta(minutes=5)),
-    FoldName.RATES: ("Seconds and rates", timedelta(minutes=5)),
-    FoldName.LATENCY: ("Latency", timedelta(minutes=5)),
-    FoldName.DAYS: ("Daily rates", timedelta(days=2)),
-}
 
 
 def freshness_read() -> list[Freshness]:
@@ -106,10 +107,6 @@ def shards_read() -> ShardState | None:
 def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Freshness]:
     moment = now or timezone.now()
     return [row for row in rows if row.is_late(moment)]
-
-
-# Short, so that a page reports that Redis does not answer instead of waiting for it.
-PATIENCE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,16 @@ log = logging.getLogger(__name__)
 LOST = "lost"
 DROPPED = "PostgreSQL was unavailable for so long that Redis ran out of room for counters."
 
+# Counters read and stored in one transaction; bounds memory and the transaction after a long outage.
+FIELDS_AT_ONCE = 250_000
+# A drain that started earlier may commit later, by less than this. A larger difference means Redis' clock went back.
+OVERTAKEN = timedelta(minutes=1)
+_REGISTER = """
+    INSERT INTO quotas_drainbatch (id, shard, rows, drained_at, run_id)
+    SELECT id, shard, rows, %s, %s FROM unnest(%s::uuid[], %s::int[], %s::int[]) AS taken (id, shard, rows)
+    ON CONFLICT (id) DO NOTHING RETURNING id
+"""
+
 
 def record_dropped_counts(server: redis.Redis) -> None:
     """Records a gap for counts that Redis had to drop. Call it before `_record_drained` moves `drained_at` on."""
@@ -60,16 +70,6 @@ def _record_dropped_until(end_us: int) -> None:
         log.warning("counts are missing from %s", gap)
 
 
-# Counters read and stored in one transaction; bounds memory and the transaction after a long outage.
-FIELDS_AT_ONCE = 250_000
-# A drain that started earlier may commit later, by less than this. A larger difference means Redis' clock went back.
-OVERTAKEN = timedelta(minutes=1)
-
-_REGISTER = """
-    INSERT INTO quotas_drainbatch (id, shard, rows, drained_at, run_id)
-    SELECT id, shard, rows, %s, %s FROM unnest(%s::uuid[], %s::int[], %s::int[]) AS taken (id, shard, rows)
-    ON CONFLICT (id) DO NOTHING RETURNING id
-"""
 Observer = Callable[[str], None]
 
 

@@ -22,6 +22,9 @@ from quotas.usage.rates import SECOND, recompute_days, store_seconds
 TENANTS_AT_ONCE: Final = 20
 LATE: Final = timedelta(hours=2)  # most late counts have arrived by then
 
+# A batch returns only if Redis lost its deletion (a restart from disk), so it is one of the last of its shard.
+REMEMBERED = timedelta(hours=2)
+
 
 def close_days(now: datetime) -> int:
     """Computes the rates of the days that are over; returns how many days."""
@@ -67,10 +70,6 @@ def _compact(day: datetime, tenants: list[int]) -> None:
             [tenants, day, day + RatesDay.step],
         )
     store_seconds(joined)
-
-
-# A batch returns only if Redis lost its deletion (a restart from disk), so it is one of the last of its shard.
-REMEMBERED = timedelta(hours=2)
 
 
 def maintain_usage_tables(now: datetime | None = None) -> str:

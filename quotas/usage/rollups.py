@@ -35,6 +35,17 @@ _ADD_TALLY = """
     ON CONFLICT (endpoint_number, outcome) DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
 """
 
+SUBJECT_BYTES = 16
+SECOND = timedelta(seconds=1)
+MICROSECOND = timedelta(microseconds=1)
+# `staged` has one row per key, as ON CONFLICT requires, sorted so that rows of one page are written together.
+_ADD = SQL("""
+    INSERT INTO {table} AS t (start, tenant_number, endpoint_number, outcome, limit_number, count, cost)
+    SELECT start, tenant_number, endpoint_number, outcome, limit_number, count, cost FROM staged
+    ON CONFLICT (start, tenant_number, endpoint_number, outcome, limit_number)
+    DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
+""")
+
 
 def add_tally(cells: Cells) -> None:
     order = np.lexsort((cells.outcome, cells.endpoint))
@@ -46,19 +57,6 @@ def add_tally(cells: Cells) -> None:
     letters = map(chr, cells.outcome[first].tolist())
     with connection.cursor() as cursor:
         cursor.executemany(_ADD_TALLY, list(zip(cells.endpoint[first].tolist(), letters, *sums, strict=True)))
-
-
-SUBJECT_BYTES = 16
-SECOND = timedelta(seconds=1)
-MICROSECOND = timedelta(microseconds=1)
-
-# `staged` has one row per key, as ON CONFLICT requires, sorted so that rows of one page are written together.
-_ADD = SQL("""
-    INSERT INTO {table} AS t (start, tenant_number, endpoint_number, outcome, limit_number, count, cost)
-    SELECT start, tenant_number, endpoint_number, outcome, limit_number, count, cost FROM staged
-    ON CONFLICT (start, tenant_number, endpoint_number, outcome, limit_number)
-    DO UPDATE SET count = t.count + EXCLUDED.count, cost = t.cost + EXCLUDED.cost
-""")
 
 
 def add_cells(cells: Cells, now: datetime, models: Sequence[type[Rollup]] = ROLLUPS) -> None:

@@ -22,14 +22,13 @@ from quotas.models import Endpoint
 from quotas.policies.explain import Answer, UnknownTenantError, endpoint_of, request_explain
 from quotas.policies.spec import METHODS
 
+MOST_SUGGESTED = 200
+LONGEST_VALUE = 1_000
+
 
 @cache
 def limiter() -> Limiter:
     return Limiter.from_url(settings.REDIS_URL, shards=settings.HEADROOM_SHARDS)
-
-
-MOST_SUGGESTED = 200
-LONGEST_VALUE = 1_000
 
 
 class RequestForm(PageForm):

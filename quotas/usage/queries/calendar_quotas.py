@@ -42,6 +42,9 @@ _QUERY: Final = """
     ) AS uses WHERE share >= %(least)s ORDER BY share DESC LIMIT %(most)s
 """
 
+DAY: Final = timedelta(days=1)
+DAYS_BACK: Final = 28
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
@@ -75,10 +78,6 @@ def _effective(tenant: str, scope: str, limit: str, used: int) -> QuotaUse | Non
         if held.limit.name == limit and held.scope == scope and isinstance(algorithm, CalendarQuota):
             return QuotaUse(tenant, scope, limit, used, algorithm.limit)
     return None
-
-
-DAY: Final = timedelta(days=1)
-DAYS_BACK: Final = 28
 
 
 @dataclass(frozen=True, slots=True)
