@@ -194,7 +194,9 @@ def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T],
 
 def _check_match(request: Request, present: Callable[[], Content] | None) -> None:
     """If-Match, compared under the lock that orders revisions."""
-    if present is not None:
+    if present is None:
+        preconditions.check_without_version(request)
+    else:
         content = present()
         if preconditions.is_conditional(request):
             preconditions.check(request, content)

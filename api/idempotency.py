@@ -36,7 +36,7 @@ class Claim:
     def keep(self, answer: Response, secrets: Collection[str]) -> None:
         """Store the response. Fields in `secrets` are shown only once, so they are stored as null."""
         self.row.status = answer.status_code
-        self.row.headers = {name: answer.headers[name] for name in ("ETag", "Location") if name in answer.headers}
+        self.row.headers = {name: value for name, value in answer.headers.items() if name != "Content-Type"}
         self.row.body = {name: None if name in secrets else value for name, value in _plain(answer.data).items()}
         self.row.save()
 

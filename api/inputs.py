@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from io import BytesIO
 from typing import IO, Any, NoReturn
 
 from django.core.exceptions import RequestDataTooBig
@@ -15,6 +15,7 @@ from rest_framework.request import Request
 
 from headroom_edge.algorithms.base import shown
 from headroom_edge.check import DIMENSIONS_MAX, is_dimension
+from headroom_edge.json_text import RepeatedKeyError, distinct, encoding_fault
 from headroom_edge.plan.subject import DIMENSION, RESERVED
 from quotas.errors import LONGEST_REASON
 from quotas.policies import schema
@@ -31,13 +32,23 @@ class BoundedJSONParser(JSONParser):
         body = stream.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise RequestDataTooBig
+        if fault := encoding_fault(body):
+            raise ParseError(fault)
         try:
-            data = super().parse(BytesIO(body), media_type, parser_context)
+            data: dict[str, Any] = json.loads(body, object_pairs_hook=distinct, parse_constant=_no_number)
+        except RepeatedKeyError as error:
+            raise ValidationError({error.key: [str(error)]}, "repeated") from None
         except RecursionError:
             raise ParseError("JSON parse error: nested too deeply; use fewer levels") from None
+        except ValueError as error:
+            raise ParseError(f"JSON parse error: {error}") from None
         if is_endless(data):
             raise ParseError(ENDLESS)
         return data
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number in JSON; write a number or null")
 
 
 LIMIT = {"$ref": "#/components/schemas/Limit"}

@@ -2,6 +2,7 @@
 
 An ETag is a hash of the GET response. PUT, PATCH and DELETE require If-Match: 428 if it is missing, 412 if it differs;
 `*` matches any version. Other methods honour it if it is sent. It is compared under the lock that serialises changes.
+What has no version, such as something that a request creates, only matches `*`.
 """
 
 from __future__ import annotations
@@ -44,3 +45,10 @@ def check(request: Request, content: Mapping[str, Any]) -> None:
     matches = parse_etags(given)
     if "*" not in matches and etag_of(content) not in matches:
         raise PreconditionFailed
+
+
+def check_without_version(request: Request) -> None:
+    """For a change of what no GET shows with an ETag: a create, or an action on a whole list."""
+    given = request.headers.get("If-Match")
+    if given is not None and "*" not in parse_etags(given):
+        raise PreconditionFailed("There is no ETag that this could match; send it without If-Match, or with *.")

@@ -14,6 +14,7 @@ from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.errors import StoreError
+from headroom_edge.json_text import RepeatedKeyError, encoding_fault, half_character, read_distinct
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
 from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
@@ -226,15 +227,27 @@ def read(raw: bytes | None) -> CheckBody | Problem:
         return too_large()
     try:
         body = _decode(raw)
+        read_distinct(raw.decode())  # msgspec keeps the last of two values
     except msgspec.ValidationError as error:
         sentence = _AT.sub("", str(error))
         return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _field_of(str(error)))
+    except RepeatedKeyError as error:
+        return bad_request("invalid-field", f"{error}.", error.key)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return bad_request("invalid-json", f"The body is not valid JSON: {error}.")
+        return _unreadable(raw, error)
     if body.checks is not None and body != CheckBody(checks=body.checks):
         detail = "checks cannot be combined with other fields; move them into its entries."
         return bad_request("invalid-field", detail, "checks")
     return body
+
+
+def _unreadable(raw: bytes, error: Exception) -> Problem:
+    if fault := encoding_fault(raw):
+        return bad_request("invalid-json", fault)
+    if half := half_character(raw):  # msgspec calls it malformed, but it is JSON
+        field, sentence = half
+        return bad_request("invalid-field", sentence, field)
+    return bad_request("invalid-json", f"The body is not valid JSON: {error}.")
 
 
 def _field_of(text: str) -> str:

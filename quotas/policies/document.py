@@ -90,11 +90,17 @@ def _unsafe(text: str) -> Problem | None:
             started = started or isinstance(event, yaml.DocumentStartEvent)
             if getattr(event, "tag", None) is not None:
                 return Problem("", "tag", f"tag {event.tag} is not accepted; write plain data", line)
-    except UnicodeEncodeError:
-        return Problem("", "yaml", "this is not YAML: it contains an incomplete character (a lone surrogate)")
+    except UnicodeEncodeError as error:
+        return _half_character(text, error.start)
     except yaml.YAMLError as error:
         return _syntax(error)
     return None
+
+
+def _half_character(text: str, place: int) -> Problem:
+    code = f"U+{ord(text[place]):04X}"
+    message = f"the text has half of a character ({code}, a lone surrogate); write the whole character, or remove it"
+    return Problem("", "yaml", message, text.count("\n", 0, place) + 1)
 
 
 def _syntax(error: yaml.YAMLError) -> Problem:

@@ -16,6 +16,7 @@ from quotas.errors import Refused
 from quotas.models import Revision
 from quotas.policies.problems import Problem
 from tenants.models import Tenant
+from tests.quotas.world import bucket
 
 pytestmark = pytest.mark.usefixtures("world")
 TENANTS = "/v1/tenants"
@@ -61,6 +62,31 @@ def test_a_body_that_is_no_object(client: APIClient, body: bytes) -> None:
     answer = sent(client, body)
     assert answer.status_code == 400
     assert answer["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"tier": "pro", "name": "corn", "tier": "free"}', b'{"a": [{"tier": 1, "tier": 1}]}']
+)
+def test_a_key_that_is_given_twice(client: APIClient, body: bytes) -> None:
+    problem = refused(sent(client, body), 400, "repeated")
+    assert (problem["field"], problem["detail"]) == ("tier", "tier is given twice in one object; give it once.")
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        (
+            b"\xed\xa0\x80",
+            "Byte 11 of the body begins half of a character (a lone surrogate); send the whole character",
+        ),
+        (b"\xff", "Byte 11 of the body (0xff) is not UTF-8; send the body in UTF-8."),
+        (b"\\ud800", "label: Surrogate characters are not allowed: U+D800."),
+    ],
+)
+def test_a_text_that_is_no_text(client: APIClient, text: bytes, detail: str) -> None:
+    told = sent(client, b'{"label": "%s", "name": "corn", "tier": "pro", "reason": "x"}' % text).json()["detail"]
+    assert told.startswith(detail)
+    assert "JSON" not in told
 
 
 def test_a_body_that_is_too_large(client: APIClient) -> None:
@@ -153,6 +179,23 @@ def test_a_precondition_that_cannot_be_read(client: APIClient) -> None:
     refused(answer, 412, "precondition-failed")
     refused(client.post(TENANTS, NEW, headers={"Idempotency-Key": ""}), 400, "idempotency-key")
     refused(client.post(TENANTS, NEW, headers={"Idempotency-Key": "x" * 256}), 400, "idempotency-key")
+
+
+@pytest.mark.parametrize("path", ["/v1/policies", "/v1/tenants", "/v1/overrides", "/v1/api-keys", "/v1/bypasses"])
+def test_what_has_no_version_matches_none(client: APIClient, path: str) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1/policies": {"name": "new", "tenant": "acme", "limits": [bucket(5, "new")]},
+        "/v1/tenants": {"name": "corn", "tier": "pro"},
+        "/v1/overrides": {"tenant": "acme", "multiplier": {"numerator": 2}},
+        "/v1/api-keys": {"tenant": "acme"},
+        "/v1/bypasses": {"scope": "tenant", "name": "acme", "duration": "1m"},
+    }
+    asked = {**bodies[path], "reason": "x"}
+    before = Revision.objects.count()
+    for address in (path, f"{path}?dry_run=true"):
+        refused(client.post(address, asked, headers={"If-Match": '"0123"'}), 412, "precondition-failed")
+    assert Revision.objects.count() == before
+    assert client.post(f"{path}?dry_run=true", asked, headers={"If-Match": "*"}).status_code == 200
 
 
 def test_an_outage_is_not_a_fault() -> None:

@@ -68,6 +68,8 @@ class TestCreate:
         again = client.post("/v1/tenants", asked, headers={"Idempotency-Key": "k1"})
         assert (again.status_code, again.json(), again["ETag"]) == (201, first.json(), first["ETag"])
         assert again["Idempotency-Replayed"] == "true"
+        repeated = ("ETag", "Location", "Headroom-Revision")
+        assert [again[name] for name in repeated] == [first[name] for name in repeated]
         other = client.post("/v1/tenants", asked | {"name": "dory"}, headers={"Idempotency-Key": "k1"})
         assert (other.status_code, other.json()["code"]) == (422, "idempotency-key-reused")
         assert not Tenant.objects.filter(name="dory").exists()

@@ -115,3 +115,11 @@ def test_a_document_of_a_great_many_things_is_given_up_soon(text: str, count: in
     assert isinstance(problems, list)
     assert len(problems) <= count + 1
     assert first in problems[0].message
+
+
+def test_half_of_a_character_is_told_with_its_line() -> None:
+    (problem,) = read_document("tiers:\n  - name: \ud800\n")  # type: ignore[misc] # a list of problems
+    assert (problem.line, problem.message) == (
+        2,
+        "the text has half of a character (U+D800, a lone surrogate); write the whole character, or remove it",
+    )
