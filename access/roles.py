@@ -155,7 +155,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "v1:recommendation-enforce": {"POST": approves(APPROVERS)},
     "v1:recommendation-dismiss": {"POST": writes(OPERATORS)},
     "v1:recommendation-roll-back": {"POST": writes(OPERATORS)},
-    "v1:recommendations-approve": {"POST": approves(APPROVERS)},
+    "v1:recommendations-approve": {"GET": reads(STAFF), "POST": approves(APPROVERS)},
     "v1:whatifs": {"GET": reads(STAFF), "POST": writes(OPERATORS)},
     "v1:whatif": {"GET": reads(STAFF)},
     "v1:calibrations": {"POST": writes(OPERATORS)},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.errors import author_and_reason, refuse
+from quotas.errors import author_and_reason, one_line, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.outbox import put_key
@@ -33,8 +33,7 @@ def api_key_issue(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise refuse("scopes", "unknown", f"scopes must be one or more of {', '.join(SCOPES)}")
-    if len(label) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(label)} characters; use at most {LONGEST_LABEL}")
+    one_line("label", label, LONGEST_LABEL)
     text = KeyText.make()
     with acting(author=author, action="api_key_issue"), transaction.atomic():
         row = ApiKey.objects.create(

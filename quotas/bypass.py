@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from headroom_edge.algorithms.base import DAY_US, parse_duration_us
+from quotas.changes.approval import note_emergency
 from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
@@ -32,6 +33,7 @@ def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: s
     switch = bypass_plan(scope=scope, name=name, duration=duration, author=author, reason=reason)
     with transaction.atomic():
         _record("bypass_set", switch, author, reason)
+        note_emergency(action="bypass_set", author=author.strip(), reason=switch.reason, what=f"bypass of {switch}")
         client = store.connect(settings.REDIS_URL)
         store.prepare(client)
         switch_on(client, settings.HEADROOM_SHARDS, switch)

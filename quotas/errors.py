@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TypeVar
+from unicodedata import category
 
 from django.utils import timezone
 
@@ -13,6 +14,8 @@ from quotas.policies.problems import WITHIN, Problem, is_fit, is_within
 
 LONGEST_REASON = 500
 LONGEST_AUTHOR = 150
+
+_CONTROL = frozenset({"Cc", "Zl", "Zp"})  # Unicode categories: control, line separator, paragraph separator
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -52,17 +55,29 @@ def check_moment(field: str, moment: datetime) -> None:
         raise refuse(field, "range", f"{field} is in the year {moment.year}; {WITHIN}")
 
 
+def one_line(field: str, text: str, longest: int) -> str:
+    """A label or a name; refused if it is too long, or has a character that ends the line or is not shown."""
+    _check_text(field, text, longest)
+    if not_shown := next((one for one in text if category(one) in _CONTROL), None):
+        raise refuse(field, "text", f"{field} contains the control character {not_shown!r}; write it in one line")
+    return text
+
+
 def author_and_reason(author: str, reason: str) -> tuple[str, str]:
     """Both without surrounding space; refused if one is missing, too long or unfit for the database."""
-    return _text("author", author, LONGEST_AUTHOR), _text("reason", reason, LONGEST_REASON)
+    author, reason = _there("author", author), _there("reason", reason)
+    _check_text("reason", reason, LONGEST_REASON)
+    return one_line("author", author, LONGEST_AUTHOR), reason
 
 
-def _text(field: str, text: str, longest: int) -> str:
-    text = text.strip()
-    if not text:
+def _there(field: str, text: str) -> str:
+    if not (text := text.strip()):
         raise refuse(field, "missing", f"{field} is missing; every change says who made it and why")
+    return text
+
+
+def _check_text(field: str, text: str, longest: int) -> None:
     if not is_fit(text):
         raise refuse(field, "text", f"{field} contains a NUL or an incomplete character; remove it")
     if len(text) > longest:
         raise refuse(field, "too_long", f"{field} has {len(text)} characters; use at most {longest}")
-    return text

@@ -9,7 +9,7 @@ from typing import Unpack
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import TENANT, TIER, Draft, key_of
-from quotas.errors import read, refuse
+from quotas.errors import one_line, read, refuse
 from quotas.lookups import find_tenant, find_tier
 from quotas.models import Revision
 from quotas.policies.carry_over import hand_over_tier
@@ -121,9 +121,7 @@ def _check_new(wanted: list[NewTenant], tiers: Iterable[str]) -> None:
 
 
 def _label(text: str) -> str:
-    if len(text) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(text)} characters; use at most {LONGEST_LABEL}")
-    return text
+    return one_line("label", text, LONGEST_LABEL)
 
 
 def _timezone(name: str) -> str:

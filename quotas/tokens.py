@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils import timezone
 
-from quotas.errors import author_and_reason, refuse
+from quotas.errors import author_and_reason, one_line, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent
 from quotas.outbox import put_key
@@ -64,8 +64,7 @@ def token_revoke(*, key_id: str, author: str, reason: str) -> ApiToken:
 def _check(label: str, role: str, scopes: Collection[str]) -> None:
     if not label:
         raise refuse("label", "missing", "label is missing; say what the token is for")
-    if len(label) > LONGEST_LABEL:
-        raise refuse("label", "too_long", f"label has {len(label)} characters; use at most {LONGEST_LABEL}")
+    one_line("label", label, LONGEST_LABEL)
     if role not in Role.values:
         raise refuse("role", "unknown", f"role must be one of {', '.join(Role.values)}")
     if not scopes or set(scopes) - set(SCOPES):

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api import edits
+from api import edits, preconditions
 from api.edits import Action, Signed, changed, signed
 from api.inputs import Flag, Number, Reasoned, Whole, body
 from api.openapi.describe import AnythingField, changes, lists, reads
@@ -22,6 +22,8 @@ from quotas.changes.affected import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.recommendations.lifecycle import (
+    MOST_BURST,
+    MOST_RATE,
     recommendation_approve,
     recommendation_dismiss,
     recommendation_edit,
@@ -29,6 +31,7 @@ from quotas.recommendations.lifecycle import (
     recommendation_roll_back,
     recommendation_simulate,
     recommendations_approve,
+    recommendations_sure,
 )
 
 BINDS = ["demand", "capacity"]
@@ -74,9 +77,19 @@ class ApprovedOut(serializers.Serializer[Any]):
     approved = serializers.ListField(child=serializers.IntegerField())
 
 
+class ProposedOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    current = AnythingField(help_text="The current algorithm and parameters.")
+    proposed = AnythingField(help_text="The proposed algorithm and parameters.")
+
+
+class ApprovableOut(serializers.Serializer[Any]):
+    items = ProposedOut(many=True)
+
+
 class Edit(Reasoned):
-    rate = Number(min_value=1e-6, max_value=1e9, help_text="Units per second.")
-    burst = Whole(min_value=1, max_value=10**12)
+    rate = Number(min_value=1e-6, max_value=MOST_RATE, help_text="Units per second.")
+    burst = Whole(min_value=1, max_value=MOST_BURST)
 
 
 class Enforce(Reasoned):
@@ -172,13 +185,22 @@ class RecommendationRollBack(APIView):
 
 
 class RecommendationsApprove(APIView):
+    @reads(ApprovableOut)
+    def get(self, request: Request) -> Response:
+        """What approving all would approve. Its ETag is for the If-Match of that POST."""
+        return shown(request, _approvable())
+
     @changes(Reasoned, ApprovedOut)
     def post(self, request: Request) -> Response:
         """Approves all recommendations that are simulated and have high confidence."""
         who = signed(request, body(Reasoned, request))
-        return changed(
-            request, edits.Edit(recommendations_approve, who, lambda rows: {"approved": [row.pk for row in rows]})
+        edit = edits.Edit(
+            recommendations_approve,
+            who,
+            lambda rows: {"approved": [row.pk for row in rows]},
+            _approvable if preconditions.is_conditional(request) else None,
         )
+        return changed(request, edit)
 
 
 STEPS: dict[str, type[APIView]] = {
@@ -200,6 +222,10 @@ def _edit(request: Request, number: int, call: Callable[..., Recommendation], wh
 def _act(request: Request, number: int, call: Callable[[], Recommendation]) -> Response:
     """A step that changes the recommendation alone."""
     return changed(request, Action(call, lambda row: _row(row.pk), lambda _: Effect(), lambda: _row(number)))
+
+
+def _approvable() -> dict[str, Any]:
+    return ApprovableOut({"items": recommendations_sure().only("current", "proposed")}).data
 
 
 def _row(number: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.quiet_hours import minute_of
 from quotas.alerts.rules import RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
-from quotas.errors import author_and_reason, refuse
+from quotas.errors import author_and_reason, one_line, refuse
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
@@ -119,10 +119,8 @@ def alert_target_create(
 def _check_target(kind: str, address: str, label: str, alerts: Collection[str], timezone: str) -> None:
     if kind not in TargetKind.values:
         raise refuse("kind", "kind", f"kind must be one of {', '.join(TargetKind.values)}")
-    if len(address) > LONGEST_ADDRESS or len(label) > LONGEST_LABEL:
-        raise refuse(
-            "address", "too_long", f"an address has at most {LONGEST_ADDRESS} characters, a label {LONGEST_LABEL}"
-        )
+    one_line("address", address, LONGEST_ADDRESS)
+    one_line("label", label, LONGEST_LABEL)
     unknown = sorted(set(alerts) - RULES.keys())
     if unknown:
         raise refuse("alerts", "unknown", f"there is no alert {unknown[0]}; choose from {', '.join(RULES)}")

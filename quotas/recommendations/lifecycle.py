@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import Algorithm, ParameterError
@@ -35,6 +36,8 @@ from quotas.recommendations.targets import target_of
 from tenants.history import acting
 
 LONGEST = 500
+MOST_RATE = 1e9  # per second
+MOST_BURST = 10**12
 
 
 def recommendation_simulate(
@@ -87,11 +90,15 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
     return row
 
 
+def recommendations_sure() -> QuerySet[Recommendation]:
+    """What `recommendations_approve` would approve now."""
+    return Recommendation.objects.filter(stage=Stage.SIMULATED, trust=Trust.HIGH).order_by("id")
+
+
 def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]:
     """Approves all simulated ones of high confidence. One that is refused stays as it is."""
-    wanted = Recommendation.objects.filter(stage=Stage.SIMULATED, trust=Trust.HIGH).order_by("id")
     done = []
-    for number in wanted.values_list("pk", flat=True):
+    for number in recommendations_sure().values_list("pk", flat=True):
         try:
             done.append(recommendation_approve(recommendation=number, author=author, reason=reason))
         except Refused:
@@ -246,8 +253,10 @@ def _limit(row: Recommendation) -> Limit:
 def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:
     if not is_sized(algorithm):
         raise refuse("recommendation", "kind", f"{algorithm.name} has no rate and burst to edit")
-    if not 0 < rate < 1e9 or not 1 <= burst < 1e12:
-        raise refuse("rate", "range", "rate must be above 0 per second, and burst at least 1")
+    if not 0 < rate <= MOST_RATE:
+        raise refuse("rate", "range", f"rate must be above 0 and at most {MOST_RATE:,.0f} per second")
+    if not 1 <= burst <= MOST_BURST:
+        raise refuse("burst", "range", f"burst must be from 1 to {MOST_BURST:,}")
     try:
         return resized(algorithm, Point(rate, burst))
     except ParameterError as error:

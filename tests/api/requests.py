@@ -214,6 +214,7 @@ def _measured(world: World) -> list[tuple[str, Asked]]:
         ("recommendation-enforce", Asked("POST", f"{shadowed}/enforce{DRY}", {"early": True, **WHY})),
         ("recommendation-dismiss", Asked("POST", f"{simulated}/dismiss{DRY}", WHY)),
         ("recommendation-roll-back", Asked("POST", f"{enforced}/roll-back{DRY}", WHY)),
+        ("recommendations-approve", Asked("GET", "/v1/recommendations/approve")),
         ("recommendations-approve", Asked("POST", f"/v1/recommendations/approve{DRY}", WHY)),
         ("whatifs", Asked("POST", f"/v1/whatif{DRY}", {"document": "tiers: []", **WHY})),
         ("calibrations", Asked("POST", f"/v1/calibrations{DRY}", WHY)),

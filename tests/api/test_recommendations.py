@@ -96,6 +96,26 @@ def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:
     assert unsure.stage == Stage.SIMULATED
 
 
+def test_in_bulk_nobody_approves_values_that_they_have_not_seen(client: APIClient) -> None:
+    sure = recommended()
+    seen = client.get("/v1/recommendations/approve")
+    assert [item["id"] for item in seen.json()["items"]] == [sure.pk]
+    Recommendation.objects.update(proposed={**sure.proposed, "rate": 9})
+    late = client.post("/v1/recommendations/approve", WHY, headers={"If-Match": seen["ETag"]})
+    assert (late.status_code, late.json()["code"]) == (412, "precondition-failed")
+    assert Recommendation.objects.get().stage == Stage.SIMULATED
+    now = client.get("/v1/recommendations/approve")["ETag"]
+    done = client.post("/v1/recommendations/approve", WHY, headers={"If-Match": now})
+    assert done.json() == {"approved": [sure.pk]}
+
+
+def test_each_number_of_an_edit_is_refused_by_its_own_bounds(client: APIClient) -> None:
+    path = f"/v1/recommendations/{recommended().pk}/edit"
+    assert client.post(path, {"rate": 1e9, "burst": 10, **WHY}).status_code == 200
+    for fields, field in (({"rate": 2e9, "burst": 10}, "rate"), ({"rate": 5, "burst": 10**13}, "burst")):
+        assert client.post(path, fields | WHY).json()["field"] == field
+
+
 def test_what_if_is_filed_and_looked_at(client: APIClient) -> None:
     filed = client.post("/v1/whatif", {"document": "tiers: [{name: free}]", "days": 1, **WHY})
     assert (filed.status_code, filed.json()["state"], filed.json()["result"]) == (201, "waiting", None)
