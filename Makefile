@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is not installed; install Python 3.11 or newer, or set PYTHON=/path/to/python." >&2; exit 1; }; $(PYTHON) config/install.py
 
-.PHONY: help install up test sweeps test-all faults lint format bench screenshots wheel clean
+.PHONY: help install up test sweeps test-all faults lint format requirements sbom audit bench screenshots wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,10 +14,13 @@ help:
 	@echo "make faults       run the long fault and property tests"
 	@echo "make lint         run ruff, mypy, the import rules and the check for missing migrations"
 	@echo "make format       format and fix the code with ruff"
+	@echo "make requirements write the requirements files from the .in files; UPGRADE=1 also renews what they depend on"
+	@echo "make sbom         write dist/headroom.cdx.json, the list of all packages that run (CycloneDX)"
+	@echo "make audit        look for known weaknesses in the packages that run"
 	@echo "make bench        run the benchmarks, side by side with other libraries"
 	@echo "make screenshots  take the README's screenshots of the running demo"
 	@echo "make wheel        build dist/headroom_edge-….whl, the package for services that enforce limits"
-	@echo "make clean        remove .venv and the caches; the data in .headroom stays"
+	@echo "make clean        remove .venv, .venv-tools and the caches; the data in .headroom stays"
 
 install:
 	@$(INSTALL) requirements-dev.txt
@@ -52,6 +55,26 @@ format: install
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+# For every platform and Python from 3.11 on. Versions that the files have stay as they are, unless UPGRADE is set.
+COMPILE := .venv-tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --annotation-style line --custom-compile-command "make requirements" $(if $(UPGRADE),--upgrade)
+
+requirements:
+	@$(INSTALL) requirements-tools.txt
+	@$(COMPILE) requirements.in --output-file requirements.txt
+	@$(COMPILE) requirements-dev.in --constraint requirements.txt --output-file requirements-dev.txt
+	@$(COMPILE) requirements-tools.in --output-file requirements-tools.txt
+
+sbom:
+	@$(INSTALL) requirements-tools.txt
+	@mkdir -p dist
+	@.venv-tools/bin/python -W ignore -m cyclonedx_py requirements requirements.txt --output-reproducible --output-format JSON --output-file dist/headroom.cdx.json
+	@ls dist/headroom.cdx.json
+
+audit:
+	@$(INSTALL) requirements-tools.txt
+	@.venv-tools/bin/python config/audit.py requirements.txt
+
 bench: install
 	@$(BIN)/python -m benchmarks
 
@@ -66,4 +89,4 @@ wheel:
 	@ls dist/*.whl
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

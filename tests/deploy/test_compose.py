@@ -17,7 +17,8 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = ("migrate", "web", "publisher", "worker", "beat")
 # Of the shell and the images, not of Headroom.
-FOR_COMPOSE = {"APP_PASSWORD": "a", "OWNER_PASSWORD": "b", "GRAFANA_PASSWORD": "c", "SECRET_KEY": "d" * 60}
+PASSWORDS = ("APP", "OWNER", "VALKEY", "BROKER", "GRAFANA")
+FOR_COMPOSE = {f"{name}_PASSWORD": name.lower() for name in PASSWORDS} | {"SECRET_KEY": "d" * 60}
 
 
 def variables_read() -> set[str]:

