@@ -18,7 +18,7 @@ from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Directory
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
-from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading
+from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading, is_below
 from headroom_edge.plan.routes import Route
 from headroom_edge.problems import (
     CONTENT_TYPE,
@@ -120,7 +120,7 @@ class Guard:
 
     def judge(self, core: Core, request: Request) -> Conversation[RequestVerdict]:
         rules = self.rules
-        if rules.exempt and request.path.startswith(rules.exempt):
+        if rules.exempt and is_below(request.path, rules.exempt):
             return PASS
         if len(request.path) > LONGEST_PATH:
             return refusal(too_long())

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from headroom_edge.asgi import Scope, header_of, request_of
-from headroom_edge.plan.paths import target_path
+from headroom_edge.plan.paths import USUAL, PathReading, target_path
 from headroom_edge.problems import Problem, bad_request
 from headroom_edge.request_guard import Request, RequestVerdict
 
@@ -31,7 +31,7 @@ class AuthzResponse:
     body: bytes = b""
 
 
-def original(scope: Scope) -> Request | Problem:
+def original(scope: Scope, reading: PathReading = USUAL) -> Request | Problem:
     proxy = proxy_of(scope)
     if proxy not in ORIGINAL:
         return bad_request("unknown-proxy", f"proxy must be one of {', '.join(ORIGINAL)}.", "proxy")
@@ -40,7 +40,7 @@ def original(scope: Scope) -> Request | Problem:
         wanted = " and ".join(ORIGINAL[proxy])
         detail = f"{wanted} is missing; configure the proxy to send it (docs/{proxy}.md)."
         return bad_request("original-request-missing", detail, wanted)
-    return request_of(scope, target_path(path), method=method)
+    return request_of(scope, target_path(path, reading), method=method)
 
 
 def proxy_of(scope: Scope) -> str:

@@ -148,7 +148,7 @@ class CheckHandler:
             if owner.tenant == OWN_TENANT:
                 return RefusedCheck(own_tenant())
             tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
-        path = target_path(item.path) if item.path else ""
+        path = target_path(item.path, self._guard.rules.reading) if item.path else ""
         if len(path) > LONGEST_PATH:
             return bad_request("invalid-field", f"path must have at most {LONGEST_PATH:,} characters.", where + "path")
         endpoint = item.endpoint

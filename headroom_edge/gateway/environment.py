@@ -17,9 +17,11 @@ from headroom_edge.request_guard import GuardRules
 Environment = Mapping[str, str]
 
 READINGS: Final = {
-    "encoded-slash-inside": "joins_encoded_slash",
-    "parameters": "drops_parameters",
-    "ignore-case": "ignores_case",
+    "encoded-slash-inside": ("joins_encoded_slash", True),
+    "parameters": ("drops_parameters", True),
+    "ignore-case": ("ignores_case", True),
+    "hash-inside": ("keeps_hash", True),
+    "dots-inside": ("resolves_dots", False),
 }
 PROFILES: Final = {
     "draft": Profile(),
@@ -117,4 +119,4 @@ def _reading(environment: Environment) -> PathReading:
     for word in words:
         if word not in READINGS:
             raise ValueError(f"{name} has {word!r}; use any of {', '.join(READINGS)}, separated by commas.")
-    return PathReading(**{READINGS[word]: True for word in words})
+    return PathReading(**dict(READINGS[word] for word in words))

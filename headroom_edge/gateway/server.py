@@ -78,7 +78,7 @@ class Gateway:
         await _send(send, reply)
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = original(scope)
+        request = original(scope, self.guard.rules.reading)
         if isinstance(request, Problem):
             await refuse(send, request)
             return

@@ -12,9 +12,11 @@ from typing import Final
 from headroom_edge.plan.routes import Route, Routes, SplitPath
 
 LONGEST_PATH: Final = 8_192  # longer paths are refused: unmatched, they would escape their endpoint's limits
+EVERYTHING: Final = "*"  # the target of OPTIONS for the whole server; it is not a path
 PATHS_KEPT: Final = 64
 _NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _PARAMETERS: Final = (";", "%3b", "%3B", "%25")
+_TARGET_ENDS: Final = re.compile("[?#]")
 _DOTS: Final = (".", "..")
 
 
@@ -28,6 +30,9 @@ class PathReading:
     resolves_dots: bool = True  # . and .. are resolved before routing
     drops_parameters: bool = False  # ;x at the end of a segment is dropped
     ignores_case: bool = False
+    keeps_hash: bool = False  # a # that was sent as it is does not end the path
+    cuts_decoded: bool = False  # ? and # end the path even if they were encoded
+    turns_backslashes: bool = False  # \ counts as /
 
 
 # How nginx, Traefik, Caddy and most servers behind them read a path.
@@ -35,7 +40,9 @@ USUAL: Final = PathReading()
 # Inside a Python framework the path is decoded already, and the router takes it as it is.
 AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False)
 # Everything that some server does. Used for paths that match no route, so that no spelling escapes its limits.
-LENIENT: Final = PathReading(decodes=2, drops_parameters=True, ignores_case=True)
+LENIENT: Final = PathReading(
+    decodes=2, drops_parameters=True, ignores_case=True, cuts_decoded=True, turns_backslashes=True
+)
 
 
 class EndpointFinder:
@@ -48,11 +55,18 @@ class EndpointFinder:
 
     def find(self, method: str, path: str, reading: PathReading) -> str | None:
         """`path` has at most LONGEST_PATH characters and no query."""
-        if self.is_empty or not path.startswith("/"):
+        if self.is_empty or path == EVERYTHING:
             return None
-        endpoint = self._match(method, path, reading)
-        if endpoint is None:
-            endpoint = self._match(method, path, replace(LENIENT, decodes=2 if reading.decodes else 1))
+        # No endpoint has a method in lower case, but some servers serve `post` as POST.
+        method = method.strip().upper()
+        # Some servers serve a path that was sent without its first slash.
+        endpoint = self._match(method, path if path.startswith("/") else "/" + path, reading)
+        if endpoint is not None:
+            return endpoint
+        path, lenient = target_path(path), replace(LENIENT, decodes=2 if reading.decodes else 1)
+        endpoint = self._match(method, path, lenient)
+        if endpoint is None and reading.resolves_dots and ("." in path or "%" in path):
+            endpoint = self._match(method, path, replace(lenient, resolves_dots=False))
         return endpoint
 
     def _match(self, method: str, path: str, reading: PathReading) -> str | None:
@@ -60,13 +74,22 @@ class EndpointFinder:
         return routes.match(method, split_path(path, reading))
 
 
-def target_path(target: str) -> str:
-    """The path of a request target, without the query and without scheme and host if the client sent them."""
-    path = target.partition("?")[0]
+def target_path(target: str, reading: PathReading = USUAL) -> str:
+    """The path of a request target: without query and fragment, and without scheme and host if the client sent them."""
+    path = target.partition("?")[0] if reading.keeps_hash else _TARGET_ENDS.split(target, maxsplit=1)[0]
     if not path.startswith("/") and "://" in path:
         _, slash, rest = path.partition("://")[2].partition("/")
         path = slash + rest
-    return path
+    if path.startswith("/") or path == EVERYTHING:
+        return path
+    return "/" + path
+
+
+def is_below(path: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether every server takes the path to be below one of the prefixes: no dots lead out of it again."""
+    return path.startswith(prefixes) and not any(
+        segment.partition(";")[0] == ".." for segment in _decoded(path, 2).replace("\\", "/").split("/")
+    )
 
 
 def split_path(path: str, reading: PathReading) -> SplitPath:
@@ -87,10 +110,16 @@ def _segments(path: str, reading: PathReading) -> list[str]:
     if reading.joins_encoded_slash:
         segments = [_decoded(segment, reading.decodes) for segment in inner.split("/")]
     else:
-        segments = _decoded(inner, reading.decodes).split("/")
+        segments = _without_tricks(_decoded(inner, reading.decodes), reading).split("/")
     if reading.drops_parameters and any(sign in inner for sign in _PARAMETERS):
         segments = [segment.partition(";")[0] for segment in segments]
     return segments
+
+
+def _without_tricks(text: str, reading: PathReading) -> str:
+    if reading.cuts_decoded:
+        text = _TARGET_ENDS.split(text, maxsplit=1)[0]
+    return text.replace("\\", "/") if reading.turns_backslashes else text
 
 
 def _decoded(text: str, times: int) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 ANY_METHOD = "*"
+# The methods that endpoints may have, in the order in which they stand in for a method that no endpoint may have.
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,16 @@ def split_template(path: str) -> SplitPath:
 
 def _end(node: _Node, method: str, slash: bool) -> str | None:
     first, second = (node.ends_with_slash, node.ends) if slash else (node.ends, node.ends_with_slash)
-    # HEAD is served by GET's endpoint unless it has its own.
-    methods = (method, "GET", ANY_METHOD) if method == "HEAD" else (method, ANY_METHOD)
+    methods = _served_as(method)
     return next((ends[name] for ends in (first, second) for name in methods if name in ends), None)
+
+
+def _served_as(method: str) -> Sequence[str]:
+    """The methods whose endpoint may serve this one, best first."""
+    if method == "HEAD":
+        # HEAD is served by GET's endpoint unless it has its own.
+        return ("HEAD", "GET", ANY_METHOD)
+    if method in METHODS:
+        return (method, ANY_METHOD)
+    # Many handlers never look at the method, so an invented one must not escape the limits of its path.
+    return (ANY_METHOD, *METHODS)

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple, get_args
 
 from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.plan import routes
 from headroom_edge.plan.subject import Subject
 
 Mode = Literal["enforce", "shadow", "off"]
@@ -26,7 +27,7 @@ ALGORITHM_NAMES = (
     "concurrency",
     "calendar_quota",
 )
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "*")
+METHODS = (*routes.METHODS, routes.ANY_METHOD)
 
 EVERYWHERE = "*"
 NAME_PATTERN = "[a-z0-9][a-z0-9_.-]{0,62}"  # of tiers, policies and limits

@@ -27,6 +27,8 @@ HANDWRITTEN = (
     "/v1/rides/%2e%2e/rides/7",
     "/v1/rides/7/..",
     "/v1/rides/7/%2e%2e",
+    "/v1/rides/../cancel",
+    "/v1/rides/%2e%2e/cancel",
     "/v1/rides;x",
     "/v1/rides;x=1/7",
     "/v1/rides/7;x=1",
@@ -47,7 +49,31 @@ HANDWRITTEN = (
     "/v1/rides\\7",
     "/v1/rides/..%2fstatus",
     "/%76%31/rides",
+    "/v1/rides#",
+    "/v1/rides#x",
+    "/v1/rides/7#x",
+    "/v1/rides/7#/../status",
+    "/v1/rides/7/cancel#x",
+    "/v1/rides/status#x",
+    "/v1/rides/status%23x",
+    "/v1/rides%23x",
+    "/v1/rides#x?y",
+    "/v1/rides?x#y",
+    "/#/v1/rides",
+    "http://example.com/v1/rides",
+    "http://example.com:80/v1/rides/7",
+    "HTTP://example.com//v1/rides/status#x",
+    "http://example.com/v1/rides/7/cancel?x",
+    "http://example.com/v1/x/%2e%2e/rides",
+    "http://example.com",
+    "http://example.com?x=/v1/rides",
+    "http://example.com/http://example.com/v1/rides",
+    "v1/rides",
+    "*",
 )
+# What dots mean here depends on the server: another path, or the text of a variable.
+DOTTED = tuple(("GET", path) for path in ("/v1/rides/.", "/v1/rides/..", "/v1/rides/%2e", "/v1/rides/%2E%2e"))
+METHODS = ("get", "Get", "post", "pOST", "GETT", "BREW", "HEAD", "OPTIONS", "PROPFIND")
 
 
 def endpoints() -> Mapping[str, tuple[Limit, ...]]:
@@ -62,24 +88,29 @@ def named(endpoint: str) -> str:
     return endpoint.replace(":", "-")
 
 
-def spellings(count: int) -> list[tuple[str, str]]:
-    seeded = random.Random(6)
+def spellings(count: int, seed: int = 6) -> list[tuple[str, str]]:
+    seeded = random.Random(seed)
     written = [(method, path) for path in HANDWRITTEN for method in ("GET", "POST")]
+    written += [(method, path) for method in METHODS for path in ("/v1/rides", "/v1/rides/7", "/v1/rides/7/cancel")]
     return written + [_mutated(seeded, *seeded.choice(BASES)) for _ in range(count)]
 
 
 def _mutated(seeded: random.Random, method: str, path: str) -> tuple[str, str]:
     for _ in range(seeded.randint(1, 3)):
         at = seeded.randrange(1, len(path) + 1)
-        mutation = seeded.choice(("//", "/./", "/x/../", "/%2e%2e/", ";x", "%2F", "encode", "case", "/"))
+        mutation = seeded.choice(
+            ("//", "/./", "/x/../", "/%2e%2e/", ";x", "%2F", "#x", "%23", "\\", "encode", "case", "method", "/")
+        )
         if mutation == "encode" and path[at - 1] not in "/%":
             path = f"{path[: at - 1]}%{ord(path[at - 1]):02x}{path[at:]}"
         elif mutation == "case":
             path = path[: at - 1] + path[at - 1 :].swapcase()
+        elif mutation == "method":
+            method = method[:1] + method[1:].swapcase()
         elif mutation != "encode":
             slash = path.rfind("/", 0, at)
             path = path[:slash] + mutation + path[slash + 1 :] if "/" in mutation else path[:at] + mutation + path[at:]
-    return method, path
+    return method, seeded.choice(("", "", "", "http://example.com")) + path
 
 
 def charged(answer: Answer) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, Literal
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import redis
@@ -120,7 +120,8 @@ class Client:
             "127.0.0.1", self.port, PATIENCE_SECONDS, source_address=(self.source, 0)
         )
         try:
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            connection.putheader("host", f"127.0.0.1:{self.port}")
             for name, value in {**headers, **({"content-length": str(len(body))} if body is not None else {})}.items():
                 connection.putheader(name, value)
             connection.endheaders(body)
@@ -138,9 +139,9 @@ class Client:
 
 
 @contextmanager
-def served(app: Any) -> Iterator[Client]:
+def served(app: Any, parser: Literal["httptools", "h11"] = "httptools") -> Iterator[Client]:
     """An ASGI application under uvicorn, on a real socket."""
-    config = uvicorn.Config(app, port=0, log_level="critical", proxy_headers=False, lifespan="auto")
+    config = uvicorn.Config(app, port=0, log_level="critical", proxy_headers=False, lifespan="auto", http=parser)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

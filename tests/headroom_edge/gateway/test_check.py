@@ -54,6 +54,9 @@ def test_the_owner_of_a_key_and_the_endpoint_of_a_path_are_found(gateway: Client
     assert (nowhere["endpoint"], nowhere["allowed"], nowhere["remaining"]) == (None, True, 3)
     misspelt = check(gateway, {"api_key": ZENITH, "endpoint": "rides:lsit"}).json()
     assert (misspelt["endpoint"], misspelt["allowed"], misspelt["remaining"]) == (None, True, 2)
+    for method, path in (("get", "/v1/rides/7"), ("GET", "/v1/rides/7#x"), ("GET", "http://host/v1/rides/7")):
+        spelt = check(gateway, {"api_key": ZENITH, "method": method, "path": path}).json()
+        assert spelt["endpoint"] == "rides:get", (method, path)
 
 
 def test_the_key_is_a_subject(store: redis.Redis, gateway: Client) -> None:

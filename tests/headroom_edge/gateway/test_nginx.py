@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ import pytest
 import redis
 
 from config.data_folders import ROOT
-from tests.headroom_edge.apps import SERVED_BY, fastapi_app
+from headroom_edge import AsyncLimiter
+from headroom_edge.gateway.server import Gateway
+from headroom_edge.plan.paths import PathReading
+from tests.headroom_edge.apps import SERVED_BY, fastapi_app, flask_app
+from tests.headroom_edge.conftest import AMPLE_MS, LOOPBACK
 from tests.headroom_edge.limiter.world import limit
-from tests.headroom_edge.spellings import charged, endpoints, named, spellings
-from tests.headroom_edge.world import ACME, STRANGER, Client, publish_world, served
+from tests.headroom_edge.spellings import DOTTED, charged, endpoints, named, spellings
+from tests.headroom_edge.world import ACME, STRANGER, Client, publish_world, served, served_wsgi
 from tests.valkeys import free_port
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -51,10 +57,14 @@ def nginx(gateway: Client, tmp_path: Path) -> Iterator[Client]:
 
 
 @contextmanager
-def in_front(folder: Path, gateway: int, app: int) -> Iterator[Client]:
+def in_front(folder: Path, gateway: int, app: int, *, strict: bool = True) -> Iterator[Client]:
+    """`strict`: nginx itself refuses paths that servers read differently, as in the file that ships."""
     port = free_port()
     shipped = (ROOT / "deploy" / "nginx" / "headroom.conf").read_text()
     changed = shipped.replace("127.0.0.1:8001", f"127.0.0.1:{gateway}").replace("127.0.0.1:9000", f"127.0.0.1:{app}")
+    if not strict:
+        changed, count = re.subn(r"\n +if \(\$request_uri .*", "", changed)
+        assert count == 1
     (folder / "headroom.conf").write_text(changed.replace("listen 8080", f"listen 127.0.0.1:{port}"))
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
     process = subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")])
@@ -131,17 +141,72 @@ def test_the_service_behind_is_told_who_calls(gateway: Client, tmp_path: Path) -
     assert (answer.headers["x-headroom-tenant"], answer.headers["x-headroom-key"]) == ("acme", "a" * 16)
 
 
-def test_whatever_the_spelling_what_serves_is_what_is_charged(store: redis.Redis, nginx: Client) -> None:
+def test_whatever_the_spelling_what_serves_is_what_is_charged(
+    store: redis.Redis, gateway: Client, tmp_path: Path
+) -> None:
     publish_world(store, endpoints=endpoints())
-    wrong, seen = [], set()
-    for method, path in spellings(60):
+    with served(fastapi_app()) as rides, in_front(tmp_path, gateway.port, rides.port, strict=False) as nginx:
+        tried = tries(nginx, spellings(60))
+    assert tried.wrong == []
+    assert tried.seen == {"", "rides:list", "rides:create", "rides:get", "rides:status", "rides:cancel"}
+
+
+def test_a_path_that_servers_read_differently_is_refused(nginx: Client) -> None:
+    bad = ["/v1/rides#x", "/v1/rides/.", "/v1/rides/%2E%2e?x", "/v1/x/../rides", "/v1%2f..%2Frides", "/v1/..;x/rides"]
+    assert [nginx.get(path, x_api_key=ACME).status for path in bad] == [400] * len(bad)
+    good = ["/v1/rides?next=/../x#y", "/v1/rides/..x", "/v1/rides/.well-known"]
+    assert [nginx.get(path, x_api_key=ACME).status for path in good] == [200] * len(good)
+
+
+@dataclass
+class Tries:
+    """How a server answered to many spellings."""
+
+    count: int = 0
+    served: int = 0
+    seen: set[str] = field(default_factory=set)
+    wrong: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+
+def tries(nginx: Client, asked: list[tuple[str, str]]) -> Tries:
+    tried = Tries()
+    for method, path in asked:
         answer = nginx.send(method, path, b"" if method == "POST" else None, x_api_key=ACME)
         endpoint = answer.headers.get(SERVED_BY.lower(), "")
-        seen.add(endpoint)
+        tried.count += 1
+        tried.served += bool(endpoint)
+        tried.seen.add(endpoint)
         if endpoint and charged(answer) != named(endpoint):
-            wrong.append((method, path, endpoint, charged(answer)))
-    assert wrong == []
-    assert seen == {"", "rides:list", "rides:create", "rides:get", "rides:status", "rides:cancel"}
+            tried.wrong.append((method, path, endpoint, charged(answer)))
+    return tried
+
+
+PYTHON = PathReading(resolves_dots=False, keeps_hash=True)
+# How each server behind nginx reads a path that it got as the client sent it.
+BEHIND: dict[str, tuple[Callable[[], AbstractContextManager[Client]], PathReading]] = {
+    "httptools": (lambda: served(fastapi_app()), replace(PYTHON, keeps_hash=False)),
+    "h11": (lambda: served(fastapi_app(), "h11"), PYTHON),
+    "wsgiref": (lambda: served_wsgi(flask_app()), PYTHON),
+}
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize("server", BEHIND)
+def test_no_spelling_escapes_behind_nginx(
+    store: redis.Redis, valkey_url: str, tmp_path: Path, figures: Callable[[str], None], server: str
+) -> None:
+    """A6 with 3,000 spellings for each server, in front of it the nginx that refuses nothing itself."""
+    publish_world(store, endpoints=endpoints())
+    behind, reading = BEHIND[server]
+    rules = replace(LOOPBACK, reading=reading)
+    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
+    with ExitStack() as stack:
+        gateway, rides = stack.enter_context(served(Gateway(limiter, rules))), stack.enter_context(behind())
+        nginx = stack.enter_context(in_front(tmp_path, gateway.port, rides.port, strict=False))
+        tried = tries(nginx, [*spellings(3_000), *DOTTED])
+    figures(f"{server}: {tried.count} spellings, {tried.served} served, {len(tried.wrong)} charged elsewhere")
+    assert tried.wrong == []
+    assert tried.served > tried.count / 10
 
 
 def test_a_gateway_that_is_away_is_said_so(tmp_path: Path) -> None:

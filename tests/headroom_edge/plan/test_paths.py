@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headroom_edge.plan.paths import AS_ROUTED, USUAL, EndpointFinder, PathReading, split_path, target_path, unquoted
+from headroom_edge.plan.paths import (
+    AS_ROUTED,
+    USUAL,
+    EndpointFinder,
+    PathReading,
+    is_below,
+    split_path,
+    target_path,
+    unquoted,
+)
 from headroom_edge.plan.routes import SplitPath
 from tests.headroom_edge.plan.test_routes import best_ms
 from tests.headroom_edge.world import ROUTES_OF_RIDES
@@ -61,13 +70,61 @@ def test_an_encoded_slash_may_stay_in_its_segment() -> None:
     [
         ("/a?x=/b", "/a"),
         ("http://host/a/b?c", "/a/b"),
-        ("http://host", ""),
+        ("http://host", "/"),
+        ("http://host?/a", "/"),
+        ("http://host#/a", "/"),
+        ("?x=1", "/"),
         ("*", "*"),
         ("/a://b", "/a://b"),
+        ("/pay#x", "/pay"),
+        ("/pay#x?y", "/pay"),
+        ("/pay?x#y", "/pay"),
+        ("/pay%23x", "/pay%23x"),
+        ("pay", "/pay"),
     ],
 )
 def test_only_the_path_of_a_target_counts(target: str, path: str) -> None:
     assert target_path(target) == path
+
+
+def test_a_server_may_keep_the_hash_in_its_path() -> None:
+    reading = PathReading(keeps_hash=True)
+    assert target_path("/v1/rides/status#x?y", reading) == "/v1/rides/status#x"
+    assert FINDER.find("GET", "/v1/rides/status#x", reading) == "rides:get"
+    assert FINDER.find("GET", "/v1/rides#x", reading) == "rides:list"
+
+
+@pytest.mark.parametrize("method", ["post", "Post", "pOST", " POST "])
+def test_no_spelling_of_a_method_escapes(method: str) -> None:
+    assert FINDER.find(method, "/v1/rides", USUAL) == "rides:create"
+    assert FINDER.find(method, "/v1/rides/7/cancel", AS_ROUTED) == "rides:cancel"
+
+
+def test_an_invented_method_is_counted_where_its_path_is() -> None:
+    assert FINDER.find("BREW", "/v1/rides/7/cancel", USUAL) == "rides:cancel"
+    assert FINDER.find("BREW", "/v1/rides", USUAL) == "rides:list"
+    assert FINDER.find("BREW", "/files/x", USUAL) == "files:any"
+    # A method that endpoints may have is not invented: nobody declared it here.
+    assert FINDER.find("DELETE", "/v1/rides", USUAL) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("/healthz", True),
+        ("/healthz/live", True),
+        ("/healthz/a..b", True),
+        ("/v1/rides", False),
+        ("/healthz/../v1/rides", False),
+        ("/healthz/%2e%2E/v1/rides", False),
+        ("/healthz/%252e./v1/rides", False),
+        ("/healthz\\..\\v1/rides", False),
+        ("/healthz/..;x/v1/rides", False),
+        ("/healthz/..", False),
+    ],
+)
+def test_dots_do_not_lead_out_of_an_exempt_path(path: str, below: bool) -> None:
+    assert is_below(path, ("/healthz",)) is below
 
 
 @pytest.mark.parametrize(
@@ -86,6 +143,13 @@ def test_only_the_path_of_a_target_counts(target: str, path: str) -> None:
         "/v1%2frides/",
         "/v1/rides%3bx",
         "/v1/rides%253Bx",
+        "/v1/rides%23x",
+        "/v1/rides%3fx",
+        "/v1/rides%2523x",
+        "/v1\\rides",
+        "/v1%5Crides",
+        "v1/rides",
+        "http://host/v1/rides",
     ],
 )
 @pytest.mark.parametrize("reading", [USUAL, PathReading(drops_parameters=True, ignores_case=True)])
@@ -98,9 +162,16 @@ def test_the_servers_own_reading_comes_first() -> None:
     assert FINDER.find("GET", "/files/a%2Fb", PathReading(joins_encoded_slash=True)) == "files:any"
     assert FINDER.find("GET", "/v1/rides/STATUS", USUAL) == "rides:get"
     assert FINDER.find("GET", "/v1/rides/STATUS", PathReading(ignores_case=True)) == "rides:status"
+    assert FINDER.find("GET", "/v1/rides/.", USUAL) == "rides:list"
+    assert FINDER.find("GET", "/v1/rides/.", PathReading(resolves_dots=False)) == "rides:get"
 
 
-@pytest.mark.parametrize("path", ["", "*", "v1/rides", "/v1/ride", "/v1/rides/1/2/3", "\x00"])
+@pytest.mark.parametrize("path", ["/v1/rides/../cancel", "/v1/rides/%2e%2e/cancel", "/v1/rides/%2E/cancel"])
+def test_dots_may_be_a_variable_where_they_lead_nowhere(path: str) -> None:
+    assert FINDER.find("POST", path, USUAL) == "rides:cancel"
+
+
+@pytest.mark.parametrize("path", ["", "*", "/v1/ride", "/v1/rides/1/2/3", "\x00"])
 def test_what_is_nobodys_is_nobodys(path: str) -> None:
     assert FINDER.find("GET", path, USUAL) is None
 
