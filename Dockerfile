@@ -21,5 +21,5 @@ COPY api api
 COPY dashboards dashboards
 COPY config config
 USER headroom
-EXPOSE 8000
-CMD ["uvicorn", "config.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--no-access-log", "--no-proxy-headers", "--timeout-graceful-shutdown", "10"]
+EXPOSE 8000 8001
+CMD ["python", "-m", "config.web", "--host", "0.0.0.0", "--port", "8000", "--grace", "10"]

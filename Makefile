@@ -8,7 +8,7 @@ INSTALL := command -v $(PYTHON) > /dev/null || { echo "headroom: $(PYTHON) is no
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make up           run everything on this machine: http://127.0.0.1:8000 (PORT=8001 for another port)"
+	@echo "make up           run everything on this machine: http://127.0.0.1:8000 (PORT=8010 for another port)"
 	@echo "make test         run the tests, on their own PostgreSQL and Valkey"
 	@echo "make test-all     run the tests and then the widest sweeps, as CI does"
 	@echo "make faults       run the long fault and property tests"

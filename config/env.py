@@ -21,6 +21,8 @@ POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
 REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
 MAIL_SCHEMES: Final = frozenset({"smtp", "smtps"})
+HTTP_SCHEMES: Final = frozenset({"http", "https"})
+LAST_PORT: Final = 65535
 
 SECRET_CHARACTERS: Final = 50
 DEFAULT_SECRET_WORDS: Final = ("insecure", "changeme", "change-me", "secret_key", "default")
@@ -66,6 +68,16 @@ def integer(name: str, default: int, low: int, high: int) -> int:
     if value.isascii() and value.isdigit() and low <= int(value[:20]) <= high:
         return int(value)
     raise SettingError(f"{name} is {shown(value)}; set it to a whole number from {low} to {high}.")
+
+
+def other_port(name: str, port: int) -> int:
+    """Unless it is set, the port after `port`."""
+    if port == LAST_PORT and not text(name, ""):
+        raise SettingError(f"PORT is {port}, so there is no next port for the gateway; set {name} too.")
+    value = integer(name, port + 1, 1, LAST_PORT)
+    if value == port:
+        raise SettingError(f"{name} and PORT are both {port}; set them to different ports.")
+    return value
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:

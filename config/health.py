@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
+from urllib.parse import urlsplit
 
 import redis
 from django.conf import settings
@@ -51,6 +53,8 @@ class HealthFacts:
 def healthz(request: HttpRequest) -> JsonResponse:
     database, facts = check_database()
     parts = {"database": database, "redis": check_redis()}
+    if settings.GATEWAY_URL:
+        parts["gateway"] = check_gateway(settings.GATEWAY_URL)
     parts |= {name: check_heartbeat(name, facts) for name in STALE_AFTER}
     parts |= {"schedule": check_schedule(facts), "tasks": check_tasks(facts)}
     healthy = all(part.ok for part in parts.values())
@@ -88,6 +92,20 @@ def check_redis() -> PartHealth:
     except (redis.RedisError, OSError) as error:
         return PartHealth(False, first_line(error))
     return PartHealth(True, "ok")
+
+
+def check_gateway(url: str) -> PartHealth:
+    parts = urlsplit(url)
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connect(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", f"{parts.path.rstrip('/')}/healthz")
+        status = connection.getresponse().status
+    except (OSError, HTTPException) as error:
+        return PartHealth(False, first_line(error))
+    finally:
+        connection.close()
+    return PartHealth(True, "ok") if status == HTTPStatus.OK else PartHealth(False, f"responds with {status}")
 
 
 def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:

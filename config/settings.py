@@ -21,7 +21,10 @@ SECRET_KEY = env.secret("SECRET_KEY", _PLACES.secret if _EMBEDDED else None, deb
 HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
 # This machine may always ask, for health checks.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.words("ALLOWED_HOSTS", "")]
-PORT = env.integer("PORT", 8000, 1, 65535)
+PORT = env.integer("PORT", 8000, 1, env.LAST_PORT)
+GATEWAY_PORT = env.other_port("GATEWAY_PORT", PORT)
+# Where /healthz finds the gateway; empty: there is none to watch.
+GATEWAY_URL = env.url("GATEWAY_URL", "", env.HTTP_SCHEMES, "http://gateway:8001") if env.text("GATEWAY_URL", "") else ""
 
 HEADROOM_HOME = _PLACES.home
 HEADROOM_OWNER_PASSWORD = _PLACES.owner_password

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,13 +71,15 @@ def _end_with_parent() -> None:
 def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
-        with _listen(settings.PORT, port_patience) as listener:
-            startup_page = StartupPage(listener, lambda: supervisor.printer.last)
-            with supervisor.attending(listener, startup_page.answer):
+        with _listen(settings.PORT, port_patience) as web, _listen(settings.GATEWAY_PORT, port_patience) as gateway:
+            with ExitStack() as startup:
+                for listener in (web, gateway):
+                    page = StartupPage(listener, lambda: supervisor.printer.last)
+                    startup.enter_context(supervisor.attending(listener, page.answer))
                 _start_servers(supervisor, home)
                 _prepare(supervisor)
             if not supervisor.should_stop:
-                _serve(supervisor, listener)
+                _serve(supervisor, {"web": web.fileno(), "gateway": gateway.fileno()})
     finally:
         supervisor.stop_all()
         if supervisor.children:
@@ -84,7 +87,7 @@ def _run(home: Places, port_patience: float) -> None:
 
 
 def _listen(port: int, patience: float) -> socket.socket:
-    """Open the port now; the web process inherits it. Early connections are answered, never refused."""
+    """Open the port now; the process that serves it inherits it. Early connections are answered, never refused."""
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -92,13 +95,17 @@ def _listen(port: int, patience: float) -> socket.socket:
         except OSError as error:
             if time.monotonic() >= deadline:
                 trouble = os.strerror(error.errno or 0).lower()
-                raise ServerError(
-                    f"Port {port} cannot be used ({trouble}); free it, or choose another with make up PORT=8001."
-                ) from None
+                raise ServerError(f"Port {port} cannot be used ({trouble}); free it, or {_another(port)}.") from None
             time.sleep(0.1)
         else:
             listener.setblocking(False)
             return listener
+
+
+def _another(port: int) -> str:
+    if port == settings.GATEWAY_PORT:
+        return "choose another for the gateway with make up GATEWAY_PORT=8011"
+    return "choose another with make up PORT=8010"
 
 
 def _start_servers(supervisor: Supervisor, home: Places) -> None:
@@ -156,12 +163,13 @@ def preparations() -> Mapping[str, list[str]]:
     return steps | {"limits": ["manage.py", "own_limits"]}
 
 
-def programs(listener: int) -> Mapping[str, list[str]]:
-    """`listener` is the file descriptor of the port, which the web process inherits."""
+def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
+    """`listeners`: the file descriptors of the ports, by the program that inherits each."""
     celery = ["-m", "celery", "--app", "config", "--quiet"]
     quiet = ["--without-gossip", "--without-mingle", "--heartbeat-interval", "5"]
     programs = {
-        "web": ["-m", "config.web", str(listener)],
+        "web": ["-m", "config.web", "--fd", str(listeners["web"])],
+        "gateway": ["-m", "headroom_edge.gateway", "--fd", str(listeners["gateway"])],
         "publisher": ["manage.py", "publisher"],
         "worker": [*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
         "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(settings.HEADROOM_HOME / "beat-schedule")],
@@ -172,7 +180,17 @@ def programs(listener: int) -> Mapping[str, list[str]]:
 
 
 def _program(name: str, arguments: list[str], inherits: Sequence[int] = ()) -> Program:
-    return Program(name, [sys.executable, *arguments], {**os.environ, "PYTHONUNBUFFERED": "1"}, inherits)
+    environment = {
+        **os.environ,
+        "REDIS_URL": settings.REDIS_URL,
+        "GATEWAY_URL": _gateway_url(),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return Program(name, [sys.executable, *arguments], environment, inherits)
+
+
+def _gateway_url() -> str:
+    return f"http://{HOST}:{settings.GATEWAY_PORT}"
 
 
 def _prepare(supervisor: Supervisor) -> None:
@@ -183,9 +201,9 @@ def _prepare(supervisor: Supervisor) -> None:
             raise ServerError(f"The step {name} failed; see its messages above.")
 
 
-def _serve(supervisor: Supervisor, listener: socket.socket) -> None:
-    for name, arguments in programs(listener.fileno()).items():
-        supervisor.start(_program(name, arguments, [listener.fileno()] if name == "web" else ()))
+def _serve(supervisor: Supervisor, listeners: Mapping[str, int]) -> None:
+    for name, arguments in programs(listeners).items():
+        supervisor.start(_program(name, arguments, [listeners[name]] if name in listeners else ()))
     supervisor.run(Announcer(supervisor, settings.PORT).tick)
 
 
@@ -211,6 +229,7 @@ class Announcer:
             self.supervisor.say(
                 f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
             )
+            self.supervisor.say(f"checks over HTTP: {_gateway_url()}/v1/check")
             self.supervisor.say(_how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD))
             if not env.text("REDIS_URL", ""):
                 self.supervisor.say(f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")

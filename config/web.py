@@ -1,9 +1,9 @@
-"""The web process, on a port that the supervisor opened: `python -m config.web FILE_DESCRIPTOR`."""
+"""The web process: `python -m config.web [--host 127.0.0.1] [--port 8000]`, or `--fd` with a port that is open."""
 
 from __future__ import annotations
 
+import argparse
 import socket
-import sys
 from typing import Final
 
 import uvicorn
@@ -11,17 +11,27 @@ import uvicorn
 GRACE_SECONDS: Final = 3
 
 
-def main(descriptor: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m config.web")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--fd", type=int, help="a socket that listens already; the supervisor opens one")
+    parser.add_argument("--grace", type=int, default=GRACE_SECONDS, help="seconds that requests have to end at a stop")
+    arguments = parser.parse_args()
     config = uvicorn.Config(
         "config.asgi:application",
+        host=arguments.host,
+        port=arguments.port,
         lifespan="on",
         access_log=False,
         # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.
         proxy_headers=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        server_header=False,
+        timeout_graceful_shutdown=arguments.grace,
     )
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+    listeners = None if arguments.fd is None else [socket.socket(fileno=arguments.fd)]
+    uvicorn.Server(config).run(sockets=listeners)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

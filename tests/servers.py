@@ -9,7 +9,15 @@ import tempfile
 from pathlib import Path
 
 # Always our own: the tests flush what they are given.
-for _name in ("DATABASE_URL", "REDIS_URL", "BROKER_URL", "SECRET_KEY", "HEADROOM_DEBUG", "HEADROOM_HTTPS"):
+for _name in (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "BROKER_URL",
+    "SECRET_KEY",
+    "HEADROOM_DEBUG",
+    "HEADROOM_HTTPS",
+    "GATEWAY_URL",
+):
     os.environ.pop(_name, None)
 
 HOME = Path(tempfile.mkdtemp(prefix="hr-"))

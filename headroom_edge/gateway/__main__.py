@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import socket
 import sys
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.gateway.server import Gateway
@@ -27,13 +29,16 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8001)
     parser.add_argument("--workers", type=int, default=1, help="number of processes; each uses one core")
+    parser.add_argument("--fd", type=int, help="a socket that listens already; for a supervisor, with one worker")
     arguments = parser.parse_args()
+    if arguments.fd is not None and arguments.workers != 1:
+        parser.error("--fd works with one worker only; leave one of the two out")
     try:
         application()
     except ValueError as error:
         sys.stderr.write(f"headroom: {error}\n")
         return 2
-    uvicorn.run(
+    config = uvicorn.Config(
         "headroom_edge.gateway.__main__:application",
         factory=True,
         host=arguments.host,
@@ -48,7 +53,16 @@ def main() -> int:
         log_level="warning",
         server_header=False,
     )
+    serve(config, arguments.fd)
     return 0
+
+
+def serve(config: uvicorn.Config, descriptor: int | None) -> None:
+    if config.workers > 1:
+        Multiprocess(config, [config.bind_socket()]).run()
+    else:
+        listeners = None if descriptor is None else [socket.socket(fileno=descriptor)]
+        uvicorn.Server(config).run(listeners)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,15 @@ from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict, key_t
 from headroom_edge.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576
+# Says that the process serves. Not the state of the store: a restart would not mend that.
+HEALTH: Final = "/healthz"
 JSON: Final = (b"content-type", b"application/json")
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Gateway:
-    """Serves `paths`. Other paths get 404 unless it is mounted beside another application."""
+    """Serves `paths` and /healthz. Other paths get 404 unless it is mounted beside another application."""
 
     def __init__(self, limiter: AsyncLimiter, rules: GuardRules | None = None) -> None:
         self.limiter = limiter
@@ -33,11 +35,12 @@ class Gateway:
             "/v1/check": self._check,
             "/v1/release": self._release,
             "/v1/authz": self._authz,
+            HEALTH: self._health,
         }
 
     @property
     def paths(self) -> frozenset[str]:
-        return frozenset(self._handlers)
+        return frozenset(self._handlers) - {HEALTH}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -87,6 +90,9 @@ class Gateway:
             await asyncio.sleep(verdict.wait_s)
         answer = response_of(scope, verdict)
         await respond(send, answer.status, answer.headers, answer.body)
+
+    async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _send(send, b'{"status":"ok"}')
 
 
 def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:

@@ -29,7 +29,9 @@ class Up:
     def __init__(self, home: Path, **variables: str) -> None:
         self.port = int(variables.pop("PORT", 0)) or free_port()
         self.log = home / "up.log"
-        environment = {**os.environ, "HEADROOM_HOME": str(home), "PORT": str(self.port), **variables}
+        self.gateway_port = int(variables.pop("GATEWAY_PORT", 0)) or free_port()
+        ports = {"PORT": str(self.port), "GATEWAY_PORT": str(self.gateway_port)}
+        environment = {**os.environ, "HEADROOM_HOME": str(home), **ports, **variables}
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "config.up"], cwd=ROOT, env=environment, stdout=output, stderr=output

@@ -11,9 +11,12 @@ from django.test import Client
 from django.utils import timezone
 
 from config import health
+from headroom_edge import AsyncLimiter
+from headroom_edge.gateway.server import Gateway
 from quotas.models import Change
 from quotas.models.change import ChangeState
 from quotas.models.jobs import Delivery, Heartbeat, record_heartbeat
+from tests.headroom_edge.world import served
 from tests.valkeys import SpareValkey
 
 pytestmark = pytest.mark.django_db
@@ -99,6 +102,20 @@ def test_a_dead_redis_is_503_with_the_reason(client: Client, settings: Any) -> N
     assert body["reason"].startswith("redis: ")
     assert "refused" in body["reason"]
     assert body["database"] == "ok"
+
+
+@pytest.mark.usefixtures("all_alive")
+def test_the_gateway_is_a_part_where_there_is_one(client: Client, settings: Any) -> None:
+    with served(Gateway(AsyncLimiter.from_url(settings.REDIS_URL))) as gateway:
+        settings.GATEWAY_URL = f"http://127.0.0.1:{gateway.port}"
+        status, body = ask(client)
+        assert (status, body["gateway"]) == (200, "ok")
+        settings.GATEWAY_URL += "/nowhere"
+        assert ask(client)[1]["reason"] == "gateway: responds with 404"
+    settings.GATEWAY_URL = "http://127.0.0.1:1"
+    status, body = ask(client)
+    assert status == 503
+    assert "refused" in body["gateway"]
 
 
 @pytest.mark.usefixtures("all_alive")

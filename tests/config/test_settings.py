@@ -24,7 +24,7 @@ PRODUCTION = {
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
-        if name.startswith("HEADROOM_") or name in {"PORT", "BROKER_URL", *PRODUCTION}:
+        if name.startswith("HEADROOM_") or name in {"PORT", "GATEWAY_PORT", "GATEWAY_URL", "BROKER_URL", *PRODUCTION}:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HEADROOM_HOME", str(tmp_path))
 
@@ -66,6 +66,11 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, PORT="", HEADROOM_FAIL=" ")["PORT"] == 8000
 
 
+def test_the_gateway_listens_on_the_next_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch, PORT="9000")["GATEWAY_PORT"] == 9001
+    assert load(monkeypatch, GATEWAY_PORT="7000")["GATEWAY_PORT"] == 7000
+
+
 @pytest.mark.parametrize(
     ("name", "value", "way_out"),
     [
@@ -73,6 +78,10 @@ def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
         ("PORT", "70000", "whole number from 1 to 65535"),
         ("PORT", "9" * 5000, "whole number from 1 to 65535"),
         ("PORT", "\N{FULLWIDTH DIGIT EIGHT}", "whole number from 1 to 65535"),
+        ("PORT", "65535", "set GATEWAY_PORT too"),
+        ("GATEWAY_PORT", "0", "whole number from 1 to 65535"),
+        ("GATEWAY_PORT", "8000", "different ports"),
+        ("GATEWAY_URL", "gateway:8001", "something like http://gateway:8001"),
         ("HEADROOM_SHARDS", "0", "whole number from 1 to 16384"),
         ("HEADROOM_SHARDS", "-64", "whole number from 1 to 16384"),
         ("HEADROOM_BUDGET_MS", "1e3", "whole number from 1 to 60000"),

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.config.running import PATIENCE_SECONDS, Up
+from tests.headroom_edge.world import Client
 
 
 @pytest.fixture
@@ -45,10 +46,18 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert f"export REDIS_URL='unix://{up.log.parent}/valkey/valkey.sock?db=0'" in up.said()
     assert "counts are missing" not in up.said()
 
+    checks = Client(up.gateway_port)
+    assert f"checks over HTTP: http://127.0.0.1:{up.gateway_port}/v1/check" in up.said()
+    assert (body["gateway"], checks.post("/v1/check", {}).status) == ("ok", 401)
+    kill_one(up, "headroom_edge.gateway")
+    up.wait_for(lambda: up.health()[1].get("reason", "").startswith("gateway: "))
+
     for name in ("config.web", "valkey", "postgres"):
         kill_one(up, name)
     up.wait_for(lambda: up.health()[0] == 200)
     assert "web ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
+    assert "gateway ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
+    assert checks.post("/v1/check", {}).status == 401
 
     assert up.end(signal.SIGINT) == 0
     assert "Traceback" not in up.said(), up.said()
@@ -84,7 +93,18 @@ def test_a_busy_port_is_one_line(home: Path) -> None:
     assert code == 1
     assert said == (
         f"headroom: Port {port} cannot be used (address already in use); "
-        "free it, or choose another with make up PORT=8001.\n"
+        "free it, or choose another with make up PORT=8010.\n"
+    )
+
+
+def test_a_busy_port_of_the_gateway_is_one_line(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        code, said = refusal(home, GATEWAY_PORT=str(port))
+    assert code == 1
+    assert said == (
+        f"headroom: Port {port} cannot be used (address already in use); "
+        "free it, or choose another for the gateway with make up GATEWAY_PORT=8011.\n"
     )
 
 

@@ -39,6 +39,16 @@ def test_each_of_ours_has_the_servers_and_the_secret() -> None:
         assert needed <= set(SERVICES[name]["environment"]), name
 
 
+def test_the_gateway_has_the_counters_and_no_database() -> None:
+    gateway = SERVICES["gateway"]
+    assert gateway["environment"]["REDIS_URL"] == SERVICES["web"]["environment"]["REDIS_URL"]
+    assert set(gateway["environment"]) <= variables_read() - {"DATABASE_URL", "SECRET_KEY"}
+    port = gateway["command"][-1]
+    assert gateway["ports"][0].endswith(f":{port}")
+    assert f":{port}/healthz" in gateway["healthcheck"]["test"][-1]
+    assert SERVICES["web"]["environment"]["GATEWAY_URL"] == f"http://gateway:{port}"
+
+
 def test_the_hosts_it_names_are_services() -> None:
     urls = " ".join(str(value) for value in SERVICES["web"]["environment"].values())
     assert set(re.findall(r"@?(postgres|valkey|broker):\d+", urls)) == {"postgres", "valkey", "broker"}
@@ -54,7 +64,7 @@ def test_every_part_has_a_health_check(name: str) -> None:
 
 def test_nothing_of_ours_runs_as_root_or_can_write_its_image() -> None:
     assert re.search(r"^USER headroom$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    for name in OURS:
+    for name in (*OURS, "gateway"):
         assert SERVICES[name]["read_only"] is True
         assert SERVICES[name]["cap_drop"] == ["ALL"]
 
