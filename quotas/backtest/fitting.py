@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,12 +90,35 @@ class _History:
 def _changes(whole: Counts, cut_s: float, end_s: float, parameters: Parameters) -> dict[str, int]:
     """How often each rule would have moved by more than the tolerated change, if refitted once a day."""
     days = max(1, round((end_s - cut_s) / DAY_S))
-    times = np.linspace(cut_s, end_s, min(MOST_REFITS, days) + 1)
-    found = {
-        rule.name: _moves([rule.units(whole.between(0, time), float(time)) for time in times], parameters)
-        for rule in RULES
-    }
-    return found | {RECOMMENDER: _proposals(whole, times, parameters)}
+    refits = _Refits.of(whole, np.linspace(cut_s, end_s, min(MOST_REFITS, days) + 1))
+    found = {rule.name: _moves(refits.values(rule.units), parameters) for rule in RULES}
+    return found | {RECOMMENDER: _proposals(refits, parameters)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refits:
+    """What is known at each of some later times."""
+
+    times: list[float]
+    pasts: list[Counts]
+
+    @classmethod
+    def of(cls, whole: Counts, times: Floats) -> _Refits:
+        ends = np.searchsorted(whole.starts_s, times).tolist()
+        return cls(times.tolist(), [Counts(whole.step_s, whole.starts_s[:end], whole.units[:end]) for end in ends])
+
+    def values(self, rule: Callable[[Counts, float], float]) -> list[float]:
+        """Fits again only where there is more to know: time alone ages all weights alike, which moves no quantile."""
+        values: list[float] = []
+        for place, (past, time_s) in enumerate(zip(self.pasts, self.times, strict=True)):
+            is_known = place > 0 and len(past) == len(self.pasts[place - 1])
+            values.append(values[-1] if is_known else rule(past, time_s))
+        return values
+
+    def new_peaks(self) -> Iterator[float]:
+        """The most units in one step between each time and the next."""
+        for before, after in pairwise(self.pasts):
+            yield float(after.units[len(before) :].max(initial=0.0))
 
 
 def _moves(values: list[float], parameters: Parameters) -> int:
@@ -105,19 +129,30 @@ def _moves(values: list[float], parameters: Parameters) -> int:
     return count
 
 
-def _proposals(whole: Counts, times: Floats, parameters: Parameters) -> int:
+def _proposals(refits: _Refits, parameters: Parameters) -> int:
     """How often the recommender would have proposed a change of the rate; the burst changes with it."""
-    points = [_wanted(whole.between(0, time), float(time), parameters) for time in times]
-    current, count, below_since = points[0], 0, float(times[0])
-    for wanted, since, now in zip(points[1:], times[:-1], times[1:], strict=True):
-        if whole.between(since, now).peak / MINUTE_S > parameters.down_below * current.rate:
-            below_since = float(now)
+    points, times = _wanted(refits, parameters), refits.times
+    current, count, below_since = points[0], 0, times[0]
+    for wanted, peak, now in zip(points[1:], refits.new_peaks(), times[1:], strict=True):
+        if peak / MINUTE_S > parameters.down_below * current.rate:
+            below_since = now
         step = change(current, wanted, (now - below_since) / DAY_S, parameters)
         if step is not None:
             current, count = step.proposed, count + 1
     return count
 
 
-def _wanted(past: Counts, now_s: float, parameters: Parameters) -> Point:
-    rate = load_quantile(past, parameters.rate_quantile, now_s, parameters.half_life_days)
-    return Point(max(1e-9, rate * outlook(daily_peaks(past, now_s), parameters) * parameters.margin), 1)
+def _wanted(refits: _Refits, parameters: Parameters) -> list[Point]:
+    def quantile(past: Counts, now_s: float) -> float:
+        return load_quantile(past, parameters.rate_quantile, now_s, parameters.half_life_days)
+
+    return [
+        Point(max(1e-9, rate * _outlook(past, now_s, parameters) * parameters.margin), 1)
+        for rate, past, now_s in zip(refits.values(quantile), refits.pasts, refits.times, strict=True)
+    ]
+
+
+def _outlook(past: Counts, now_s: float, parameters: Parameters) -> float:
+    if len(past) < parameters.trend_days:
+        return 1.0  # so few minutes are on too few days to show a trend
+    return outlook(daily_peaks(past, now_s), parameters)

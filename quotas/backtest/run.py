@@ -6,7 +6,7 @@ tenants gives to their tier). A trace has no tiers, so all its tenants form one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from zlib import crc32
@@ -16,7 +16,7 @@ import numpy as np
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import PER_SUBJECT, RULES, subject_limit
 from quotas.backtest.fitting import RECOMMENDER, FittedSeries, fit
-from quotas.backtest.scoring import AssignedLimit, RejectedUnits, RuleScore, median_headroom, replay_series, score
+from quotas.backtest.scoring import AssignedLimit, RuleScore, median_headroom, rejected_units, score
 from quotas.backtest.spool import Spool
 from quotas.backtest.trace import BadRow, TraceError, TraceReader
 from quotas.calibration.counts import DAY_S, MINUTE_S
@@ -89,10 +89,10 @@ def _cut_us(spool: Spool, train_days: float | None) -> int:
 def _fit_all(
     reader: TraceReader, spool: Spool, cut_us: int, parameters: Parameters, progress: Progress
 ) -> list[FittedSeries]:
-    fitted = []
-    for number, name in enumerate(reader.series):
+    fitted, names = [], reader.series()
+    for number, name in enumerate(names):
         fitted.append(fit(name, spool.series(number), cut_us, spool.last_us, parameters))
-        progress("fitting", number + 1, len(reader.series))
+        progress("fitting", number + 1, len(names))
     return fitted
 
 
@@ -108,25 +108,14 @@ def _report(
     own = own_limits(fitted, parameters)
     scaled = _scaled(own, fitted, seen)
     others = unseen_limits(fitted, parameters)
-    rejected: dict[str, list[RejectedUnits]] = {}
-    for number, one in enumerate(fitted):
-        if one.test_units > 0:
-            assigned = {
-                (kind, rule): limits[rule][number]
-                for kind, limits in (("own", own), ("scaled", scaled), ("unseen", others))
-                for rule in limits
-                if number in limits[rule]
-            }
-            for key, found in replay_series(spool.series(number), cut_us, number, assigned).items():
-                rejected.setdefault("/".join(key), []).append(found)
-        progress("replaying", number + 1, len(fitted))
+    rejected = _replay(spool, cut_us, fitted, {"own": own, "scaled": scaled, "unseen": others}, progress)
     changes = {rule: sum(one.changes.get(rule, 0) for one in fitted) for rule in own}
 
-    def scores(kind: str, limits: Limits, only: Iterable[int]) -> dict[str, RuleScore]:
-        kept = set(only)
+    def scores(kind: str, limits: Limits, only: Sequence[int]) -> dict[str, RuleScore]:
         return {
             rule: score(
-                [one for one in rejected.get(f"{kind}/{rule}", []) if one.series in kept],
+                [number for number in only if number in limits[rule]],
+                rejected[kind, rule],
                 fitted,
                 limits[rule],
                 changes.get(rule, 0) if kind == "own" else 0,
@@ -134,6 +123,7 @@ def _report(
             for rule in limits
         }
 
+    replayed = [number for number, one in enumerate(fitted) if one.test_units > 0]
     return BacktestReport(
         rows=reader.rows,
         bad_rows=reader.bad_rows,
@@ -144,15 +134,35 @@ def _report(
         test_days=(spool.last_us - cut_us) / SECOND_US / DAY_S,
         rules=scores("own", own, seen),
         same_headroom=scores("scaled", scaled, seen),
-        held_out_tenants=scores("unseen", others, range(len(fitted))),
+        held_out_tenants=scores("unseen", others, replayed),
     )
+
+
+def _replay(
+    spool: Spool, cut_us: int, fitted: Sequence[FittedSeries], kinds: Mapping[str, Limits], progress: Progress
+) -> dict[tuple[str, str], dict[int, int]]:
+    """For each kind and rule: series → rejected units, where there are any."""
+    rejected: dict[tuple[str, str], dict[int, int]] = {(kind, rule): {} for kind in kinds for rule in kinds[kind]}
+    for number, one in enumerate(fitted):
+        assigned = {
+            (kind, rule): limits[rule][number]
+            for kind, limits in kinds.items()
+            for rule in limits
+            if number in limits[rule] and not limits[rule][number].admits_all(one)
+        }
+        found = rejected_units(spool.series(number), cut_us, assigned.values()) if assigned else {}
+        for key, limit in assigned.items():
+            if found[limit]:
+                rejected[key][number] = found[limit]
+        progress("replaying", number + 1, len(fitted))
+    return rejected
 
 
 def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits:
     """The limit of each rule for each tenant in the training data."""
     known = {number: one for number, one in enumerate(fitted) if one.estimate is not None}
     limits: Limits = {RECOMMENDER: {}}
-    for numbers in _by_endpoint(known):
+    for numbers in _by_endpoint(known).values():
         estimates = {fitted[number].name.tenant: number for number in numbers}
         found = recommend([e for n in numbers if (e := fitted[n].estimate)], parameters, ignore_gate=True)
         for tenant, limit in found.tenants.items():
@@ -160,7 +170,7 @@ def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits
     for rule in RULES:
         limits[rule.name] = {n: AssignedLimit(minute_window(one.baselines[rule.name])) for n, one in known.items()}
     limits[PER_SUBJECT] = {}
-    for numbers in _by_endpoint(known):
+    for numbers in _by_endpoint(known).values():
         window = minute_window(subject_limit(fitted[number].subject_maxima for number in numbers))
         limits[PER_SUBJECT] |= {number: AssignedLimit(window, by_subject=True) for number in numbers}
     return limits
@@ -174,12 +184,10 @@ def unseen_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Lim
         return limits
     for half in (0, 1):
         teachers = {n: one for n, one in enumerate(fitted) if _half(one) != half and one.estimate is not None}
-        pupils = {n: one for n, one in enumerate(fitted) if _half(one) == half}
-        for numbers in _by_endpoint(teachers):
-            endpoint = fitted[numbers[0]].name.endpoint
-            taught = [n for n, one in pupils.items() if one.name.endpoint == endpoint]
+        pupils = _by_endpoint({n: one for n, one in enumerate(fitted) if _half(one) == half})
+        for endpoint, numbers in _by_endpoint(teachers).items():
             for rule, assigned in _tier_limits([fitted[n] for n in numbers], parameters).items():
-                limits.setdefault(rule, {}).update(dict.fromkeys(taught, assigned))
+                limits.setdefault(rule, {}).update(dict.fromkeys(pupils.get(endpoint, ()), assigned))
     # With few tenants all may be in one half. A rule without limits has no score, which is not a score of zero.
     return {rule: found for rule, found in limits.items() if found}
 
@@ -209,11 +217,11 @@ def _scaled(own: Limits, fitted: Sequence[FittedSeries], seen: Sequence[int]) ->
     return scaled
 
 
-def _by_endpoint(fitted: Mapping[int, FittedSeries]) -> list[list[int]]:
+def _by_endpoint(fitted: Mapping[int, FittedSeries]) -> dict[str, list[int]]:
     groups: dict[str, list[int]] = {}
     for number, one in fitted.items():
         groups.setdefault(one.name.endpoint, []).append(number)
-    return list(groups.values())
+    return groups
 
 
 def _half(one: FittedSeries) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from headroom_edge.algorithms import FixedWindow, TokenBucket
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.backtest.fitting import FittedSeries
-from quotas.calibration.sizing import minute_allowance
+from quotas.calibration.sizing import MINUTE_US, minute_allowance
 from quotas.policies.spec import Limit
 from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay
 
@@ -26,26 +26,24 @@ class AssignedLimit:
     def limit(self) -> Limit:
         return Limit("limit", self.algorithm, BY_SUBJECT if self.by_subject else TENANT, unit="cost")
 
+    def admits_all(self, one: FittedSeries) -> bool:
+        """Whether it is so wide that it denies nothing of what is replayed; then a replay would only cost time."""
+        if isinstance(self.algorithm, FixedWindow):
+            return self.algorithm.window_us == MINUTE_US and one.peak_of(self.by_subject) <= self.algorithm.limit
+        return one.test_units <= self.algorithm.size
 
-@dataclass(frozen=True, slots=True)
-class RejectedUnits:
-    series: int
-    units: float
-    of: float
 
-
-def replay_series(
-    pieces: Iterable[ArrivalBatch], cut_us: int, number: int, assigned: Mapping[tuple[str, str], AssignedLimit]
-) -> dict[tuple[str, str], RejectedUnits]:
+def rejected_units(
+    pieces: Iterable[ArrivalBatch], cut_us: int, limits: Iterable[AssignedLimit]
+) -> dict[AssignedLimit, int]:
     """Replays the arrivals after the cut through each limit separately; equal limits are replayed once."""
-    engines = {one: FastReplay([one.limit]) for one in assigned.values()}
-    rejected, total = dict.fromkeys(engines, 0), 0
-    for piece in pieces:
+    engines = {one: FastReplay([one.limit]) for one in limits}
+    rejected = dict.fromkeys(engines, 0)
+    for piece in pieces if engines else ():
         test = piece.cut(int(np.searchsorted(piece.times_us, cut_us)), len(piece))
-        total += int(test.costs.sum())
         for one, engine in engines.items():
             rejected[one] += int(test.costs[engine.decide(test).denied_by != ALLOWED].sum())
-    return {key: RejectedUnits(number, rejected[one], total) for key, one in assigned.items()}
+    return rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +56,18 @@ class RuleScore:
 
 
 def score(
-    rejected: Sequence[RejectedUnits],
+    series: Sequence[int],
+    rejected: Mapping[int, int],
     fitted: Sequence[FittedSeries],
     limits: Mapping[int, AssignedLimit],
     changes: int = 0,
 ) -> RuleScore:
+    """`series`: those that were replayed; `rejected`: their rejected units, where there are any."""
     tenants: dict[str, list[float]] = {}
-    for one in rejected:
-        sums = tenants.setdefault(fitted[one.series].name.tenant, [0.0, 0.0])
-        sums[0] += one.units
-        sums[1] += one.of
+    for number in series:
+        sums = tenants.setdefault(fitted[number].name.tenant, [0.0, 0.0])
+        sums[0] += rejected.get(number, 0)
+        sums[1] += fitted[number].test_units
     if not tenants:
         return RuleScore(0.0, 0.0, 0.0, 0.0, changes)
     shares = np.array([units / of for units, of in tenants.values()])
@@ -76,7 +76,7 @@ def score(
         float(units / of),
         float((shares > 0).mean()),
         float(np.quantile(shares, 0.9)),
-        median_headroom(limits, fitted, [one.series for one in rejected]),
+        median_headroom(limits, fitted, series),
         changes,
     )
 

@@ -77,8 +77,8 @@ class TraceReader:
     columns: CsvRow = field(default_factory=list)
     _numbers: _Numbers = field(default_factory=_Numbers)
 
-    @property
     def series(self) -> list[SeriesName]:
+        """The pairs in the order of their numbers. Builds the list anew, so call it once."""
         return [SeriesName(tenant, endpoint) for tenant, endpoint in self._numbers]
 
     def chunks(self, progress: Callable[[int], None] = lambda _: None) -> Iterator[TraceChunk]:

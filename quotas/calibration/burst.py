@@ -156,6 +156,9 @@ def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0
         return one.burst + one.rate * burst_seconds
 
     low, high = log(least), log(most)
+    lowest = point(low)
+    if lowest.burst == point(high).burst:
+        return lowest  # no rate between the two has another burst, so a higher one only lets more through
     first, second = (point(high - GOLDEN * (high - low)), point(low + GOLDEN * (high - low)))
     while high - low > NEAR:
         if allowance(first) <= allowance(second):
@@ -164,7 +167,7 @@ def settle(counts: Counts, rate: float, burst_seconds: float, epsilon: float = 0
         else:
             low, first = log(first.rate), second
             second = point(low + GOLDEN * (high - low))
-    return min((point(log(least)), first, second), key=allowance)
+    return min((lowest, first, second), key=allowance)
 
 
 def curve(counts: Counts, rates: Floats, epsilon: float = 0.0) -> tuple[Point, ...]:

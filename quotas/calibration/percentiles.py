@@ -26,6 +26,8 @@ def weighted_quantile(values: Floats, weights: Floats, q: float, total: float | 
     whole = weight if total is None else total
     if not len(values) or whole <= 0:
         return 0.0
+    if len(values) == 1:
+        return float(values[0])
     below = whole - weight
     if q > HIGH and len(values) > 1 / TAIL:
         values, weights, below = _tail(values, weights, q * whole, whole)

@@ -3,8 +3,6 @@
 A tenant whose peaks rise every day will exceed its past; one whose peaks vary may exceed it by chance.
 """
 
-from itertools import pairwise
-
 import numpy as np
 
 from quotas.calibration.counts import DAY_S, Counts
@@ -20,9 +18,12 @@ def daily_peaks(minutes: Counts, end_s: float) -> Floats:
         return np.empty(0)
     days = int((end_s - minutes.starts_s[0]) // DAY_S)  # a first day that is cut off says nothing of its peak
     edges = end_s - minutes.step_s - DAY_S * np.arange(days, 0, -1)
-    bounds = [*np.searchsorted(minutes.starts_s, edges, side="right").tolist(), len(minutes)]
-    most = [minutes.units[first:last].max(initial=0.0) for first, last in pairwise(bounds)]
-    return np.array(most) / minutes.step_s
+    first = np.searchsorted(minutes.starts_s, edges, side="right")
+    is_active = np.append(first[1:], len(minutes)) > first
+    peaks = np.zeros(days)
+    if is_active.any():
+        peaks[is_active] = np.maximum.reduceat(minutes.units, first[is_active]) / minutes.step_s
+    return peaks
 
 
 def outlook(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
@@ -38,7 +39,7 @@ def unrest(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
     known = peaks[peaks > 0]
     if len(known) < parameters.trend_days:
         return 1.0
-    above = np.maximum(0.0, np.log(known / np.median(known)))
+    above = np.maximum(0.0, np.log(known / _median(known)))
     # Both halves of an even spread would be as large as this one.
     return float(np.exp(parameters.unrest * np.sqrt(2 * (above**2).mean())))
 
@@ -57,5 +58,11 @@ def growth(peaks: Floats, parameters: Parameters = DEFAULTS) -> float:
     if np.sign(slopes).mean() < parameters.trend_tau:
         return 1.0
     ahead = np.arange(1, min(parameters.trend_horizon_days, len(peaks)) + 1)
-    rise = float(np.median(slopes)) * float((parameters.trend_damping**ahead).sum())
+    rise = _median(slopes) * float((parameters.trend_damping**ahead).sum())
     return float(min(parameters.outlook_most, np.exp(rise)))
+
+
+def _median(values: Floats) -> float:
+    """As `np.median`, which takes ten times as long for as few values as there are days."""
+    ordered = np.sort(values)
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.core.management.base import OutputWrapper
+
+from quotas.management.progress_bar import ProgressBar
 
 RATES = "model,client,t,rate,cv,family,shape,scale\n"
 
@@ -135,3 +139,11 @@ def test_a_bad_trace_is_refused_in_one_line(tmp_path: Path) -> None:
     path.write_text("timestamp,tenant\n" + "x,a\n" * 9)
     words = ("backtest", "--trace", str(path), "--bad-rows", "3")
     assert "more than 3 bad rows, the last in line 5" in refused(*words)
+
+
+def test_progress_is_shown_from_the_first_percent() -> None:
+    stream = io.StringIO()
+    bar = ProgressBar(OutputWrapper(stream))
+    for done in range(1_001):
+        bar.show("fitting", done, 1_000)
+    assert stream.getvalue().split("fitting ")[1:] == [f"{mark}%\n" for mark in (0, 1, *range(10, 101, 10))]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -13,11 +16,13 @@ from hypothesis import strategies as st
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest import baselines
 from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
-from quotas.backtest.fitting import RECOMMENDER
+from quotas.backtest.fitting import RECOMMENDER, fit
 from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
-from quotas.backtest.trace import TraceError
+from quotas.backtest.scoring import AssignedLimit, rejected_units
+from quotas.backtest.trace import SeriesName, TraceError
 from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, Counts
+from quotas.calibration.parameters import DEFAULTS
 from quotas.calibration.sizing import bucket, minute_allowance, minute_window
 from quotas.observations.arrays import whole_numbers
 from quotas.simulation import synthetic_tenants
@@ -124,6 +129,53 @@ def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
         ("replaying", 1, 2),
         ("replaying", 2, 2),
     ]
+
+
+def operations(path: Path, pairs: int) -> int:
+    """Bytecodes of the backtest's own code that run for a trace of so many pairs, each with an endpoint of its own."""
+    hours = range(0, 96, 8)
+    rows = [f"{START + 3_600 * hour + pair},t{pair % 20},e{pair}\n" for hour in hours for pair in range(pairs)]
+    path.write_text("timestamp,tenant,endpoint\n" + "".join(rows))
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if "/quotas/backtest/" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        backtest(path)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_pair_costs_the_same_however_many_there_are(tmp_path: Path) -> None:
+    few, many = (operations(tmp_path / f"{pairs}.csv", pairs) for pairs in (40, 160))
+    assert few < many <= 4.1 * few
+
+
+limits = st.one_of(
+    st.builds(AssignedLimit, st.builds(minute_window, st.integers(1, 12)), st.booleans()),
+    st.builds(AssignedLimit, st.builds(bucket, st.builds(Point, st.floats(0.01, 1), st.integers(1, 40)))),
+)
+rows_in_order = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.integers(1, 3)), min_size=1, max_size=30)
+
+
+@given(rows_in_order, limits)
+def test_a_limit_that_is_not_replayed_would_have_denied_nothing(
+    rows: list[tuple[int, int, int]], limit: AssignedLimit
+) -> None:
+    times, subjects, costs = (whole_numbers([row[place] for row in sorted(rows)]) for place in (0, 1, 2))
+    batch, cut_us = ArrivalBatch(times * SECOND_US, subjects, costs), 120 * SECOND_US
+    fitted = fit(SeriesName("a", "e"), [batch], cut_us, 400 * SECOND_US, DEFAULTS)
+    if limit.admits_all(fitted):
+        assert rejected_units([batch], cut_us, [limit]) == {limit: 0}
 
 
 arrivals = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 4)), max_size=60)

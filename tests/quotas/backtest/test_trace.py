@@ -34,14 +34,14 @@ def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
 def test_it_reads_plain_and_gzipped_files(tmp_path: Path, name: str) -> None:
     reader, rows = read(written(tmp_path, HEAD + "0.5,a,e,s,2\n1.25,b,e,s,1\n2,a,e,s,3\n", name))
     assert rows == [(500_000, 0, 2), (1_250_000, 1, 1), (2_000_000, 0, 3)]
-    assert reader.series == [SeriesName("a", "e"), SeriesName("b", "e")]
+    assert reader.series() == [SeriesName("a", "e"), SeriesName("b", "e")]
     assert (reader.rows, reader.bad_rows) == (3, 0)
 
 
 def test_only_timestamp_and_tenant_are_needed_in_any_order(tmp_path: Path) -> None:
     reader, rows = read(written(tmp_path, "tenant,note,timestamp\na,x,1\nb,y,2\n"))
     assert rows == [(1_000_000, 0, 1), (2_000_000, 1, 1)]
-    assert reader.series == [SeriesName("a", ""), SeriesName("b", "")]
+    assert reader.series() == [SeriesName("a", ""), SeriesName("b", "")]
 
 
 def test_microseconds_of_today_are_kept(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_bad_row_is_counted_with_its_line_and_passed_over(tmp_path: Path, row:
     assert [number for _, number, _ in rows] == [0, 1]
     assert [bad.line for bad in reader.bad] == [3]
     assert reader.bad[0].reason.startswith(reason)
-    assert reader.series == [SeriesName("a", "e"), SeriesName("b", "e")]
+    assert reader.series() == [SeriesName("a", "e"), SeriesName("b", "e")]
 
 
 def test_a_tenant_that_is_not_text_is_a_bad_row(tmp_path: Path) -> None:
