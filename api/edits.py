@@ -115,22 +115,27 @@ def created(
 ) -> Response:
     """`where`: the address of what was created. `secrets`: fields that a repetition of the request does not show."""
     is_dry = query(ChangeQuery, request)["dry_run"]
-    key = idempotency.key_of(request)
-    if is_dry or key is None:
-        return _carry_out(request, change, is_dry, where)
-    with transaction.atomic():
-        claim = idempotency.claim(request, key)
-        if isinstance(claim, Response):
-            return claim
-        response = _carry_out(request, change, is_dry, where)
-        claim.keep(response, secrets)
-        return response
+    return _once(request, is_dry, lambda: _carry_out(request, change, is_dry, where), secrets)
 
 
 def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None = None) -> Response:
     """`asked`: the query, if the view has read it."""
     is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
-    return _carry_out(request, change, is_dry)
+    return _once(request, is_dry, lambda: _carry_out(request, change, is_dry))
+
+
+def _once(request: Request, is_dry: bool, carry_out: Callable[[], Response], secrets: Collection[str] = ()) -> Response:
+    """Carries out a POST once per Idempotency-Key. Other methods may be repeated as they are."""
+    key = idempotency.key_of(request) if request.method == "POST" else None
+    if is_dry or key is None:
+        return carry_out()
+    with transaction.atomic():
+        claim = idempotency.claim(request, key)
+        if isinstance(claim, Response):
+            return claim
+        response = carry_out()
+        claim.keep(response, secrets)
+        return response
 
 
 def _carry_out(

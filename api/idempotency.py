@@ -1,4 +1,4 @@
-"""Idempotency-Key for creates. It is stored in the transaction of the change, so the change happens at most once."""
+"""Idempotency-Key of a POST. It is stored in the transaction of the change, so the change happens at most once."""
 
 from __future__ import annotations
 

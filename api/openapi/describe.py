@@ -142,7 +142,7 @@ IDEMPOTENCY = OpenApiParameter(
     HEADER,
     {"type": "string", "minLength": 1, "maxLength": LONGEST, "pattern": f"^{PATTERN}+$"},
     "header",
-    description="Repeating a request with the same key within 24 hours gives the same response and creates nothing.",
+    description="Repeating a request with the same key within 24 hours gives the same response and changes nothing.",
 )
 REVISION_HEADER = OpenApiParameter(
     REVISION, int, "header", response=True, description="The revision that the change created."
@@ -199,7 +199,8 @@ def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View]
 def changes(request: type[Strict], shape: Shape, *, needs_match: bool = False, **more: Any) -> Callable[[View], View]:
     either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
-    parameters = [IF_MATCH if needs_match else MAYBE_MATCH, REVISION_HEADER, ETAG_HEADER]
+    conditions = [IF_MATCH] if needs_match else [MAYBE_MATCH, IDEMPOTENCY]  # PUT and PATCH need a match, POST does not
+    parameters = [*conditions, REVISION_HEADER, ETAG_HEADER]
     responses = {200: either, **_waiting(request), **refusals}
     return described(ChangeQuery, request=request, parameters=parameters, responses=responses, **more)
 

@@ -48,10 +48,10 @@ SECTIONS: Final = (
         '     -H "Content-Type: application/json" -d \'{"default_cost": 1, "reason": "back to the default"}\'',
     ),
     Section(
-        "Idempotent creates",
-        "Creates accept an `Idempotency-Key` of up to 255 visible ASCII characters. Repeating a request with the "
-        "same key within 24 hours gives the same response and creates nothing. A different request with that key is "
-        "refused with 422.",
+        "Repeated requests",
+        "A POST that changes something accepts an `Idempotency-Key` of up to 255 visible ASCII characters. Repeating "
+        "the request with the same key within 24 hours gives the same response and changes nothing. A different "
+        "request with that key is refused with 422.",
         'curl -s -X POST "$BASE/v1/tiers" -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: tier-trial-1" \\\n'
         '     -H "Content-Type: application/json" -d \'{"name": "trial", "reason": "for evaluation"}\'',
     ),

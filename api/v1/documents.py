@@ -77,6 +77,7 @@ class DriftOut(serializers.Serializer[Any]):
 
 class PlanOut(serializers.Serializer[Any]):
     revision = serializers.IntegerField(help_text="The revision that the plan is based on.")
+    etag = serializers.CharField(help_text="Send it as `If-Match` to apply exactly this plan.")
     changes = ObjectDiffOut(many=True)
     drift = DriftOut(many=True, help_text="Objects in the plan that were changed by other means since the last apply.")
     others = serializers.ListField(
@@ -128,7 +129,8 @@ class DocumentPlan(APIView):
         """What applying a document would change. Send the ETag as If-Match to apply exactly this plan."""
         fields = body(PlanIn, request)
         plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
-        return Response(_shown(plan), headers={"ETag": etag_of({"revision": plan.revision})})
+        shown = _shown(plan)
+        return Response(shown, headers={"ETag": shown["etag"]})
 
 
 class DocumentApply(APIView):
@@ -158,6 +160,7 @@ def _document(fields: dict[str, Any]) -> Document:
 def _shown(plan: Plan) -> dict[str, Any]:
     return {
         "revision": plan.revision,
+        "etag": etag_of({"revision": plan.revision}),
         "changes": [asdict(change) for change in plan.changes],
         "drift": [{"object": key, **asdict(drift)} for key, drift in sorted(plan.drift.items())],
         "others": list(plan.others),

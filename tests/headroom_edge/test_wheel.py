@@ -97,7 +97,15 @@ def link(installed: Distribution, packages: Path) -> None:
 def test_it_installs_one_package(python: Path) -> None:
     question = "import importlib.metadata as m; print(*sorted({f.parts[0] for f in m.files('headroom-edge')}))"
     done = subprocess.run([str(python), "-I", "-c", question], check=True, stdout=subprocess.PIPE, text=True)
-    assert done.stdout.split() == ["headroom_edge", f"headroom_edge-{VERSION}.dist-info"]
+    # Above it is only the folder of commands.
+    assert done.stdout.split() == ["..", "headroom_edge", f"headroom_edge-{VERSION}.dist-info"]
+
+
+def test_it_brings_the_admin_command(python: Path) -> None:
+    command = [str(python.with_name("headroom-admin")), "policy", "export"]
+    done = subprocess.run(command, env={}, capture_output=True, text=True)
+    told = "headroom-admin: No URL was given; set HEADROOM_URL, or use --url https://….\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
 
 
 def test_what_it_needs_is_there(python: Path) -> None:

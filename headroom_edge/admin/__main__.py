@@ -1,0 +1,4 @@
+from headroom_edge.admin.command import main
+
+if __name__ == "__main__":
+    main()
