@@ -22,6 +22,7 @@ from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from headroom_edge.request_guard import RequestVerdict
 from tenants.history import acting
+from tenants.identity import acting_as
 from tenants.isolation import astream, narrowed, stream
 from tenants.models import Tenant
 from tenants.scope import Principal
@@ -85,7 +86,7 @@ class Gate:
         if problem is not None:
             return refused(problem)
         principal_set(request, principal)
-        with acting(actor=principal.actor, request=request_id_of(request)):
+        with acting_as(principal), acting(actor=principal.actor, request=request_id_of(request)):
             return self._within(request, principal.tenant)
 
     def _within(self, request: HttpRequest, tenant: Tenant | None) -> HttpResponseBase:

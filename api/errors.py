@@ -20,6 +20,8 @@ from quotas.publishing import store
 
 # These codes mean a conflict with the current state (409), not a mistake in the request (422).
 CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
+# These mean that somebody else may do it (403).
+FORBIDDEN: Final = frozenset({"forbidden", "machine"})
 RETRY_SECONDS: Final = 1
 
 _SENTENCES: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
@@ -76,8 +78,9 @@ def outage() -> Problem:
 
 
 def _refused(problems: Sequence[policy.Problem]) -> Problem:
-    conflict = any(problem.code in CONFLICTS for problem in problems)
-    status = HTTPStatus.CONFLICT if conflict else HTTPStatus.UNPROCESSABLE_ENTITY
+    codes = {problem.code for problem in problems}
+    status = HTTPStatus.CONFLICT if codes & CONFLICTS else HTTPStatus.UNPROCESSABLE_ENTITY
+    status = HTTPStatus.FORBIDDEN if codes & FORBIDDEN else status
     return _several(status, [_entry(p.path, p.code, p.message, p.line) for p in problems])
 
 

@@ -20,6 +20,7 @@ from quotas.overrides import override_create
 from quotas.policies.allowance import parameters_of
 from quotas.policies.explain import standing
 from tenants.history import acting
+from tenants.identity import actor_of
 
 MOST_WAITING = 20  # of one tenant
 MOST_WANTED = 2**52  # as of any parameter
@@ -63,6 +64,7 @@ def quota_request_create(
             reason=reason,
             usage=dict(usage or {}),
             author=author,
+            author_identity=actor_of(author).identity,
         )
 
 
@@ -86,9 +88,9 @@ def quota_request_grant(
             fields[size.name] = max(size.held, size.held * value // held)
         change = change_agree(
             override_create,
-            asker=row.author,
+            asker=actor_of(row.author, row.author_identity),
             why=row.reason,
-            approver=author,
+            approver=actor_of(author),
             reason=reason,
             tenant=row.tenant.name,
             endpoint=row.scope,

@@ -135,6 +135,15 @@ class ApiToken(models.Model):
     scopes = ArrayField(models.CharField(max_length=32))
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, null=True, blank=True, related_name="api_tokens")
     author = models.CharField(max_length=150)
+    issuer = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="who answers for what it does; empty: nobody is known to",
+    )
+    may_approve = models.BooleanField(db_default=False, default=False, help_text="an owner lets this machine approve")
     created = models.DateTimeField(db_default=Now(), editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -146,6 +155,9 @@ class ApiToken(models.Model):
             one_of("role", Role.values, "api_token_role"),
             models.CheckConstraint(condition=~Q(label="") & ~Q(author=""), name="api_token_label_and_author"),
             models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_token_scopes"),
+            models.CheckConstraint(
+                condition=Q(may_approve=False) | Q(issuer__isnull=False), name="api_token_approves_for_somebody"
+            ),
             models.CheckConstraint(
                 condition=Q(role=Role.TENANT, tenant__isnull=False) | ~Q(role=Role.TENANT) & Q(tenant=None),
                 name="api_token_of_one_tenant",

@@ -22,6 +22,10 @@ CHECK: Final = "check"
 METRICS: Final = "metrics"
 SCOPES: Final = (READ, WRITE, APPROVE, CHECK, METRICS)
 
+PERSON: Final = "person"
+TOKEN: Final = "token"  # noqa: S105 - a word, not a secret
+KEY: Final = "key"
+
 LONGEST_LABEL: Final = 100  # in an actor's name, which must fit into a revision's author
 
 M = TypeVar("M", bound=Model)
@@ -36,11 +40,17 @@ class Principal:
     scopes: frozenset[str] = frozenset(SCOPES)
     tenant: Tenant | None = None  # the only tenant it sees; None: all
     user: User | None = None  # None: a machine
+    kind: str = PERSON  # or TOKEN or KEY
     key_id: str = ""  # of a machine's token or key
 
     @property
     def is_machine(self) -> bool:
         return self.user is None
+
+    @property
+    def identity(self) -> str:
+        """As `tenants.identity` stores it."""
+        return f"{self.kind}:{self.key_id if self.user is None else self.user.pk}"
 
 
 def principal_of_user(user: AbstractBaseUser | AnonymousUser | None) -> Principal | None:
@@ -67,17 +77,19 @@ def principal_of_text(text: str) -> Principal | None:
 
 
 def _of_token(token: ApiToken) -> Principal:
-    return _machine("token", token, token.role)
+    return _machine(TOKEN, token, token.role)
 
 
 def _of_key(key: ApiKey) -> Principal:
-    return _machine("key", key, Role.TENANT)
+    return _machine(KEY, key, Role.TENANT)
 
 
 def _machine(kind: str, row: ApiToken | ApiKey, role: str) -> Principal:
     """Named by its id, which is unique, and its label, which people know."""
-    label = f" ({row.label[:LONGEST_LABEL]})" if row.label else ""
-    return Principal(f"{kind} {row.key_id}{label}", role, frozenset(row.scopes), row.tenant, key_id=row.key_id)
+    # Labels from before they were checked may contain what is not shown in one line.
+    text = "".join(one if one.isprintable() else " " for one in row.label[:LONGEST_LABEL])
+    actor = f"{kind} {row.key_id} ({text})" if text else f"{kind} {row.key_id}"
+    return Principal(actor, role, frozenset(row.scopes), row.tenant, kind=kind, key_id=row.key_id)
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
-from quotas.errors import author_and_reason, refuse
+from quotas.errors import Refused, author_and_reason, refuse
 from quotas.models import Approval, AuditEvent, Change
 from tenants.history import acting
+from tenants.identity import Actor, Person, actor_of, person_of
+from tenants.models import ApiToken
+
+SOMEBODY_ELSE = "somebody else has to approve it"
 
 NEVER_WAITS = frozenset(
     {
@@ -40,14 +45,37 @@ def check_approved(row: Change, *, emergency: bool) -> None:
     raise refuse("change", "approval", message)
 
 
-def check_two(*, asker: str, approver: str) -> None:
+def check_two(*, asker: Actor, approver: Actor) -> None:
     """Under four eyes nobody approves their own request."""
-    if settings.HEADROOM_FOUR_EYES and is_same_person(asker, approver):
-        raise refuse("approver", "author", f"{approver} is the author; under four eyes somebody else has to approve it")
+    if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver)):
+        raise problem
 
 
-def is_same_person(one: str, other: str) -> bool:
-    return one.strip().casefold() == other.strip().casefold()
+def objection(*, asker: Actor, approver: Actor) -> Refused | None:
+    """Why the approver does not count as a second person; None: they do.
+
+    A token counts as whoever issued it, so nobody approves by a token what they asked for, or the other way round.
+    """
+    if approver.is_machine and not _may_approve(approver):
+        message = f"{approver.name} is a machine; it approves only once an owner allows it (manage.py token permit)"
+        return refuse("approver", "machine", message)
+    asking, approving = person_of(asker), person_of(approver)
+    for actor, person in ((asker, asking), (approver, approving)):
+        if person is None:
+            message = f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
+            return refuse("approver", "issuer", message)
+    if asking is not None and approving is not None and asking.is_same(approving):
+        return refuse("approver", "author", f"{_named(approver, approving)} is the author; {SOMEBODY_ELSE}")
+    return None
+
+
+def _may_approve(machine: Actor) -> bool:
+    _, _, key_id = machine.identity.partition(":")
+    return ApiToken.objects.filter(key_id=key_id, may_approve=True).exists()
+
+
+def _named(actor: Actor, person: Person) -> str:
+    return f"{actor.name} counts as {person.name}, who" if actor.is_machine else actor.name
 
 
 def note_emergency(*, action: str, author: str, reason: str, what: str) -> None:
@@ -60,18 +88,28 @@ def note_emergency(*, action: str, author: str, reason: str, what: str) -> None:
 def change_approve(*, change: int, approver: str, reason: str) -> Approval:
     """Once a change is approved, anybody with the role for it may start and promote it."""
     approver, reason = author_and_reason(approver, reason)
-    with acting(author=approver, action="change_approve"), transaction.atomic():
+    return approve(change, actor_of(approver), reason)
+
+
+def approve(change: int, approver: Actor, reason: str) -> Approval:
+    with acting(author=approver.name, action="change_approve"), transaction.atomic():
         row = Change.objects.select_for_update().filter(pk=change).first()
         if row is None:
             raise refuse("change", "unknown", f"there is no change {change}; correct the number")
         _check_approver(row, approver)
-        return Approval.objects.create(change=row, approver=approver, reason=reason)
+        return Approval.objects.create(
+            change=row, approver=approver.name, approver_identity=approver.identity, reason=reason
+        )
 
 
-def _check_approver(row: Change, approver: str) -> None:
+def _check_approver(row: Change, approver: Actor) -> None:
     if row.is_over:
         raise refuse("change", "over", f"{row} was already {row.state}; there is nothing to approve")
-    if is_same_person(approver, row.author):
-        raise refuse("approver", "author", f"{approver} is the author of {row}; somebody else has to approve it")
-    if row.approvals.filter(approver=approver).exists():
-        raise refuse("approver", "taken", f"{approver} has already approved {row}; approving it once is enough")
+    if problem := objection(asker=author_of(row), approver=approver):
+        raise problem
+    if row.approvals.filter(Q(approver=approver.name) | Q(approver_identity=approver.identity or None)).exists():
+        raise refuse("approver", "taken", f"{approver.name} has already approved {row}; approving it once is enough")
+
+
+def author_of(row: Change) -> Actor:
+    return actor_of(row.author, row.author_identity)

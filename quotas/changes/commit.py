@@ -23,6 +23,7 @@ from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting, 
 from quotas.changes.guard import Impact
 from quotas.models import Change, Revision
 from tenants.history import acting
+from tenants.identity import Actor, actor_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -113,11 +114,13 @@ def _check_kept(attempt: Attempt) -> None:
         raise RuntimeError("an edit went on after a refusal; open transaction.atomic() around what may be refused")
 
 
-def file_change(proposal: Proposal) -> Change:
+def file_change(proposal: Proposal, author: Actor | None = None) -> Change:
+    """`author`: who wants it, if they are not the one who files it."""
     with acting(author=proposal.author, action="change_file"), transaction.atomic():
         return Change.objects.create(
             action=proposal.action,
             author=proposal.author,
+            author_identity=(author or actor_of(proposal.author)).identity,
             reason=proposal.reason,
             carry=proposal.carry,
             touched=list(proposal.touched),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.approval import change_approve, check_approved, check_two, is_same_person, note_emergency
+from quotas.changes.approval import approve, check_approved, check_two, note_emergency, objection
 from quotas.changes.commit import Unchanged, commit, file_change
 from quotas.changes.draft import Permits, draft, take_turn
 from quotas.changes.grandfathering import ALL_HURT
@@ -34,6 +34,7 @@ from quotas.models import AuditEvent, Change
 from quotas.models.change import ChangeState
 from quotas.policies.spec import CANARY_PARTS
 from tenants.history import acting
+from tenants.identity import Actor, actor_of
 
 Mode = Literal["shadow", "scheduled", "canary"]
 MODES: tuple[Mode, ...] = ("shadow", "scheduled", "canary")
@@ -44,20 +45,24 @@ def change_propose(edit: Callable[..., object], *, author: str, reason: str, **a
 
     Its cuts are not accepted by that: starting or promoting the change takes force.
     """
-    outcome = commit(partial(edit, author=author, reason=reason, force=True, **arguments), "dry_run")
+    return _propose(edit, actor_of(author), reason, arguments)
+
+
+def _propose(edit: Callable[..., object], author: Actor, reason: str, arguments: Mapping[str, Any]) -> Change:
+    outcome = commit(partial(edit, author=author.name, reason=reason, force=True, **arguments), "dry_run")
     if isinstance(outcome, Unchanged):
         raise refuse("change", "nothing", "no changes; there is nothing to propose")
-    return file_change(replace(outcome.proposal, force=False))
+    return file_change(replace(outcome.proposal, force=False), author)
 
 
 def change_agree(
-    edit: Callable[..., object], *, asker: str, why: str, approver: str, reason: str, **arguments: Any
+    edit: Callable[..., object], *, asker: Actor, why: str, approver: Actor, reason: str, **arguments: Any
 ) -> Change:
     """Files an edit that one person asked for and another one grants, approved; it can be started or promoted."""
     check_two(asker=asker, approver=approver)
-    change = change_propose(edit, author=asker, reason=why, **arguments)
-    if not is_same_person(asker, approver):
-        change_approve(change=change.pk, approver=approver, reason=reason)
+    change = _propose(edit, asker, why, arguments)
+    if objection(asker=asker, approver=approver) is None:
+        approve(change.pk, approver, reason)
     return change
 
 

@@ -17,7 +17,9 @@ class CredentialCommand(BaseCommand, ABC):
     requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        actions = parser.add_subparsers(dest="action", required=True)
+        self.add_actions(parser.add_subparsers(dest="action", required=True))
+
+    def add_actions(self, actions: Any) -> None:
         create = actions.add_parser("create", help="create one and show it once")
         self.add_create_arguments(create)
         create.add_argument("--reason", default="created on the command line")
@@ -28,7 +30,7 @@ class CredentialCommand(BaseCommand, ABC):
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
-            {"create": self._create, "list": self._list, "revoke": self._revoke}[action](options)
+            getattr(self, f"_{action}")(options)
         except Refused as refusal:
             raise CommandError(f"{refusal}.") from None
 

@@ -35,6 +35,9 @@ class Change(models.Model):
 
     action = models.CharField(max_length=40, help_text="the service function: policy_update")
     author = models.CharField(max_length=150)
+    author_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
     reason = models.CharField(max_length=500)
     carry = models.CharField(max_length=12, default="keep")
     touched = ArrayField(models.CharField(max_length=140))
@@ -113,6 +116,9 @@ class Approval(models.Model):
 
     change = models.ForeignKey(Change, on_delete=models.PROTECT, related_name="approvals")
     approver = models.CharField(max_length=150)
+    approver_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
     reason = models.CharField(max_length=500)
     at = models.DateTimeField(db_default=Now(), editable=False)
 

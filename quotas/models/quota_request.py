@@ -29,6 +29,9 @@ class QuotaRequest(models.Model):
     reason = models.CharField(max_length=500)
     usage = models.JSONField(default=dict, help_text="what was known of the demand when it was asked for")
     author = models.CharField(max_length=150)
+    author_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
     created = models.DateTimeField(db_default=Now(), editable=False)
     answer = models.CharField(max_length=8, choices=RequestAnswer.choices, default=RequestAnswer.WAITING)
     answer_author = models.CharField(max_length=150, blank=True, default="")

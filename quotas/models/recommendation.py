@@ -58,6 +58,9 @@ class Recommendation(models.Model):
     editor = models.CharField(
         max_length=150, blank=True, default="", help_text="who wrote `proposed`; empty: it is what was measured"
     )
+    editor_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
     summary = models.CharField(max_length=300, blank=True, default="", help_text="in one sentence")
     evidence = models.JSONField(default=dict, blank=True)
     forecast = models.JSONField(default=dict, blank=True)
@@ -68,6 +71,9 @@ class Recommendation(models.Model):
     problem = models.CharField(max_length=500, blank=True, default="", help_text="why it does not go on")
     change = models.ForeignKey("quotas.Change", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     decider = models.CharField(max_length=150, blank=True, default="", help_text="who approved or dismissed it last")
+    decider_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
     reason = models.CharField(max_length=500, blank=True, default="")
     created = models.DateTimeField(db_default=Now(), editable=False)
     measured_at = models.DateTimeField(help_text="the end of the data that it rests on")

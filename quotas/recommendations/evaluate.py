@@ -87,7 +87,7 @@ def _outside(row: Recommendation, now: datetime) -> None:
         row.stage, row.enforced_at = Stage.ENFORCED, now
     elif change is not None:
         row.stage, row.ended_at = Stage.DISMISSED, now
-        row.decider, row.reason = change.end_author, change.end_reason
+        row.decider, row.decider_identity, row.reason = change.end_author, "", change.end_reason
     row.save()
 
 

@@ -34,6 +34,7 @@ from quotas.recommendations.forecast import forecast_of
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.targets import target_of
 from tenants.history import acting
+from tenants.identity import Actor, actor_of
 
 LONGEST = 500
 MOST_RATE = 1e9  # per second
@@ -70,7 +71,8 @@ def recommendation_edit(*, recommendation: int, rate: float, burst: int, author:
         row = _locked(recommendation)
         _check_stage(row, "edited", Stage.DRAFT, Stage.SIMULATED)
         row.proposed = algorithm_dump(_edited(algorithm_load(row.current), rate, burst))
-        row.editor, row.stage, row.forecast = author, Stage.DRAFT, {}
+        row.editor, row.editor_identity = author, actor_of(author).identity
+        row.stage, row.forecast = Stage.DRAFT, {}
         row.reason = reason
         row.save()
     return row
@@ -83,8 +85,10 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
         take_turn()
         row = _locked(recommendation)
         _check_stage(row, "approved", Stage.SIMULATED)
-        check_two(asker=_asker(row), approver=author)
-        row.stage, row.decider, row.reason, row.decided_at = Stage.APPROVED, author, reason, timezone.now()
+        approver = actor_of(author)
+        check_two(asker=_asker(row), approver=approver)
+        row.stage, row.reason, row.decided_at = Stage.APPROVED, reason, timezone.now()
+        row.decider, row.decider_identity = author, approver.identity
         row.save()
         start_trial(row)
     return row
@@ -216,13 +220,14 @@ def _start_override(row: Recommendation) -> None:
     _mark_enforced(row, timezone.now())
 
 
-def _asker(row: Recommendation) -> str:
+def _asker(row: Recommendation) -> Actor:
     """The author of the values: the last editor, or calibration."""
-    return row.editor or AUTHOR
+    return actor_of(row.editor, row.editor_identity) if row.editor else Actor(AUTHOR)
 
 
-def _agreed(row: Recommendation, reason: str) -> dict[str, str]:
-    return {"asker": _asker(row), "why": reason, "approver": row.decider, "reason": reason}
+def _agreed(row: Recommendation, reason: str) -> dict[str, Any]:
+    decider = actor_of(row.decider, row.decider_identity)
+    return {"asker": _asker(row), "why": reason, "approver": decider, "reason": reason}
 
 
 def _mark_enforced(row: Recommendation, now: datetime) -> None:
@@ -231,7 +236,8 @@ def _mark_enforced(row: Recommendation, now: datetime) -> None:
 
 
 def _end(row: Recommendation, stage: Stage, author: str, reason: str, now: datetime | None = None) -> None:
-    row.stage, row.decider, row.reason, row.ended_at = stage, author, reason, now or timezone.now()
+    row.stage, row.reason, row.ended_at = stage, reason, now or timezone.now()
+    row.decider, row.decider_identity = author, actor_of(author).identity
     row.save()
 
 

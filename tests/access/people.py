@@ -27,9 +27,17 @@ def signed_in(name: str, role: str | None = None, tenant: str | None = None) -> 
     return client
 
 
-def token(role: str = "viewer", *scopes: str, tenant: str | None = None) -> str:
+def token(role: str = "viewer", *scopes: str, tenant: str | None = None, issuer: str = "alice") -> str:
+    """Whoever has the role to approve lets the machine approve."""
+    person(issuer)
     issued = token_issue(
-        label="a test", role=role, scopes=scopes or SCOPES, tenant=tenant, author="alice", reason="a test"
+        label="a test",
+        role=role,
+        scopes=scopes or SCOPES,
+        tenant=tenant,
+        author=issuer,
+        reason="a test",
+        may_approve=role in ("approver", "owner"),
     )
     return str(issued.text)
 

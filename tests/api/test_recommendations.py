@@ -100,7 +100,7 @@ def test_in_bulk_nobody_approves_values_that_they_have_not_seen(client: APIClien
     sure = recommended()
     seen = client.get("/v1/recommendations/approve")
     assert [item["id"] for item in seen.json()["items"]] == [sure.pk]
-    Recommendation.objects.update(proposed={**sure.proposed, "rate": 9})
+    Recommendation.objects.update(proposed={**(sure.proposed or {}), "rate": 9})
     late = client.post("/v1/recommendations/approve", WHY, headers={"If-Match": seen["ETag"]})
     assert (late.status_code, late.json()["code"]) == (412, "precondition-failed")
     assert Recommendation.objects.get().stage == Stage.SIMULATED
