@@ -17,6 +17,7 @@ from django.db.utils import OperationalError
 
 TRUE: Final = frozenset({"1", "true", "yes", "on"})
 FALSE: Final = frozenset({"0", "false", "no", "off"})
+NONE: Final = "none"  # an empty list, where an empty text would mean the default
 POSTGRES_SCHEMES: Final = frozenset({"postgres", "postgresql"})
 REDIS_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 BROKER_SCHEMES: Final = REDIS_SCHEMES | {"redis+socket", "sentinel", "amqp", "amqps"}
@@ -109,9 +110,12 @@ def words(name: str, default: str) -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
-def networks(name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+def networks(name: str, default: str = NONE) -> tuple[IPv4Network | IPv6Network, ...]:
+    found = words(name, default)
+    if found == [NONE]:
+        return ()
     try:
-        return tuple(ip_network(word) for word in words(name, ""))
+        return tuple(ip_network(word) for word in found)
     except ValueError:
         raise SettingError(f"{name} is not a list of networks; write it like 10.0.0.0/8,192.168.7.0/24.") from None
 

@@ -1,9 +1,8 @@
-"""/metrics, for requests from this machine and for tokens with the scope `metrics`."""
+"""/metrics, for tokens with the scope `metrics` and for peers that HEADROOM_METRICS_FROM names."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.views.decorators.http import require_safe
 from django_prometheus.exports import ExportToDjangoView
@@ -11,20 +10,24 @@ from prometheus_client import REGISTRY
 
 from access.authentication import bearer_text
 from access.roles import TABLE
+from headroom_edge.proxies import address_of
 from quotas.status.metrics_collector import StatusCollector
 from tenants.scope import principal_of_text
 
 # They are asked for at each scrape, and know nothing between two.
 REGISTRY.register(StatusCollector())
 
-FORWARDED = ("HTTP_FORWARDED", "HTTP_X_FORWARDED_FOR")
+# Proxies add these. A request that came through one is not the peer's own.
+FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP", "HTTP_X_FORWARDED")
 
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    if not from_this_machine(request) and not has_token(request):
+    if not has_token(request) and not is_named(request):
         return HttpResponseForbidden(
-            "Metrics are served to this machine and to tokens with the scope metrics.\n", content_type="text/plain"
+            "Metrics are served to tokens with the scope metrics; send Authorization: Bearer hr_….\n"
+            "HEADROOM_METRICS_FROM may name networks that need none.\n",
+            content_type="text/plain",
         )
     response: HttpResponse = ExportToDjangoView(request)
     return response
@@ -35,11 +38,9 @@ def has_token(request: HttpRequest) -> bool:
     return principal is not None and TABLE["metrics"]["GET"].admits(principal)
 
 
-def from_this_machine(request: HttpRequest) -> bool:
-    # A proxy on this machine forwards other machines' requests from a loopback address.
-    if any(name in request.META for name in FORWARDED):
+def is_named(request: HttpRequest) -> bool:
+    """Whether HEADROOM_METRICS_FROM names the peer, and the request is its own."""
+    if any(name.startswith(FORWARDED) for name in request.META):
         return False
-    try:
-        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:
-        return False
+    address = address_of(request.META.get("REMOTE_ADDR", ""))
+    return address is not None and any(address in network for network in settings.HEADROOM_METRICS_FROM)

@@ -11,6 +11,7 @@ from config import env
 from config.data_folders import places
 from config.logs import but_health, outages_in_one_line
 from headroom_edge.gateway.environment import GatewaySettings
+from headroom_edge.proxies import TrustedProxies
 
 _PLACES = places()
 _EMBEDDED = not env.text("DATABASE_URL", "")
@@ -60,6 +61,11 @@ HEADROOM_DEMO = env.flag("HEADROOM_DEMO", default=False)
 HEADROOM_USAGE_MEMORY_MB = env.integer("HEADROOM_USAGE_MEMORY_MB", 512, 1, 1_000_000)
 # Private networks that alert webhooks may reach in spite of the ban on private addresses.
 HEADROOM_ALERT_NETWORKS = env.networks("HEADROOM_ALERT_NETWORKS")
+_BEHIND_PROXY = env.flag("HEADROOM_BEHIND_PROXY", default=False)
+# Who may read /metrics without a token. A proxy on this machine sends everybody's requests from a loopback address, so
+# loopback is the default on a laptop only: embedded servers, and no proxy is configured.
+_LAPTOP = _EMBEDDED and not _BEHIND_PROXY and HEADROOM_RULES.trusted_proxies == TrustedProxies()
+HEADROOM_METRICS_FROM = env.networks("HEADROOM_METRICS_FROM", "127.0.0.0/8,::1" if _LAPTOP else env.NONE)
 _MAIL = env.mail("HEADROOM_SMTP_URL")
 HEADROOM_HAS_MAIL = bool(_MAIL.host)
 EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
@@ -197,6 +203,6 @@ LOGGING = {
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^metrics$"]
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("HEADROOM_BEHIND_PROXY", False) else None
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _BEHIND_PROXY else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -149,8 +150,16 @@ def test_only_reading_is_allowed(client: Client) -> None:
     assert client.post("/healthz").status_code == 405
 
 
-def test_metrics_are_for_this_machine_only(client: Client) -> None:
+def test_metrics_are_for_the_named_peers_only(client: Client, settings: Any) -> None:
+    settings.HEADROOM_METRICS_FROM = (ip_network("127.0.0.0/8"),)
     assert b"django_http_requests" in client.get("/metrics").content
-    assert client.get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 403
-    assert client.get("/metrics", headers={"x-forwarded-for": "203.0.113.9"}).status_code == 403
-    assert client.get("/metrics", REMOTE_ADDR="nonsense").status_code == 403
+    assert client.get("/metrics", REMOTE_ADDR="::ffff:127.0.0.1").status_code == 200
+    for address in ("203.0.113.9", "nonsense", "", "::1"):
+        assert client.get("/metrics", REMOTE_ADDR=address).status_code == 403
+    settings.HEADROOM_METRICS_FROM = ()
+    assert client.get("/metrics").status_code == 403
+
+
+@pytest.mark.parametrize("name", ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-host"])
+def test_metrics_are_not_for_whoever_comes_through_a_proxy(client: Client, name: str) -> None:
+    assert client.get("/metrics", headers={name: "203.0.113.9"}).status_code == 403

@@ -51,6 +51,24 @@ def test_the_machine_keeps_its_own_secret(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({}, ["127.0.0.0/8", "::1/128"]),
+        ({"HEADROOM_BEHIND_PROXY": "1"}, []),
+        ({"HEADROOM_TRUSTED_PROXIES": "127.0.0.1"}, []),
+        ({"HEADROOM_METRICS_FROM": "none"}, []),
+        (PRODUCTION, []),
+        ({**PRODUCTION, "HEADROOM_METRICS_FROM": "10.0.0.0/8, 127.0.0.1"}, ["10.0.0.0/8", "127.0.0.1/32"]),
+    ],
+)
+def test_metrics_need_a_token_except_on_a_laptop(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], named: list[str]
+) -> None:
+    """A proxy on this machine that sets no header must not show the metrics to everybody."""
+    assert [str(network) for network in load(monkeypatch, **variables)["HEADROOM_METRICS_FROM"]] == named
+
+
 def test_production_reads_its_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load(monkeypatch, **PRODUCTION)
     database = settings["DATABASES"]["default"]
