@@ -25,6 +25,7 @@ from headroom_edge.recent_cache import RecentCache
 # The longest time from a revocation in the store to its effect; twice this if a request is cancelled in between.
 FRESH_S: Final = 0.3
 CREDENTIALS_KEPT: Final = 8_192
+UNKNOWN_KEPT: Final = 1_024
 EVERY_TENANT: Final = ""
 TOKEN: Final = "token"  # noqa: S105 - the name of a field
 PEPPER: Final = "pepper"
@@ -54,7 +55,7 @@ class Credential:
 
 @dataclass(slots=True)
 class _CachedCredential:
-    credential: Credential | None  # None: the store does not know it
+    credential: Credential | None  # None: it was revoked
     read_s: float
 
 
@@ -74,6 +75,8 @@ class Directory:
         self._pepper = b""
         self._read_s = float("-inf")
         self._known: RecentCache[str, _CachedCredential] = RecentCache(CREDENTIALS_KEPT)  # by the key as sent
+        # Apart from the known ones, so that invented keys do not push them out: when each was looked up.
+        self._unknown: RecentCache[str, float] = RecentCache(UNKNOWN_KEPT)
         self.routes: tuple[Route, ...] = ()  # never modified in place
         self.endpoints: frozenset[str] = frozenset()  # all registered ones, including those without a path
 
@@ -127,7 +130,7 @@ class Directory:
         known = self._known.get(text)
         now = self._clock()
         if known is None:
-            if not _TEXT.fullmatch(text):
+            if not _TEXT.fullmatch(text) or now - (self._unknown.get(text) or float("-inf")) < FRESH_S:
                 return None
         else:
             if now - known.read_s < FRESH_S:
@@ -137,10 +140,13 @@ class Directory:
         try:
             credential = yield from self._read_credential(core, text)
         except StoreError:
-            if known is None:
+            if known is None and self._unknown.get(text) is None:
                 raise
-            return known.credential
-        self._known.put(text, _CachedCredential(credential, now))
+            return known.credential if known else None
+        if credential is None and known is None:
+            self._unknown.put(text, now)
+        else:
+            self._known.put(text, _CachedCredential(credential, now))
         return credential
 
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
@@ -156,9 +162,11 @@ class Directory:
         if marker is None:
             raise StoreRefusedError("the store has no index of credentials yet")
         try:
-            return Credential.parse(entry.decode()) if entry is not None else None
+            credential = Credential.parse(entry.decode()) if entry is not None else None
         except ValueError:
             raise StoreRefusedError("the store's index of credentials cannot be read") from None
+        # The index is by secret alone. A secret under another id is not the key that was issued.
+        return credential if credential is not None and credential.key_id == text.split("_")[1] else None
 
     def _questions(self, core: Core, text: str) -> list[bytes]:
         """Ask for the credential and, if it is stale, for the routes' token in the same round trip."""

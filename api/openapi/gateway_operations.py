@@ -88,6 +88,7 @@ _REFUSALS: Final = {
     "403": "The token lacks the scope `check`, or belongs to another tenant.",
     "405": "Only POST is allowed.",
     "413": "The body is larger than 1 MiB.",
+    "429": "Too many requests without a valid token came from this address; `Retry-After` has the time to wait.",
     "503": "Redis is down, and the token is not cached.",
 }
 _AUTHZ_REFUSALS: Final = {
@@ -96,7 +97,8 @@ _AUTHZ_REFUSALS: Final = {
     "403": "The tenant is suspended or unknown, or the key lacks the scope. nginx gets 403 for every refusal but 401: "
     f"the real status is in `{STATUS}`, the body in `{PROBLEM}`.",
     "414": "The path is longer than 8,192 characters.",
-    "429": "A limit is used up; `Retry-After` has the time to wait.",
+    "429": "A limit is used up, or too many requests without a valid key came from this address; `Retry-After` has the "
+    "time to wait.",
     "503": "Redis is down, and the failure mode is `closed`.",
 }
 _ALLOWED_HEADERS: Final = {

@@ -9,8 +9,9 @@ from http import HTTPStatus
 from typing import Final
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.asgi import App, Receive, Scope, Send, header_of, respond
+from headroom_edge.asgi import App, Receive, Scope, Send, header_of, request_of, respond
 from headroom_edge.gateway.authz import original, response_of
+from headroom_edge.gateway.bad_tokens import BadTokens
 from headroom_edge.gateway.check import CheckHandler
 from headroom_edge.problems import Problem
 from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict, key_text, refusal
@@ -30,6 +31,7 @@ class Gateway:
     def __init__(self, limiter: AsyncLimiter, rules: GuardRules | None = None) -> None:
         self.limiter = limiter
         self.guard = Guard(rules)
+        self.bad_tokens = BadTokens()
         self._checks = CheckHandler(self.guard)
         self._handlers: dict[str, Handler] = {
             "/v1/check": self._check,
@@ -69,7 +71,7 @@ class Gateway:
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
         reply = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
-        await _send(send, reply)
+        await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -78,7 +80,7 @@ class Gateway:
         body = await read_body(receive)
         token = key_text(partial(header_of, scope))
         reply = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
-        await _send(send, reply)
+        await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = original(scope, self.guard.rules.reading)
@@ -86,10 +88,17 @@ class Gateway:
             await refuse(send, request)
             return
         verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
+        if verdict.problem is not None and verdict.status == HTTPStatus.UNAUTHORIZED:
+            verdict = refusal(self._counted(scope, verdict.problem))
         if verdict.wait_s:
             await asyncio.sleep(verdict.wait_s)
         answer = response_of(scope, verdict)
         await respond(send, answer.status, answer.headers, answer.body)
+
+    def _counted(self, scope: Scope, problem: Problem) -> Problem:
+        if problem.status != HTTPStatus.UNAUTHORIZED:
+            return problem
+        return self.bad_tokens.judge(problem, self.guard.client_ip(request_of(scope)))
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         await _send(send, b'{"status":"ok"}')

@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from headroom_edge import AsyncLimiter, django
+from headroom_edge.gateway.bad_tokens import BadTokens
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.proxies import TrustedProxies
 from headroom_edge.request_guard import GuardRules
@@ -45,14 +46,17 @@ def project(settings: Any, valkey_url: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def running_gateway(valkey_url: str) -> Iterator[Client]:
+def running_gateway(valkey_url: str) -> Iterator[tuple[Gateway, Client]]:
     # What other tests left in the store would be believed for a second: keys that this world does not have.
     redis.Redis.from_url(valkey_url).flushall()
-    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)) as client:
-        yield client
+    gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)
+    with served(gateway) as client:
+        yield gateway, client
 
 
 @pytest.fixture
-def gateway(store: redis.Redis, running_gateway: Client) -> Client:
+def gateway(store: redis.Redis, running_gateway: tuple[Gateway, Client]) -> Client:
     """Behind a proxy on this machine, which it trusts."""
-    return running_gateway
+    running, client = running_gateway
+    running.bad_tokens = BadTokens()
+    return client

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 import redis
 
-from headroom_edge import AsyncLimiter, Limiter, keys
+from headroom_edge import AsyncLimiter, Limiter, directory, keys
 from headroom_edge.core import Conversation, Core
-from headroom_edge.directory import CREDENTIALS_KEPT, FRESH_S, PEPPER, TOKEN, Credential, Directory, secret_hash
+from headroom_edge.directory import (
+    CREDENTIALS_KEPT,
+    FRESH_S,
+    PEPPER,
+    TOKEN,
+    Credential,
+    Directory,
+    secret_hash,
+)
 from headroom_edge.errors import StoreError
 from headroom_edge.plan.routes import Route
 from tests.headroom_edge.conftest import AMPLE_MS
@@ -71,6 +79,30 @@ def world(store: redis.Redis, valkey_url: str) -> World:
 
 def test_it_tells_whose_a_key_is(world: World) -> None:
     assert {text: world.whose(text) for text in CREDENTIALS} == CREDENTIALS
+    assert world.whose(STRANGER) is None
+
+
+def test_a_secret_under_another_id_is_no_key(world: World) -> None:
+    secret = ACME.rpartition("_")[2]
+    assert world.whose(f"hr_{'b' * 16}_{secret}") is None
+    assert world.whose(ACME) == CREDENTIALS[ACME]
+
+
+def test_invented_keys_do_not_push_out_the_known_ones(
+    spare_valkey: Callable[..., SpareValkey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "CREDENTIALS_KEPT", 8)
+    server = spare_valkey()
+    with server.client() as client:
+        publish_directory(client)
+    world = World(server.url)
+    assert world.whose(ACME) == CREDENTIALS[ACME]
+    for number in range(40):
+        assert world.whose(f"hr_{number:016x}_{number:064x}") is None
+    assert world.whose(STRANGER) is None
+    server.kill()
+    world.clock.now_s += FRESH_S + 0.001
+    assert world.whose(ACME) == CREDENTIALS[ACME]
     assert world.whose(STRANGER) is None
 
 
