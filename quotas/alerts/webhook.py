@@ -14,19 +14,25 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from quotas.alerts.deadline import Deadline
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 # Global by their prefix, but routed to the IPv4 address embedded in them, which may be private.
 CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 PORTS: Final = {"https": 443, "http": 80}
 
-TIMEOUT_S: Final = 5.0
+TIMEOUT_S: Final = 10.0  # for all of it: the look-up of the name, connection, TLS, request and the head of the response
 TIMESTAMP: Final = "Headroom-Timestamp"
 SIGNATURE: Final = "Headroom-Signature"
 
 
 class UnreachableError(Exception):
     """The webhook may not or cannot be reached; the message is one sentence."""
+
+
+class RefusedByReceiverError(UnreachableError):
+    """The webhook answered, but did not accept the message. It may accept another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,6 @@ def _is_within(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: Sequence[Network] = ()) -> None:
-    place = resolve_url(url, allowed)
     data = json.dumps(body, separators=(",", ":")).encode()
     headers = {
         "Content-Type": "application/json",
@@ -103,12 +108,14 @@ def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: 
         TIMESTAMP: str(now_s),
         SIGNATURE: sign(data, secret, now_s),
     }
+    host = urlsplit(url).hostname
     try:
-        status = _post(place, data, headers)
+        with Deadline(TIMEOUT_S) as deadline:
+            status = _post(resolve_url(url, allowed), data, headers, deadline)
     except (OSError, http.client.HTTPException) as error:
-        raise UnreachableError(f"{place.host} did not accept it: {error or type(error).__name__}") from None
+        raise UnreachableError(f"{host} did not accept it: {error or type(error).__name__}") from None
     if not 200 <= status < 300:
-        raise UnreachableError(f"{place.host} answered {status}; it must answer 200 to 299")
+        raise RefusedByReceiverError(f"{host} answered {status}; it must answer 200 to 299")
 
 
 def sign(data: bytes, secret: bytes, now_s: int) -> str:
@@ -116,10 +123,10 @@ def sign(data: bytes, secret: bytes, now_s: int) -> str:
     return "v1=" + hmac.new(secret, f"{now_s}.".encode() + data, hashlib.sha256).hexdigest()
 
 
-def _post(place: ResolvedUrl, data: bytes, headers: Mapping[str, str]) -> int:
-    connection = http.client.HTTPConnection(place.host, place.port, timeout=TIMEOUT_S)
+def _post(place: ResolvedUrl, data: bytes, headers: Mapping[str, str], deadline: Deadline) -> int:
+    connection = http.client.HTTPConnection(place.host, place.port)
     # Connect to the address that was checked; the library would resolve the name again, possibly to another one.
-    connection.sock = _connect(place)
+    connection.sock = _connect(place, deadline)
     try:
         connection.request("POST", place.path, body=data, headers=dict(headers))
         return connection.getresponse().status
@@ -127,8 +134,8 @@ def _post(place: ResolvedUrl, data: bytes, headers: Mapping[str, str]) -> int:
         connection.close()
 
 
-def _connect(place: ResolvedUrl) -> socket.socket:
-    plain = socket.create_connection((place.address, place.port), timeout=TIMEOUT_S)
+def _connect(place: ResolvedUrl, deadline: Deadline) -> socket.socket:
+    plain = deadline.connect([(place.address, place.port)])
     if place.scheme == "http":
         return plain
     try:

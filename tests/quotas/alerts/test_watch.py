@@ -219,7 +219,7 @@ def test_a_target_gets_only_what_it_asked_for() -> None:
 def test_what_is_not_taken_is_tried_again_later_and_later_and_then_given_up(settings: Any) -> None:
     settings.HEADROOM_ALERT_NETWORKS = ()
     target = AlertTarget.objects.create(kind="webhook", address="https://127.0.0.1/hook", secret=b"")
-    row = AlertDelivery.objects.create(target=target, body={"events": [], "others": 0}, due_at=NOW)
+    row = AlertDelivery.objects.create(target=target, body={"events": [], "others": 0}, due_at=NOW, created=NOW)
     now, waits = NOW, []
     for _ in range(MOST_TRIES):
         assert alerts_send(now) == 0

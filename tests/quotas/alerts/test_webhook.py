@@ -6,9 +6,7 @@ import hashlib
 import hmac
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_network
 from typing import Any
 
@@ -16,41 +14,16 @@ import pytest
 
 from quotas.alerts import webhook
 from quotas.alerts.webhook import UnreachableError
+from tests.quotas.alerts.receivers import Receiver, receiving
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 SECRET = b"secret"
 
 
-class Receiver(HTTPServer):
-    status = 204
-    got: list[tuple[str, dict[str, str], bytes]]
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook"
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        server: Any = self.server
-        data = self.rfile.read(int(self.headers["Content-Length"]))
-        server.got.append((self.path, dict(self.headers), data))
-        self.send_response(server.status)
-        self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver(("127.0.0.1", 0), Handler) as server:
-        server.got = []
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with receiving() as server:
         yield server
-        server.shutdown()
 
 
 def test_the_receiver_can_prove_who_sent_it_and_when(receiver: Receiver) -> None:
