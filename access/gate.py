@@ -24,6 +24,7 @@ from headroom_edge.request_guard import RequestVerdict
 from tenants.history import acting
 from tenants.identity import acting_as
 from tenants.isolation import astream, narrowed, stream
+from tenants.keyring import KeyringError
 from tenants.models import Tenant
 from tenants.scope import Principal
 
@@ -72,6 +73,9 @@ class Gate:
         except (OperationalError, InterfaceError) as error:
             logger.warning("The database is down, so no request can be authenticated: %s", error)
             return _without_database(request)
+        except KeyringError as error:
+            logger.warning("No token can be verified: %s", error)
+            return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)))
         if principal is None:
             return _without_login(request)
         if not is_api(request):

@@ -17,6 +17,7 @@ from headroom_edge.problems import CONTENT_TYPE, Problem
 from quotas.errors import Refused
 from quotas.policies import problems as policy
 from quotas.publishing import store
+from tenants.keyring import KeyringError
 
 # These codes mean a conflict with the current state (409), not a mistake in the request (422).
 CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
@@ -68,6 +69,8 @@ def problem_of(error: Exception) -> Problem | None:
         return _of_framework(error)
     if isinstance(error, _OUTAGES):
         return outage()
+    if isinstance(error, KeyringError):
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
     known = next((kind for kind in _SENTENCES if isinstance(error, kind)), None)
     return None if known is None else Problem(*_SENTENCES[known])
 

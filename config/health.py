@@ -22,6 +22,7 @@ from redis.retry import Retry
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
 from quotas.models.jobs import Delivery, Heartbeat
+from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
 MOST_SET_ASIDE: Final = 100
@@ -46,6 +47,7 @@ class HealthFacts:
     beats: Mapping[str, Heartbeat]
     overdue: Change | None = None  # the change that is overdue longest
     set_aside: tuple[Delivery, ...] = ()  # tasks that repeatedly killed their worker, newest first
+    locked: str = ""  # why the stored keys cannot be opened
 
 
 @require_safe
@@ -56,7 +58,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     if settings.GATEWAY_URL:
         parts["gateway"] = check_gateway(settings.GATEWAY_URL)
     parts |= {name: check_heartbeat(name, facts) for name in STALE_AFTER}
-    parts |= {"schedule": check_schedule(facts), "tasks": check_tasks(facts)}
+    parts |= {"schedule": check_schedule(facts), "tasks": check_tasks(facts), "keys": check_keys(facts)}
     healthy = all(part.ok for part in parts.values())
     body: dict[str, object] = {"status": "ok" if healthy else "unhealthy"}
     body |= {name: part.text for name, part in parts.items()}
@@ -75,9 +77,10 @@ def check_database() -> tuple[PartHealth, HealthFacts | None]:
             beats = {beat.name: beat for beat in Heartbeat.objects.all()}
             overdue = changes_overdue(now).first()
             set_aside = tuple(Delivery.objects.filter(is_set_aside=True).order_by("-at")[:MOST_SET_ASIDE])
+            locked = why_keys_are_locked()
     except Error as error:
         return PartHealth(False, first_line(error)), None
-    return PartHealth(True, "ok"), HealthFacts(now, beats, overdue, set_aside)
+    return PartHealth(True, "ok"), HealthFacts(now, beats, overdue, set_aside, locked)
 
 
 def check_redis() -> PartHealth:
@@ -137,6 +140,22 @@ def check_tasks(facts: HealthFacts | None) -> PartHealth:
     last, count = facts.set_aside[0], len(facts.set_aside)
     number = f"{count} or more" if count == MOST_SET_ASIDE else str(count)
     return PartHealth(True, f"{number} set aside, the latest one {last} until {last.at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def check_keys(facts: HealthFacts | None) -> PartHealth:
+    """A wrong SECRET_KEY would otherwise show as refused API keys only."""
+    if facts is None:
+        return PartHealth(False, "unknown while the database is down")
+    return PartHealth(not facts.locked, facts.locked or "ok")
+
+
+def why_keys_are_locked() -> str:
+    """Empty: the stored keys can be opened."""
+    try:
+        read_keys(API_KEYS)
+    except KeyringError as error:
+        return str(error)
+    return ""
 
 
 def published_revision(facts: HealthFacts | None) -> int | None:

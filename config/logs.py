@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from logging import LogRecord
 
 import redis
+from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
 from kombu.exceptions import OperationalError as BrokerError
 
-OUTAGES = (InterfaceError, OperationalError, BrokerError, redis.ConnectionError, redis.TimeoutError)
+# A wrong SECRET_KEY (tenants.keyring) is one too: its message says what to do.
+OUTAGES = (
+    *(InterfaceError, OperationalError, BrokerError, redis.ConnectionError, redis.TimeoutError),
+    ImproperlyConfigured,
+)
 
 
 def but_health(record: LogRecord) -> bool:

@@ -39,7 +39,7 @@ def api_key_issue(
         row = ApiKey.objects.create(
             tenant=find_tenant(tenant),
             key_id=text.key_id,
-            secret_hash=text.secret_hash(),
+            **text.hash_fields(),
             scopes=sorted(set(scopes)),
             label=label,
         )

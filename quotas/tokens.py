@@ -50,7 +50,7 @@ def token_issue(
     with acting(author=author, action="token_issue"), transaction.atomic():
         row = ApiToken.objects.create(
             key_id=text.key_id,
-            secret_hash=text.secret_hash(),
+            **text.hash_fields(),
             label=label,
             role=role,
             scopes=sorted(set(scopes)),

@@ -39,7 +39,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
     list_display = ["key_id", "tenant", "label", "created", "revoked_at"]
     list_select_related = ["tenant"]
     search_fields = ["key_id", "tenant__name"]
-    exclude = ["secret_hash"]
+    exclude = ["secret_hash", "secret_version", "next_hash"]
 
 
 @admin.register(Membership)
@@ -56,4 +56,4 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     list_filter = ["role"]
     list_select_related = ["tenant"]
     search_fields = ["key_id", "label"]
-    exclude = ["secret_hash"]
+    exclude = ["secret_hash", "secret_version", "next_hash"]

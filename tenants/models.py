@@ -1,4 +1,4 @@
-"""Tiers, tenants, API keys, memberships and tokens. Written only by the functions in `quotas`."""
+"""Tiers, tenants, API keys, memberships, tokens and the keyring. Written only by the functions in `quotas`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ TENANT_NAME = "[a-z0-9][a-z0-9-]{0,62}"
 WORD = "[a-z0-9][a-z0-9_.-]{0,62}"
 # A tenant's number is written in five digits of base 36 (headroom_edge.keys).
 TENANT_NUMBERS = 36**5
+
+
+HASH_DUE = "due"
 
 
 class Role(models.TextChoices):
@@ -75,13 +78,16 @@ class Tenant(models.Model):
         return self.name
 
 
-@tracked(exclude=["secret_hash"])
+@tracked(exclude=["secret_hash", "secret_version", "next_hash"])
 class ApiKey(models.Model):
     """A tenant's API key. The id is public; only an HMAC of the secret is stored."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
     key_id = models.CharField(max_length=32, unique=True)
     secret_hash = models.CharField(max_length=64, help_text="HMAC-SHA-256, hexadecimal")
+    secret_version = models.IntegerField(db_default=1, help_text="of the key of that HMAC")
+    # Under the newest version. Empty: there is no newer one. `due`: there is; hashed when the secret is next seen.
+    next_hash = models.CharField(max_length=64, blank=True, db_default="")
     label = models.CharField(max_length=200, blank=True, default="")
     scopes = ArrayField(models.CharField(max_length=32))
     created = models.DateTimeField(db_default=Now(), editable=False)
@@ -92,6 +98,7 @@ class ApiKey(models.Model):
         constraints = [
             named("[a-z0-9]{8,32}", "api_key_id", "key_id"),
             named("[0-9a-f]{64}", "api_key_secret_hash", "secret_hash"),
+            named("([0-9a-f]{64}|due)?", "api_key_next_hash", "next_hash"),
             models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_key_scopes"),
             models.CheckConstraint(
                 condition=Q(revoked_at=None) | Q(revoked_at__gte=F("created")), name="api_key_revoked_after_created"
@@ -124,12 +131,15 @@ class Membership(models.Model):
         return f"{self.user}: {self.role}"
 
 
-@tracked(exclude=["secret_hash"])
+@tracked(exclude=["secret_hash", "secret_version", "next_hash"])
 class ApiToken(models.Model):
     """A machine's token, with a role and scopes. Only an HMAC of the secret is stored."""
 
     key_id = models.CharField(max_length=32, unique=True)
     secret_hash = models.CharField(max_length=64, help_text="HMAC-SHA-256, hexadecimal")
+    secret_version = models.IntegerField(db_default=1, help_text="of the key of that HMAC")
+    # Under the newest version. Empty: there is no newer one. `due`: there is; hashed when the secret is next seen.
+    next_hash = models.CharField(max_length=64, blank=True, db_default="")
     label = models.CharField(max_length=200)
     role = models.CharField(max_length=8, choices=Role.choices)
     scopes = ArrayField(models.CharField(max_length=32))
@@ -152,6 +162,7 @@ class ApiToken(models.Model):
         constraints = [
             named("[a-z0-9]{8,32}", "api_token_id", "key_id"),
             named("[0-9a-f]{64}", "api_token_secret_hash", "secret_hash"),
+            named("([0-9a-f]{64}|due)?", "api_token_next_hash", "next_hash"),
             one_of("role", Role.values, "api_token_role"),
             models.CheckConstraint(condition=~Q(label="") & ~Q(author=""), name="api_token_label_and_author"),
             models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_token_scopes"),
@@ -169,6 +180,33 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.key_id
+
+
+class KeyPurpose(models.TextChoices):
+    API_KEYS = "api_keys", "hashes the secrets of API keys and tokens; published to enforcers"
+    SEALING = "sealing", "encrypts webhooks' secrets and the subjects of calendar quotas"
+    SUBJECTS = "subjects", "hashes the subjects of denials"
+
+
+class KeyVersion(models.Model):
+    """One version of a key of this installation, encrypted under SECRET_KEY (tenants.keyring)."""
+
+    purpose = models.CharField(max_length=16, choices=KeyPurpose.choices)
+    version = models.IntegerField()
+    wrapped = models.BinaryField()
+    created = models.DateTimeField(db_default=Now(), editable=False)
+    retired_at = models.DateTimeField(null=True, blank=True, help_text="nothing needs it any more; deleted soon after")
+
+    class Meta:
+        ordering = ["purpose", "version"]
+        constraints = [
+            models.UniqueConstraint(fields=["purpose", "version"], name="key_version_once"),
+            one_of("purpose", KeyPurpose.values, "key_version_purpose"),
+            models.CheckConstraint(condition=Q(version__gt=0), name="key_version_number"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.version}"
 
 
 @tracked(exclude=["password", "last_login"], app="tenants")

@@ -71,9 +71,9 @@ def principal_of_text(text: str) -> Principal | None:
         return None
     token = ApiToken.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
     if token is not None:
-        return _of_token(token) if key.matches(token.secret_hash) else None
+        return _of_token(token) if key.opens(token) else None
     row = ApiKey.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
-    return _of_key(row) if row is not None and key.matches(row.secret_hash) else None
+    return _of_key(row) if row is not None and key.opens(row) else None
 
 
 def _of_token(token: ApiToken) -> Principal:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import TypedDict
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
-from django.conf import settings
 from django.utils.crypto import constant_time_compare
+
+from tenants.keyring import API_KEYS, SEALING, pepper, read_keys
+from tenants.models import ApiKey, ApiToken
 
 ID_BYTES = 8
 SECRET_BYTES = 32
 _TEXT = re.compile(r"hr_([0-9a-f]{16})_([0-9a-f]{64})")
-_SALT = "tenants.keys"
-
-_SEAL_SALT = "tenants.sealing"
 
 
-def pepper() -> bytes:
-    """The HMAC key of every secret. Enforcers get it (quotas.publishing.gateway_tables). It hides SECRET_KEY."""
-    return hashlib.sha256((_SALT + settings.SECRET_KEY).encode()).digest()
+class HashFields(TypedDict):
+    secret_hash: str
+    secret_version: int
+    next_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +48,53 @@ class KeyText:
         # Tracebacks and log messages must not contain the secret.
         return f"KeyText({self.key_id})"
 
-    def secret_hash(self) -> str:
-        """Keyed by SECRET_KEY, so that a copy of the database is not enough to verify guesses."""
-        return hmac.digest(pepper(), self.secret.encode(), "sha256").hex()
+    def hash_fields(self) -> HashFields:
+        """What a new row stores. Run it in the transaction that stores it.
 
-    def matches(self, secret_hash: str) -> bool:
-        return constant_time_compare(self.secret_hash(), secret_hash)
+        While two versions are in use, the row has a hash for each: enforcers are told the older one until no key
+        needs it.
+        """
+        keys = read_keys(API_KEYS, lock=True)
+        newer = "" if keys.newest == keys.in_use else self._hash(keys.by_version[keys.newest])
+        return {
+            "secret_hash": self._hash(keys.by_version[keys.in_use]),
+            "secret_version": keys.in_use,
+            "next_hash": newer,
+        }
+
+    def opens(self, row: ApiKey | ApiToken) -> bool:
+        """Keyed, so that a copy of the database is not enough to verify guesses."""
+        return constant_time_compare(self._hash(pepper(row.secret_version)), row.secret_hash)
+
+    def _hash(self, key: bytes) -> str:
+        return hmac.digest(key, self.secret.encode(), "sha256").hex()
 
 
-@lru_cache(maxsize=4)
-def _cipher(secret: str) -> AESSIV:
-    return AESSIV(hashlib.sha512((_SEAL_SALT + secret).encode()).digest())
+class Sealer:
+    """Encrypts with the newest key; decrypts what any stored version has encrypted.
 
+    The same text always gives the same result, until there is a newer key.
+    """
 
-def seal(text: bytes) -> bytes:
-    """Encrypt. An empty text stays empty."""
-    return _cipher(settings.SECRET_KEY).encrypt(text, None) if text else b""
+    def __init__(self, newest_first: Iterable[bytes]) -> None:
+        self._ciphers = [AESSIV(key) for key in newest_first]
 
+    def seal(self, text: bytes) -> bytes:
+        """An empty text stays empty."""
+        return self._ciphers[0].encrypt(text, None) if text else b""
 
-def unseal(sealed: bytes) -> bytes | None:
-    """Decrypt. None if it was encrypted with another key or is damaged."""
-    if not sealed:
-        return b""
-    try:
-        return _cipher(settings.SECRET_KEY).decrypt(sealed, None)
-    except InvalidTag:
+    def unseal(self, sealed: bytes) -> bytes | None:
+        """None if it was encrypted with a key that is gone, or is damaged."""
+        if not sealed:
+            return b""
+        for cipher in self._ciphers:
+            try:
+                return cipher.decrypt(sealed, None)
+            except InvalidTag:
+                continue
         return None
+
+
+def sealer(*, lock: bool = False) -> Sealer:
+    """`lock`: inside a transaction, no newer key appears until it ends. Whoever stores what it seals needs it."""
+    return Sealer(read_keys(SEALING, lock=lock).newest_first)

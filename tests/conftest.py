@@ -17,6 +17,7 @@ from access.throttle import floor
 from config.data_folders import APPLICATION, OWNER, Places, places
 from config.embedded import ServerProcess, start_postgres
 from tenants import privileges
+from tenants.keyring import API_KEYS, read_keys
 from tests import database
 from tests.faults.proxy import Proxy
 from tests.figures import figures, pytest_terminal_summary
@@ -83,6 +84,7 @@ def django_db_setup(
             database.install(cursor)
         connection.close()
         connection.settings_dict["USER"] = APPLICATION
+        read_keys(API_KEYS)
         # Django's own way truncates all tables, and makes the rows of permissions and content types again.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: database.empty())

@@ -26,7 +26,7 @@ from quotas.alerts import mail, webhook
 from quotas.alerts.webhook import RefusedByReceiverError, UnreachableError
 from quotas.models import AlertDelivery
 from quotas.models.alert import TargetKind
-from tenants.secrets import unseal
+from tenants.secrets import sealer
 
 log = logging.getLogger(__name__)
 
@@ -108,9 +108,9 @@ def _send(row: AlertDelivery, now: datetime) -> None:
     if target.kind == TargetKind.EMAIL:
         mail.send(row.pk, target.address, row.body)
         return
-    secret = unseal(bytes(target.secret))
+    secret = sealer().unseal(bytes(target.secret))
     if not secret:
-        raise UnreachableError("its secret was sealed with another SECRET_KEY; delete the target and create it again")
+        raise UnreachableError("its secret was sealed with a key that is gone; delete the target and create it again")
     body: dict[str, Any] = {"id": row.pk, "created": row.created.isoformat(), **row.body}
     webhook.send(target.address, body, secret, int(now.timestamp()), settings.HEADROOM_ALERT_NETWORKS)
 

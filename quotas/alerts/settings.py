@@ -22,7 +22,7 @@ from quotas.errors import author_and_reason, one_line, refuse
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
-from tenants.secrets import seal
+from tenants.secrets import sealer
 
 SECRET_BYTES = 32
 MOST_TARGETS = 50
@@ -111,7 +111,7 @@ def alert_target_create(
             quiet_from=begin,
             quiet_until=end,
             timezone=timezone,
-            secret=seal(secret.encode()),
+            secret=sealer(lock=True).seal(secret.encode()),
         )
     return IssuedTarget(row, secret)
 

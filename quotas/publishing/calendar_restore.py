@@ -18,7 +18,7 @@ import redis
 from headroom_edge import keys
 from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis, was_ever_published
 from quotas.models.revision import AuditEvent
-from tenants.secrets import unseal
+from tenants.secrets import sealer
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +79,10 @@ def _records(place: int, now: datetime) -> Iterator[Words]:
     """The arguments of PUT for each record: its key, its time to live, its counters."""
     rows = CalendarCounter.objects.filter(shard=place, expires_at__gt=now + MILLISECOND)
     in_order = rows.order_by("tenant_number", "scope", "subject", "limit_number").iterator()
-    unreadable = 0
+    opened, unreadable = sealer(), 0
     for (tenant, scope, sealed), group in groupby(in_order, lambda r: (r.tenant_number, r.scope, bytes(r.subject))):
         counters = list(group)
-        subject = unseal(sealed)
+        subject = opened.unseal(sealed)
         if subject is None:
             unreadable += 1
             continue
@@ -90,7 +90,7 @@ def _records(place: int, now: datetime) -> Iterator[Words]:
         ttl_ms = max(counter.expires_at - now for counter in counters) // MILLISECOND
         yield [str(record), ttl_ms, len(counters), *_numbers(counters)]
     if unreadable:
-        logger.error("%d records could not be restored: they were sealed with another SECRET_KEY", unreadable)
+        logger.error("%d records could not be restored: they were sealed with a key that is gone", unreadable)
 
 
 def _numbers(counters: Iterable[CalendarCounter]) -> Iterator[int]:

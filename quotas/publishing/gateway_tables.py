@@ -15,8 +15,8 @@ from headroom_edge.directory import EVERY_TENANT, MARKER, PEPPER, ROUTES, TOKEN,
 from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
 from quotas.publishing.shards import CHUNK, batches
+from tenants.keyring import API_KEYS, read_keys
 from tenants.models import ApiKey, ApiToken
-from tenants.secrets import pepper
 
 Pipeline = redis.client.Pipeline
 
@@ -170,5 +170,6 @@ class RouteTable:
 def _table() -> dict[str, str]:
     rows = Endpoint.objects.filter(retired=False).order_by("name")
     routes = encode_routes([Route(*row) for row in rows.values_list("name", "method", "path")])
-    secret = pepper().hex()
+    stored = read_keys(API_KEYS)
+    secret = stored.by_version[stored.in_use].hex()
     return {TOKEN: sha256(f"{secret} {routes}".encode()).hexdigest()[:16], PEPPER: secret, ROUTES: routes}

@@ -19,12 +19,13 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Observer, Publisher
 from quotas.publishing.reconciler import Reconciler
 from quotas.publishing.shards import SupersededError
+from tenants.keyring import KeyringError
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 CHECK_SECONDS = 2.0
-FAILURES = (Error, psycopg.Error, redis.RedisError, SupersededError, OSError)
+FAILURES = (Error, psycopg.Error, redis.RedisError, SupersededError, KeyringError, OSError)
 
 
 class Wakeups:

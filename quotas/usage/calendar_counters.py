@@ -20,7 +20,7 @@ from django.db import transaction
 from headroom_edge import keys
 from quotas.locks import Lock, take_lock
 from quotas.models.calendar_counter import CalendarCounter, record_emptied_redis
-from tenants.secrets import seal
+from tenants.secrets import Sealer, sealer
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,9 @@ def _drain(server: redis.Redis, taken: TakenCalendars, shard: int) -> int:
     batch, stored = taken.batches[shard], 0
     with transaction.atomic():
         take_lock(Lock.CALENDARS)
+        sealing = sealer(lock=True)
         for rows in _pages(_read(server, shard, batch)):
-            _store([_counter(shard, row, taken.at) for row in rows])
+            _store([_counter(shard, row, taken.at, sealing) for row in rows])
             stored += len(rows)
     server.fcall("hr_calendars", 1, keys.state_prefix(shard), "DONE", batch)
     return stored
@@ -98,14 +99,14 @@ def _pages(rows: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
         yield list(page.values())
 
 
-def _counter(shard: int, row: list[Any], at: datetime) -> CalendarCounter:
+def _counter(shard: int, row: list[Any], at: datetime, sealing: Sealer) -> CalendarCounter:
     record, ttl_ms, limit, generation, start, used = row
     place = keys.RecordPlace.parse(record.decode())
     return CalendarCounter(
         shard=shard,
         tenant_number=place.tenant,
         scope=place.scope,
-        subject=seal(place.subject.encode()),
+        subject=sealing.seal(place.subject.encode()),
         limit_number=limit,
         generation=generation,
         period_start=datetime.fromtimestamp(start, UTC),

@@ -5,6 +5,7 @@ Everything here runs within the caller's transaction. Rows older than the retent
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from django.utils.crypto import salted_hmac
 from psycopg.sql import SQL, Identifier
 
 from quotas.locks import Lock, take_lock
@@ -28,6 +28,7 @@ from quotas.usage import batch_format
 from quotas.usage.packed_hours import fresh_since, pack_cells
 from quotas.usage.partitions import ensure_partitions, oldest_kept, partition_of
 from quotas.usage.postgres_copy import copy_cells, like, staged
+from tenants.keyring import SUBJECTS, read_keys
 from tenants.models import Tenant
 
 _ADD_TALLY = """
@@ -118,10 +119,14 @@ def add_arrivals(arrivals: Iterable[batch_format.ArrivalRecord], now: datetime) 
 
 
 def add_denials(denials: Iterable[batch_format.DenialRecord], now: datetime) -> int:
+    denials = list(denials)
+    if not denials:
+        return 0
+    key = read_keys(SUBJECTS).newest_first[0]
     rows = [
         (
             *(_moment(d.at_us), _digest(d), d.tenant, d.endpoint, d.limit, d.reason, d.cost),
-            *(d.retry_us, d.revision, subject_hash(d.subject)),
+            *(d.retry_us, d.revision, subject_hash(d.subject, key)),
         )
         for d in denials
     ]
@@ -148,11 +153,9 @@ def _moment(at_us: int) -> datetime:
     return BEGINNING + at_us * MICROSECOND
 
 
-def subject_hash(values: bytes) -> bytes:
+def subject_hash(values: bytes, key: bytes) -> bytes:
     """A keyed hash, so that Postgres holds no subject in clear text. Empty for the tenant as a whole."""
-    if not values:
-        return b""
-    return salted_hmac("quotas.usage.subject", values, algorithm="sha256").digest()[:SUBJECT_BYTES]
+    return hmac.digest(key, values, "sha256")[:SUBJECT_BYTES] if values else b""
 
 
 def _digest(denied: batch_format.DenialRecord) -> int:

@@ -53,6 +53,7 @@ def test_all_well_is_200_with_every_part(client: Client) -> None:
             "beat": "ok",
             "schedule": "ok",
             "tasks": "ok",
+            "keys": "ok",
         },
     )
 

@@ -124,7 +124,7 @@ def test_gateways_learn_of_all_and_what_each_may(valkey: redis.Redis, valkey_ser
 
 
 def entry(client: redis.Redis, issued: IssuedToken) -> object:
-    digest = issued.text.secret_hash()
+    digest = issued.row.secret_hash
     return client.hget(keys.credentials(keys.shard_of(digest, settings.HEADROOM_SHARDS)), digest)
 
 

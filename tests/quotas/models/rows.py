@@ -30,7 +30,7 @@ from quotas.models import (
     Revision,
     Task,
 )
-from tenants.models import ApiKey, ApiToken, Membership, Tenant, Tier
+from tenants.models import ApiKey, ApiToken, KeyVersion, Membership, Tenant, Tier
 
 BUCKET = {"algorithm": "token_bucket", "parameters": {"rate": 10, "per": "1s", "burst": 20}}
 
@@ -55,6 +55,9 @@ def make_rows() -> dict[str, models.Model]:
     rows["apikey2"] = _api_key(rows["tenant"], "b")
     rows["apitoken"] = _api_token("c")
     rows["apitoken2"] = _api_token("d")
+    rows["keyversion"], rows["keyversion2"] = (
+        KeyVersion.objects.create(purpose="sealing", version=version, wrapped=b"x") for version in (91, 92)
+    )
     rows["user"], rows["user2"] = (User.objects.create(username=name, password="!") for name in ("alice", "bob"))
     rows["membership"] = Membership.objects.create(user=rows["user"], role="viewer")
     rows["membership2"] = Membership.objects.create(user=rows["user2"], role="tenant", tenant=rows["tenant"])

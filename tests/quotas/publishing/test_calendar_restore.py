@@ -23,6 +23,8 @@ from quotas.publishing.reconciler import Reconciler
 from quotas.publishing.shards import Shards
 from quotas.tenants import tenant_create, tier_create
 from quotas.usage.drain import drain
+from tenants.keyring import SEALING, new_key, wrapped
+from tenants.models import KeyVersion
 from tests.quotas.publishing.worlds import ENDPOINT, FORCED, SAID, publisher_for
 from tests.valkeys import SpareValkey
 
@@ -245,12 +247,13 @@ def test_a_shard_without_token_is_not_flipped_before_its_counters_are_back(quota
     assert quotas.text.fcall("hr_publish", 1, shard, "FLIP", "v1", "9.x", 0, 1)[0] == "lost"
 
 
-def test_counters_sealed_with_another_key_stay_lost_and_nothing_else_does(quotas: Store, settings: Any) -> None:
+def test_counters_sealed_with_another_key_stay_lost_and_nothing_else_does(quotas: Store) -> None:
     policy_update(name="quota", limits=[monthly(1_000, subject="user")], **FORCED)
     quotas.publisher.publish()
     quotas.spend(700, "user", "ann")
     drain(quotas.raw)
     quotas.lose()
-    settings.SECRET_KEY = "another-" * 8
+    KeyVersion.objects.filter(purpose=SEALING).delete()
+    wrapped(SEALING, 1, new_key()).save()
     quotas.mend()
     assert quotas.spend(1, "user", "ann") == ("ok", 999)

@@ -15,12 +15,12 @@ from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import AuditEvent, Endpoint
 from quotas.publishing.publisher import Publisher
 from quotas.publishing.reconciler import Reconciler
-from tenants.secrets import pepper
+from tenants.keyring import pepper
 from tests.quotas.publishing.worlds import SAID, publisher_for
 
 
 def entry(client: redis.Redis, issued: IssuedKey) -> str | None:
-    digest = secret_hash(pepper(), str(issued.text))
+    digest = secret_hash(pepper(1), str(issued.text))
     index = keys.credentials(keys.shard_of(digest, settings.HEADROOM_SHARDS))
     return cast("str | None", client.hget(index, digest))
 

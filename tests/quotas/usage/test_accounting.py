@@ -17,6 +17,7 @@ from quotas.tenants import NewTenant, tenant_suspend, tenants_create
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all
 from quotas.usage.rollups import subject_hash
+from tenants.keyring import SUBJECTS, read_keys
 from tenants.models import Tenant
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, make_world
 
@@ -82,6 +83,7 @@ def test_denials_say_which_limit_and_when_to_try_again(valkey: redis.Redis, deci
     assert [row.limit_number for row in rows] == [limits[decision.limit] for decision in denied]
     assert [row.retry_us for row in rows] == [decision.retry_us for decision in denied]
     assert {row.revision for row in rows} == {decisions[0].revision}
-    assert {bytes(row.subject) for row in rows} <= {b"", subject_hash(KEY.encode())}
+    (key,) = read_keys(SUBJECTS).newest_first
+    assert {bytes(row.subject) for row in rows} <= {b"", subject_hash(KEY.encode(), key)}
     counted = UsageMinute.objects.filter(outcome__in=[Outcome.DENIED, Outcome.TOO_BIG]).values_list("limit_number")
     assert {number for (number,) in counted} == {row.limit_number for row in rows}

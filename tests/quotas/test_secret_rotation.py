@@ -1,0 +1,175 @@
+"""SECRET_KEY changes, and nobody notices: API keys, sessions and sealed secrets stay valid."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
+
+from config.data_folders import ROOT
+from quotas.api_keys import api_key_issue
+from quotas.models import AlertTarget, AuditEvent
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from tenants import keyring
+from tenants.keyring import WRONG_KEY, KeyringError
+from tenants.models import KeyVersion
+from tenants.secrets import sealer
+from tests.access.people import machine, signed_in, token
+from tests.headroom_edge.gateway.test_nginx import wait_for
+from tests.headroom_edge.gateway.test_serving import alone
+from tests.headroom_edge.world import Client
+from tests.processes import environment
+from tests.quotas.publishing.worlds import wait_until
+from tests.quotas.world import GET, SAID, make_world
+from tests.valkeys import free_port
+
+NEW = "a-new-key-" * 6
+WRONG = "a-wrong-key-" * 6
+
+
+@pytest.fixture(autouse=True)
+def same_keys_afterwards() -> Iterator[None]:
+    """The keyring outlives a test: it is not among the tables that are emptied."""
+    keyring.forget()
+    yield
+    keyring.forget()
+
+
+def rotate(*words: str) -> str:
+    out = io.StringIO()
+    call_command("rotate_secrets", *words, stdout=out)
+    return out.getvalue()
+
+
+def publish(url: str) -> None:
+    client = store.connect(url)
+    store.prepare(client)
+    Publisher(client, 64).publish()
+
+
+def wraps() -> list[bytes]:
+    return [bytes(row.wrapped) for row in KeyVersion.objects.all()]
+
+
+def _listening(port: int, process: subprocess.Popen[bytes]) -> Client:
+    wait_for(port, process)
+    return Client(port)
+
+
+@contextmanager
+def web(log: Path, valkey_url: str, **variables: str) -> Iterator[Callable[[], Client]]:
+    """The web process, with the gateway in it. Yields what waits until it listens, so that two start at once."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port), "--log-level", "error"]
+    own = environment(valkey_url, HEADROOM_HTTPS="0", HEADROOM_BUDGET_MS="60000", **variables)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=own, cwd=ROOT, stdout=output, stderr=output)
+    try:
+        yield lambda: _listening(port, process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_processes_with_the_old_key_and_the_new_one_accept_the_same_api_keys(
+    valkey: redis.Redis, valkey_url: str, tmp_path: Path, settings: Settings
+) -> None:
+    make_world()
+    key = str(api_key_issue(tenant="acme", scopes=["check", "read"], **SAID).text)
+    publish(valkey_url)
+    asked, sent = {"endpoint": GET}, {"authorization": f"Bearer {key}"}
+    before, old = list(KeyVersion.objects.all()), settings.SECRET_KEY
+    with (
+        alone(REDIS_URL=valkey_url) as gateway,
+        web(tmp_path / "new", valkey_url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=old) as started,
+        web(tmp_path / "wrong", valkey_url, SECRET_KEY=WRONG) as wrongly_started,
+    ):
+        renewed, wrong = started(), wrongly_started()
+
+        def statuses() -> list[int]:
+            checks = [client.post("/v1/check", asked, **sent).status for client in (gateway, renewed)]
+            return [*checks, renewed.get("/v1/tenants/acme", **sent).status]
+
+        assert statuses() == [200, 200, 200]
+        try:
+            settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW, [old]
+            assert rotate().startswith("3 stored keys are now encrypted")
+            assert statuses() == [200, 200, 200]
+            settings.SECRET_KEY_FALLBACKS = []
+            publish(valkey_url)
+            assert machine(key).get("/v1/tenants/acme").status_code == 200
+            assert statuses() == [200, 200, 200]
+        finally:
+            KeyVersion.objects.bulk_update(before, ["wrapped"])
+        refused = wrong.get("/v1/tenants/acme", **sent)
+        assert (refused.status, refused.json()["detail"]) == (503, WRONG_KEY)
+        assert f"keys: {WRONG_KEY}" in wrong.get("/healthz").json()["reason"]
+        wait_until(lambda: WRONG_KEY in (tmp_path / "wrong").read_text(), "the sentence at the start")
+    assert WRONG_KEY not in (tmp_path / "new").read_text()
+
+
+@pytest.mark.usefixtures("world")
+class TestRotation:
+    def test_sealed_secrets_and_tokens_survive_and_the_former_key_may_go(self, settings: Settings) -> None:
+        text = token("viewer", "read")
+        target = AlertTarget.objects.create(kind="webhook", address="https://a.example", secret=sealer().seal(b"s"))
+        settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW, [settings.SECRET_KEY]
+        assert sealer().unseal(bytes(target.secret)) == b"s"
+        rotate()
+        settings.SECRET_KEY_FALLBACKS = []
+        keyring.forget()
+        assert sealer().unseal(bytes(target.secret)) == b"s"
+        assert machine(text).get("/v1/tenants").status_code == 200
+
+    def test_a_session_outlives_the_change_through_the_fallback(self, settings: Settings) -> None:
+        client = signed_in("alice", "owner")
+        settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW, [settings.SECRET_KEY]
+        assert client.get("/").status_code == 200
+        settings.SECRET_KEY_FALLBACKS = []
+        # The first request after the change signed it anew.
+        assert client.get("/").status_code == 200
+
+    def test_a_dry_run_changes_nothing_and_a_second_run_finds_nothing(self, settings: Settings) -> None:
+        before = wraps()
+        settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW, [settings.SECRET_KEY]
+        assert rotate("--dry-run").startswith("3 stored keys would be encrypted")
+        assert wraps() == before
+        assert "remove SECRET_KEY_FALLBACKS" in rotate()
+        after = wraps()
+        assert rotate().startswith("0 stored keys")
+        assert wraps() == after != before
+        assert AuditEvent.objects.filter(kind="keys_rewrapped").count() == 1
+
+    def test_a_wrong_key_is_refused_with_one_sentence_and_changes_nothing(self, settings: Settings) -> None:
+        before = wraps()
+        settings.SECRET_KEY = WRONG
+        with pytest.raises(ImproperlyConfigured, match="set SECRET_KEY to the value used before"):
+            rotate()
+        assert wraps() == before
+
+    def test_a_row_cannot_pose_as_another(self) -> None:
+        one, other = KeyVersion.objects.filter(purpose__in=[keyring.API_KEYS, keyring.SUBJECTS])
+        one.wrapped, other.wrapped = other.wrapped, one.wrapped
+        for row in (one, other):
+            with pytest.raises(KeyringError):
+                keyring.unwrap(row)
+
+    def test_changing_the_key_before_the_release_has_stored_its_keys_is_refused(self, settings: Settings) -> None:
+        token()
+        KeyVersion.objects.all().delete()
+        settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW, [settings.SECRET_KEY]
+        with pytest.raises(KeyringError, match="start once with the SECRET_KEY used so far"):
+            rotate()
+        assert not KeyVersion.objects.exists()
