@@ -64,7 +64,10 @@ def wraps() -> list[bytes]:
 
 def _listening(port: int, process: subprocess.Popen[bytes]) -> Client:
     wait_for(port, process)
-    return Client(port)
+    client = Client(port)
+    # Its pool gives up after two seconds, which a busy machine may need for the first connection.
+    wait_until(lambda: client.get("/healthz").json()["database"] == "ok", "the first connection")
+    return client
 
 
 @contextmanager
