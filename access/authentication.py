@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import MutableMapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.core.handlers.asgi import ASGIRequest
+from django.db import Error
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -35,6 +41,21 @@ def authenticate(request: HttpRequest) -> Principal | None:
             raise BadToken
         return principal
     return principal_of_user(request.user)
+
+
+def is_known(scope: MutableMapping[str, Any]) -> bool:
+    """Whether an ASGI request has a valid session or token, by its head alone."""
+    request = ASGIRequest(dict(scope), BytesIO())
+    try:
+        SessionMiddleware(_unused).process_request(request)
+        AuthenticationMiddleware(_unused).process_request(request)
+        return authenticate(request) is not None
+    except (BadToken, Error):
+        return False
+
+
+def _unused(request: HttpRequest) -> HttpResponse:
+    raise NotImplementedError
 
 
 def bearer_text(authorization: str) -> str:

@@ -7,7 +7,6 @@ import threading
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
-from config.body_limit import bounded
 from config.env import one_line_errors
 from config.startup_check import report_locked_keys
 from headroom_edge.gateway.server import Gateway, mounted
@@ -17,8 +16,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 os.environ.setdefault("HEADROOM_DB_POOL", "10")
 
 with one_line_errors():
+    inner = get_asgi_application()
+    # It needs Django's applications.
+    from config.body_limit import bounded, is_known_apart
+
     gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
-    application = mounted(bounded(get_asgi_application()), gateway)
+    application = mounted(bounded(inner, is_known_apart), gateway)
 # In a thread: this module is loaded inside the server's event loop, and the database may be slow to answer.
 threading.Thread(target=report_locked_keys, daemon=True).start()
 # What is loaded now is never freed, so the garbage collector need not scan it.

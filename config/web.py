@@ -8,6 +8,8 @@ from typing import Final
 
 import uvicorn
 
+from headroom_edge.gateway.bounds import BoundedProtocol, allow_connections
+
 GRACE_SECONDS: Final = 3
 
 
@@ -22,6 +24,8 @@ def main() -> None:
         "config.asgi:application",
         host=arguments.host,
         port=arguments.port,
+        http=BoundedProtocol,
+        ws="none",
         lifespan="on",
         access_log=False,
         # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.
@@ -29,6 +33,7 @@ def main() -> None:
         server_header=False,
         timeout_graceful_shutdown=arguments.grace,
     )
+    allow_connections()
     listeners = None if arguments.fd is None else [socket.socket(fileno=arguments.fd)]
     uvicorn.Server(config).run(sockets=listeners)
 

@@ -68,7 +68,10 @@ def forbidden(code: str, detail: str) -> Problem:
 
 
 def unavailable() -> Problem:
-    detail = "Limits cannot be checked at the moment; try again in a second."
+    return busy("Limits cannot be checked at the moment; try again in a second.")
+
+
+def busy(detail: str) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, REDUCED_CAPACITY, detail, headers={"Retry-After": "1"})
 
 

@@ -11,6 +11,7 @@ import sys
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from headroom_edge.gateway.bounds import BoundedProtocol, allow_connections
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.gateway.server import Gateway
 
@@ -45,7 +46,8 @@ def main() -> int:
         port=arguments.port,
         workers=arguments.workers,
         loop="uvloop",
-        http="httptools",
+        http=BoundedProtocol,
+        ws="none",
         lifespan="on",
         # HEADROOM_TRUSTED_PROXIES alone decides which forwarded addresses count.
         proxy_headers=False,
@@ -53,6 +55,7 @@ def main() -> int:
         log_level="warning",
         server_header=False,
     )
+    allow_connections()
     serve(config, arguments.fd)
     return 0
 

@@ -114,6 +114,14 @@ class CheckHandler:
             return question
         return _encode({"released": (yield from _released(core, question))})
 
+    def objection(self, core: Core, token: str) -> Conversation[Problem | None]:
+        """Why this caller is refused, whatever its body says."""
+        try:
+            credential = yield from self._credential(core, token)
+        except StoreError:
+            return unavailable()
+        return credential if isinstance(credential, Problem) else None
+
     def _credential(self, core: Core, token: str) -> Conversation[Credential | Problem]:
         if not token:
             return unauthorised("The token is missing; send it as Authorization: Bearer hr_….")

@@ -10,6 +10,7 @@ from typing import Final
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import App, Receive, Scope, Send, header_of, request_of, respond
+from headroom_edge.core import Conversation, Core
 from headroom_edge.gateway.authz import original, response_of
 from headroom_edge.gateway.bad_tokens import BadTokens
 from headroom_edge.gateway.check import CheckHandler
@@ -18,11 +19,13 @@ from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict, key_t
 from headroom_edge.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576
+SMALL_BODY: Final = 16_384  # read before the caller is known
 # Says that the process serves. Not the state of the store: a restart would not mend that.
 HEALTH: Final = "/healthz"
 JSON: Final = (b"content-type", b"application/json")
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+Ask = Callable[[Core, str, bytes | None], Conversation[bytes | Problem]]
 
 
 class Gateway:
@@ -68,18 +71,21 @@ class Gateway:
         if scope["method"] != "POST":
             await refuse(send, _only_post())
             return
-        body = await read_body(receive)
-        token = key_text(partial(header_of, scope))
-        reply = await self.limiter.converse(lambda core: self._checks.check(core, token, body))
-        await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
+        await self._answer(scope, receive, send, self._checks.check)
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await refuse(send, _only_post())
             return
-        body = await read_body(receive)
+        await self._answer(scope, receive, send, self._checks.release)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, ask: Ask) -> None:
         token = key_text(partial(header_of, scope))
-        reply = await self.limiter.converse(lambda core: self._checks.release(core, token, body))
+        body = await read_body(receive, lambda: self.limiter.converse(lambda core: self._checks.objection(core, token)))
+        if isinstance(body, Problem):
+            reply: bytes | Problem = body
+        else:
+            reply = await self.limiter.converse(lambda core: ask(core, token, body))
         await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,15 +122,20 @@ def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
     return application
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """None if it is too long."""
+async def read_body(receive: Receive, objection: Callable[[], Awaitable[Problem | None]]) -> bytes | Problem | None:
+    """None if it is too long. `objection` is asked before a body that is not small is read."""
     message = await receive()
     body: bytes = message.get("body", b"")
     if not message.get("more_body"):
         return body if len(body) <= LONGEST_BODY else None
     chunks = [body]
     size = len(body)
+    is_known = False
     while message.get("more_body") and size <= LONGEST_BODY:
+        if size > SMALL_BODY and not is_known:
+            if (problem := await objection()) is not None:
+                return problem
+            is_known = True
         message = await receive()
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import threading
@@ -139,7 +140,7 @@ class Client:
 
 
 @contextmanager
-def served(app: Any, parser: Literal["httptools", "h11"] = "httptools") -> Iterator[Client]:
+def served(app: Any, parser: Literal["httptools", "h11"] | type[asyncio.Protocol] = "httptools") -> Iterator[Client]:
     """An ASGI application under uvicorn, on a real socket."""
     config = uvicorn.Config(app, port=0, log_level="critical", proxy_headers=False, lifespan="auto", http=parser)
     server = uvicorn.Server(config)

@@ -1,0 +1,238 @@
+"""What a connection may cost before its caller is known. For uvicorn: `http=BoundedProtocol`.
+
+A connection that its client keeps waiting is closed: one that is idle, whose request does not arrive, or whose response
+is not read. At the most connections, the one that has waited longest makes room for a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from http import HTTPStatus
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from headroom_edge.asgi import encoded
+from headroom_edge.gateway.server import SMALL_BODY
+from headroom_edge.problems import Problem, busy
+from headroom_edge.request_guard import refusal
+
+MOST_CONNECTIONS: Final = 1_000  # in one process
+HEAD_BYTES: Final = 16_384  # of the request line and all fields
+HEAD_FIELDS: Final = 100
+LARGE_BODIES: Final = 32  # that are being read at the same time
+# A request arrives within 10 s: it is given up after these seconds, plus at most one sweep.
+PATIENCE_SECONDS: Final = 9.0
+SWEEP_SECONDS: Final = 0.5
+# A refused client is still read for this time. Else it would get a reset connection instead of the response.
+LINGER_SECONDS: Final = 1.0
+PIPELINED_REQUESTS: Final = 16
+# Requests that arrive together cannot be told apart before they are parsed, so the last one's head may seem this long.
+PIPELINED_BYTES: Final = 65_536
+FRAMING: Final = 8  # bytes on the wire per byte of a body, for a client that sends every byte as a chunk
+OTHER_FILES: Final = 200  # descriptors for all but connections
+
+
+class Connections:
+    """Those of one server that wait for their client, longest first, and those with a large body."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.waiting: dict[BoundedProtocol, float] = {}  # since when, by the loop's clock
+        self.large: set[BoundedProtocol] = set()
+        self._is_watched = False
+
+    def wait(self, connection: BoundedProtocol) -> None:
+        """It waits from now on."""
+        self.waiting.pop(connection, None)
+        self.waiting[connection] = self._loop.time()
+        if not self._is_watched:
+            self._is_watched = True
+            self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def forget(self, connection: BoundedProtocol) -> None:
+        self.waiting.pop(connection, None)
+        self.large.discard(connection)
+
+    def make_room(self) -> bool:
+        oldest = next(iter(self.waiting), None)
+        if oldest is not None:
+            oldest.give_up()
+        return oldest is not None
+
+    def _sweep(self) -> None:
+        late = self._loop.time() - PATIENCE_SECONDS
+        while (oldest := next(iter(self.waiting), None)) is not None and self.waiting[oldest] <= late:
+            oldest.give_up()
+        self._is_watched = bool(self.waiting)
+        if self._is_watched:
+            self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = _connections_of(server_state, self.loop)
+        self._is_refused = False
+        self._has_begun = False  # some of a request has arrived, and not all of it
+        self._in_head = False
+        self._chunk = 0  # bytes of what is being parsed now
+        self._requests_in_chunk = 0
+        self._received = 0  # bytes of the request, from the start of the chunk in which it began
+        self._body = 0  # bytes of its body
+        self._head_bytes = HEAD_BYTES
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS and not self._all.make_room():
+            self._refuse(busy("This server has as many connections as it can serve; try again in a second."))
+            self.transport.close()
+        else:
+            self._all.wait(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._all.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        self._chunk = len(data)
+        self._requests_in_chunk = 0
+        self._received += self._chunk
+        super().data_received(data)
+        if self._in_head and self._received > self._head_bytes:
+            self._refuse(_head_too_large())
+        elif self._has_begun and self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
+            self.transport.abort()  # fields behind the body, or chunks that say more than they carry
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._requests_in_chunk += 1
+        self._head_bytes = HEAD_BYTES if self._requests_in_chunk == 1 else PIPELINED_BYTES
+        self._received, self._body = self._chunk, 0
+        self._has_begun = self._in_head = True
+        if not self._is_refused:
+            self._all.wait(self)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        if self._is_refused:
+            return
+        if len(self.headers) > HEAD_FIELDS or (self._received > HEAD_BYTES and self._head_size() > HEAD_BYTES):
+            self._refuse(_head_too_large())
+        elif len(self.pipeline) >= PIPELINED_REQUESTS:
+            self._is_refused = True
+            self.transport.abort()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._is_refused:
+            return
+        self._body += len(body)
+        super().on_body(body)
+        if self._body <= SMALL_BODY or self.cycle.response_complete:
+            return
+        if self not in self._all.large and len(self._all.large) >= LARGE_BODIES:
+            self._refuse(busy("This server reads as many large bodies as it can; try again in a second."))
+            return
+        self._all.large.add(self)
+        # The rest stays in the kernel until the application asks for it.
+        if len(self.cycle.body) > SMALL_BODY:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        self._has_begun = False
+        if not self._is_refused:
+            self._all.forget(self)
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._all.large.discard(self)
+        # The latest request is answered, not only one in front of it.
+        if self.cycle.response_complete and self not in self._all.waiting and self in self.connections:
+            self._all.wait(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._all.wait(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._has_begun and not (self.cycle is None or self.cycle.response_complete):
+            self._all.waiting.pop(self, None)
+
+    def give_up(self) -> None:
+        """Close the connection: its client has kept the server waiting."""
+        self._all.forget(self)
+        is_answered = not self._in_head and self.cycle is not None and self.cycle.response_started
+        if self.transport.is_closing() or (is_answered and (self._has_begun or self.flow.write_paused)):
+            self.transport.abort()
+            return
+        if self._has_begun:
+            self._refuse(_too_slow())
+        self.transport.close()
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Respond without the application, and end the connection."""
+        self._is_refused = True
+        cycle = self.cycle
+        if self.transport.is_closing():
+            return
+        if cycle is not None and not cycle.response_complete:
+            # An application that waits for the body is told that its client has gone.
+            cycle.disconnected = True
+            cycle.body = bytearray()
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.abort()
+                return
+        self.flow.resume_reading()
+        self.transport.write(_response(problem))
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+
+def allow_connections() -> None:
+    """Raise the process's limit of open files, if the system allows it, so that it can have the most connections."""
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _connections_of(state: ServerState, loop: asyncio.AbstractEventLoop) -> Connections:
+    found: Connections = vars(state).setdefault("headroom_connections", None) or Connections(loop)
+    vars(state)["headroom_connections"] = found
+    return found
+
+
+def _response(problem: Problem) -> bytes:
+    body = problem.body()
+    fields = {**refusal(problem).headers, "Content-Length": str(len(body)), "Connection": "close"}
+    lines = [STATUS_LINE[int(problem.status)], *(b"%s: %s\r\n" % field for field in encoded(fields)), b"\r\n", body]
+    return b"".join(lines)
+
+
+def _head_too_large() -> Problem:
+    detail = f"The request has more than {HEAD_BYTES:,} bytes or {HEAD_FIELDS} fields before its body; send fewer."
+    return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
+
+
+def _too_slow() -> Problem:
+    return Problem(HTTPStatus.REQUEST_TIMEOUT, "too-slow", "The request did not arrive within 10 s; send it faster.")

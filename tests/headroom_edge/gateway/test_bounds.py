@@ -1,0 +1,223 @@
+"""What a connection may cost before its caller is known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import repeat
+from typing import Any
+
+import pytest
+import redis
+
+from headroom_edge import AsyncLimiter
+from headroom_edge.asgi import Receive, Scope, Send
+from headroom_edge.gateway import bounds
+from headroom_edge.gateway.bounds import HEAD_BYTES, HEAD_FIELDS, LARGE_BODIES, BoundedProtocol, Connections
+from headroom_edge.gateway.server import SMALL_BODY, Gateway
+from tests.faults.raw_client import RawClient, head, status_of
+from tests.headroom_edge.conftest import AMPLE_MS
+from tests.headroom_edge.world import ACME, Client, served
+
+HALF = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hal"
+WHOLE = head("GET", "/healthz")
+CHUNK = b"x" * 65_536
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "SWEEP_SECONDS", 0.05)
+
+
+@pytest.fixture
+def gateway(store: redis.Redis, valkey_url: str) -> Iterator[Client]:
+    with served(Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)), BoundedProtocol) as client:
+        yield client
+
+
+def padded(size: int) -> bytes:
+    """A whole head of this many bytes."""
+    short = head("GET", "/healthz", "X-Long: ")
+    return head("GET", "/healthz", "X-Long: " + "x" * (size - len(short)))
+
+
+@pytest.mark.parametrize(("size", "status"), [(HEAD_BYTES - 100, 200), (HEAD_BYTES + 100, 431)])
+def test_a_head_has_its_size(gateway: Client, size: int, status: int) -> None:
+    with RawClient(gateway.port, padded(size).replace(b"Host", b"Connection: close\r\nHost")) as client:
+        assert status_of(client.rest()) == status
+
+
+@pytest.mark.parametrize(("count", "status"), [(HEAD_FIELDS - 2, 200), (HEAD_FIELDS - 1, 431), (20_000, 431)])
+def test_a_head_has_its_number_of_fields(gateway: Client, count: int, status: int) -> None:
+    fields = head("GET", "/healthz", "Connection: close", *repeat("a: b", count))
+    with RawClient(gateway.port) as client:
+        assert status_of(client.send_all([fields])) == status
+
+
+def test_a_line_without_end_is_refused(gateway: Client) -> None:
+    with RawClient(gateway.port, HALF) as client:
+        said = client.send_all(repeat(CHUNK, 320))
+    assert status_of(said) == 431
+    assert b'"code":"head-too-large"' in said
+
+
+def test_a_head_behind_another_request_is_bounded_too(gateway: Client) -> None:
+    with RawClient(gateway.port, WHOLE + HALF) as client:
+        said = client.send_all(repeat(CHUNK, 320))
+    assert b" 431 " in said or status_of(said) == 200
+
+
+def test_fields_behind_a_body_are_bounded(gateway: Client) -> None:
+    with RawClient(gateway.port, head("POST", "/healthz", "Transfer-Encoding: chunked") + b"0\r\nX-Late: ") as client:
+        client.send_all(repeat(CHUNK, 320))
+        assert not client.send(CHUNK)
+
+
+def test_many_requests_at_once_on_one_connection_end_it(gateway: Client) -> None:
+    check = head("POST", "/v1/check", "Content-Length: 2") + b"{}"
+    with RawClient(gateway.port, check * 2_000) as client:
+        assert client.rest().count(b"HTTP/1.1 401") <= bounds.PIPELINED_REQUESTS + 1
+    with RawClient(gateway.port, check * 5 + head("GET", "/healthz", "Connection: close")) as client:
+        said = client.rest()
+    assert (said.count(b"HTTP/1.1 401"), said.count(b"HTTP/1.1 200")) == (5, 1)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_half_a_request_is_closed_and_others_are_answered(gateway: Client) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(RawClient(gateway.port)) for _ in range(10)]
+        halves = [stack.enter_context(RawClient(gateway.port, HALF)) for _ in range(40)]
+        assert gateway.get("/healthz").status == 200
+        assert {status_of(client.rest()) for client in halves} == {408}
+        assert {client.rest() for client in silent} == {b""}
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("path", ["/v1/check", "/healthz"])
+def test_a_body_that_drips_is_closed(gateway: Client, path: str) -> None:
+    with RawClient(gateway.port, head("POST", path, "Content-Length: 100000")) as client:
+        said = client.rest() if path == "/v1/check" else b""
+        while client.send(b"x"):
+            time.sleep(0.02)
+    assert status_of(said) == (408 if path == "/v1/check" else 0)
+
+
+class Clock:
+    """Stands in for the event loop: time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[Any] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Any) -> None:
+        self.due.append(call)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        calls, self.due = self.due, []
+        for call in calls:
+            call()
+
+
+def test_a_connection_that_is_used_stays() -> None:
+    clock, closed = Clock(), list[Any]()
+    connections = Connections(clock)  # type: ignore[arg-type] # all that it needs of a loop
+
+    class Waiting:
+        def give_up(self) -> None:
+            connections.forget(self)  # type: ignore[arg-type]
+            closed.append(self)
+
+    used, idle = Waiting(), Waiting()
+    for connection in (used, idle):
+        connections.wait(connection)  # type: ignore[arg-type]
+    for _ in range(5):
+        clock.pass_time(bounds.PATIENCE_SECONDS / 3)
+        connections.wait(used)  # type: ignore[arg-type]
+    assert closed == [idle]
+    clock.pass_time(bounds.PATIENCE_SECONDS)
+    assert (closed, clock.due) == ([idle, used], [])
+
+
+def test_at_the_most_connections_the_one_that_waits_longest_goes(
+    gateway: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 20)
+    with ExitStack() as stack:
+        halves = [stack.enter_context(RawClient(gateway.port, HALF)) for _ in range(60)]
+        for _ in range(5):
+            assert gateway.get("/healthz").status == 200
+        said = [client.rest() for client in halves[:40]]
+        assert {status_of(answer) for answer in said} <= {0, 408}
+        assert not halves[-1].has_news()
+
+
+def test_a_caller_is_known_before_a_large_body_is_read(gateway: Client) -> None:
+    fields = ("Content-Length: 1000000", "Authorization: Bearer hr_nobody")
+    with RawClient(gateway.port, head("POST", "/v1/check", *fields) + b"x" * (SMALL_BODY + 1)) as client:
+        assert b"HTTP/1.1 401" in client.socket.recv(65_536)
+    known = head("POST", "/v1/check", "Content-Length: 1000000", f"Authorization: Bearer {ACME}", "Connection: close")
+    with RawClient(gateway.port, known) as client:
+        client.send(b" " * 1_000_000)
+        assert b'"code":"invalid-json"' in client.rest()
+
+
+async def swallow(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def test_a_few_large_bodies_are_read_at_the_same_time() -> None:
+    with served(swallow, BoundedProtocol) as server, ExitStack() as stack:
+        large = head("POST", "/", "Content-Length: 1000000") + b"x" * (SMALL_BODY + 1)
+        readers = [stack.enter_context(RawClient(server.port, large)) for _ in range(LARGE_BODIES)]
+        deadline = time.monotonic() + 60
+        while status_of(said := one_more(server.port, large)) != 503 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert b"Retry-After: 1" in said or b"retry-after: 1" in said
+        assert server.send("POST", "/", b"small").status == 204
+        readers[0].send(b"x" * (1_000_000 - SMALL_BODY - 1))
+        assert readers[0].socket.recv(100).startswith(b"HTTP/1.1 204")
+
+
+def one_more(port: int, request: bytes) -> bytes:
+    with RawClient(port, request) as client:
+        return client.rest() if client.has_news(0.2) else b""
+
+
+async def pour(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while (await no_news(receive)) is None:
+        await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
+
+
+async def no_news(receive: Receive) -> Any:
+    try:
+        message = await asyncio.wait_for(receive(), 0.001)
+    except TimeoutError:
+        return None
+    return message if message["type"] == "http.disconnect" else None
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_client_that_does_not_read_is_closed() -> None:
+    ended = list[str]()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await pour(scope, receive, send)
+        ended.append(scope["path"])
+
+    with served(application, BoundedProtocol) as server, RawClient(server.port, head("GET", "/unread")):
+        deadline = time.monotonic() + 60
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert ended == ["/unread"]
