@@ -191,5 +191,9 @@ def rule_of(rules: RouteRules, method: str) -> RoleRule | None:
     return rules.get("GET" if method == "HEAD" else method)
 
 
+def may(principal: Principal, view_name: str, method: str) -> bool:
+    return TABLE[view_name][method].admits(principal)
+
+
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return NOBODY.union(*sets)

@@ -10,10 +10,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.authentication import principal_of
+from access.roles import may
 from api.edits import Action, RemovalQuery, changed, created, signed
 from api.inputs import Choice, Flag, Number, Reasoned, Text, body, query
 from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
+from quotas.alerts.queries import TargetRow, target_rows
 from quotas.alerts.quiet_hours import clock_of
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import (
@@ -27,7 +30,7 @@ from quotas.alerts.settings import (
     alerts_firing,
 )
 from quotas.changes.affected import Effect
-from quotas.models import AlertDelivery, AlertState, AlertTarget
+from quotas.models import AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from quotas.policies.diff import Action as DiffAction
 from quotas.policies.diff import FieldDiff, ObjectDiff
@@ -75,7 +78,9 @@ class AlertRulePatch(Reasoned):
 class AlertTargetOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=TargetKind.values)
-    address = serializers.CharField()
+    address = serializers.CharField(
+        help_text="Who may not edit targets sees only `https://host/…` or `…@domain` of it: the rest may be a secret."
+    )
     label = serializers.CharField()  # type: ignore[assignment]
     alerts = serializers.ListField(child=serializers.CharField(), help_text="Empty: all.")
     quiet_from = serializers.CharField(allow_null=True)
@@ -84,6 +89,7 @@ class AlertTargetOut(serializers.Serializer[Any]):
     is_on = serializers.BooleanField()
     created = serializers.DateTimeField()
     waiting = serializers.IntegerField(help_text="The number of messages that are not delivered yet.")
+    given_up = serializers.IntegerField(help_text="The number of messages of the last days that are not tried again.")
     problem = serializers.CharField(help_text="Why the last message could not be delivered. Empty: it was.")
 
 
@@ -152,7 +158,8 @@ class AlertTargetList(APIView):
     @reads(AlertTargetsOut)
     def get(self, request: Request) -> Response:
         """Where alerts are sent: webhooks, without their secrets, and email addresses."""
-        return Response({"items": _targets(AlertTarget.objects.all())})
+        may_edit = may(principal_of(request), "v1:alert-target", "DELETE")
+        return Response({"items": [_target(row) for row in target_rows(with_addresses=may_edit)]})
 
     @creates(NewAlertTarget, IssuedTargetOut)
     def post(self, request: Request) -> Response:
@@ -229,21 +236,12 @@ def _moved(name: str, row: RuleRow) -> Effect:
     )
 
 
-def _targets(rows: Any) -> list[dict[str, Any]]:
-    found = list(rows)
-    waiting: dict[int, list[str]] = {row.pk: [] for row in found}
-    unsent = AlertDelivery.objects.filter(target__in=found, sent_at=None).order_by("-due_at")
-    for target, problem in unsent.values_list("target", "problem")[:MOST_SHOWN]:
-        waiting[target].append(problem)
-    return [_target(row, waiting[row.pk]) for row in found]
-
-
-def _target(row: AlertTarget, problems: list[str]) -> dict[str, Any]:
-    quiet = {name: _clock(getattr(row, name)) for name in ("quiet_from", "quiet_until")}
-    plain = {n: getattr(row, n) for n in ("id", "kind", "address", "label", "alerts", "timezone", "is_on", "created")}
-    return AlertTargetOut(
-        {**plain, **quiet, "waiting": len(problems), "problem": next(filter(None, problems), "")}
-    ).data
+def _target(row: TargetRow) -> dict[str, Any]:
+    target = row.target
+    quiet = {name: _clock(getattr(target, name)) for name in ("quiet_from", "quiet_until")}
+    plain = {name: getattr(target, name) for name in ("id", "kind", "label", "alerts", "timezone", "is_on", "created")}
+    state = {name: getattr(row, name) for name in ("address", "waiting", "given_up", "problem")}
+    return AlertTargetOut({**plain, **quiet, **state}).data
 
 
 def _clock(minute: int | None) -> str | None:
@@ -252,7 +250,8 @@ def _clock(minute: int | None) -> str | None:
 
 def _issued(issued: IssuedTarget) -> dict[str, Any]:
     issued.row.refresh_from_db()
-    return {**_target(issued.row, []), "secret": issued.secret}
+    row = TargetRow(issued.row, issued.row.address, 0, 0, "", None, None)
+    return {**_target(row), "secret": issued.secret}
 
 
 def _effect(target: AlertTarget, action: DiffAction) -> Effect:

@@ -13,13 +13,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from access.roles import may
 from dashboards.forms import ReasonedForm
 from dashboards.viewer import principal_of
 from quotas.alerts import settings as services
+from quotas.alerts.queries import target_rows
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import alerts_firing
 from quotas.errors import Refused
-from quotas.models import AlertTarget
 from quotas.models.alert import TargetKind
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
@@ -44,11 +45,13 @@ class TargetForm(ReasonedForm):
     timezone = forms.CharField(label="Time zone", max_length=64, initial="UTC")
 
 
-def alerts_shown(rule_form: RuleForm | None = None, target_form: TargetForm | None = None) -> dict[str, Any]:
+def alerts_shown(
+    may_edit: bool, rule_form: RuleForm | None = None, target_form: TargetForm | None = None
+) -> dict[str, Any]:
     """The context of the alerts section, with a rejected form if there is one."""
     return {
         "alert_rules": [_target_shown(row) for row in services.alert_rules().values()],
-        "alert_targets": list(AlertTarget.objects.all()),
+        "alert_targets": target_rows(with_addresses=may_edit),
         "firing": list(alerts_firing()[:MOST_FIRING]),
         "rule_form": rule_form or RuleForm(initial={"is_on": True}),
         "target_form": target_form or TargetForm(),
@@ -129,7 +132,7 @@ def settings_page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
-        **alerts_shown(**refused),
+        **alerts_shown(may(principal_of(request), "dashboards:alert-target", "POST"), **refused),
     }
     return render(request, "dashboards/settings/page.html", context, status=422 if errors or refused else 200)
 

@@ -10,16 +10,13 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from quotas.alerts.deadline import Deadline
+from quotas.alerts.public_address import Address, Network, is_public, is_within
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-# Global by their prefix, but routed to the IPv4 address embedded in them, which may be private.
-CARRIERS: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
 PORTS: Final = {"https": 443, "http": 80}
 
 TIMEOUT_S: Final = 10.0  # for all of it: the look-up of the name, connection, TLS, request and the head of the response
@@ -50,7 +47,7 @@ def resolve_url(url: str, allowed: Sequence[Network] = ()) -> ResolvedUrl:
     """Resolves and checks a URL. `allowed`: private networks that may be reached, also over plain http."""
     scheme, host, port, path = _parts(url)
     address = _resolve(host, port, allowed)
-    if scheme != "https" and not _is_within(address, allowed):
+    if scheme != "https" and not is_within(address, allowed):
         raise UnreachableError("the address uses http; outside the allowed networks it must use https")
     return ResolvedUrl(scheme, host, port, path, str(address))
 
@@ -78,26 +75,12 @@ def _resolve(host: str, port: int, allowed: Sequence[Network]) -> Address:
         raise UnreachableError(f"the host {host} cannot be found; correct the name") from None
     addresses = [ip_address(str(info[4][0]).partition("%")[0]) for info in found]
     for address in addresses:
-        if not is_public(address) and not _is_within(address, allowed):
+        if not is_public(address) and not is_within(address, allowed):
             raise UnreachableError(
                 f"the host {host} has a private address; use a public one, "
                 "or add its network to HEADROOM_ALERT_NETWORKS"
             )
     return addresses[0]
-
-
-def is_public(address: Address) -> bool:
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if any(address in network for network in CARRIERS):
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
-
-
-def _is_within(address: Address, networks: Sequence[Network]) -> bool:
-    plain = address.ipv4_mapped if isinstance(address, IPv6Address) and address.ipv4_mapped else address
-    return any(plain in network for network in networks)
 
 
 def send(url: str, body: Mapping[str, Any], secret: bytes, now_s: int, allowed: Sequence[Network] = ()) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
@@ -65,7 +67,15 @@ class AlertTarget(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.label or self.address}"
+        return f"{self.kind} {self.label or self.hidden_address}"
+
+    @property
+    def hidden_address(self) -> str:
+        """For those who may not edit it: a URL often contains a secret, and a mail address belongs to a person."""
+        if self.kind == TargetKind.EMAIL:
+            return f"…@{self.address.rpartition('@')[2]}"
+        place = urlsplit(self.address)
+        return f"{place.scheme}://{place.hostname}/…"
 
 
 class AlertState(models.Model):
