@@ -5,6 +5,7 @@ from django.urls import path
 from dashboards.pages.changes import actions as change_actions
 from dashboards.pages.changes.view import changes
 from dashboards.pages.decisions import decisions, decisions_new
+from dashboards.pages.emergencies import review
 from dashboards.pages.endpoint.view import endpoint, endpoint_draft, endpoint_impact
 from dashboards.pages.endpoints import endpoints
 from dashboards.pages.first_run import first_run
@@ -75,6 +76,7 @@ urlpatterns = [
     path("changes/open/<int:number>/drop", change_actions.drop, name="change-drop"),
     path("bypass", change_actions.bypass, name="bypass"),
     path("bypass/end", change_actions.bypass_end, name="bypass-end"),
+    path("emergencies/<int:number>/review", review, name="emergency-review"),
     path("first-run", first_run, name="first-run"),
     path("requests/<int:number>/answer", request_answer, name="request-answer"),
     path("portal", portal, name="portal"),

@@ -9,6 +9,7 @@ from quotas.models import (
     AuditEvent,
     CalibrationSetting,
     Change,
+    Emergency,
     Endpoint,
     Limit,
     LimitName,
@@ -75,6 +76,11 @@ class ChangeAdmin(ReadOnlyAdmin):
 class ApprovalAdmin(ReadOnlyAdmin):
     list_display = ["id", "change", "approver", "reason", "at"]
     list_select_related = ["change"]
+
+
+@admin.register(Emergency)
+class EmergencyAdmin(ReadOnlyAdmin):
+    list_display = ["id", "at", "author", "action", "what", "reason", "reviewer", "reviewed_at"]
 
 
 @admin.register(Outbox)

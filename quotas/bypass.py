@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from headroom_edge.algorithms.base import DAY_US, parse_duration_us
-from quotas.changes.approval import note_emergency
+from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
@@ -23,6 +23,8 @@ def bypasses_read() -> list[BypassSwitch]:
 def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     """The switch that `bypass_set` would set."""
     _, reason = author_and_reason(author, reason)
+    if scope == "all":
+        check_may_declare("a bypass of everything", "scope")
     span_us = _span_us(duration)
     _check_there(scope, name)
     client = store.connect(settings.REDIS_URL)
@@ -32,12 +34,24 @@ def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: 
 def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     switch = bypass_plan(scope=scope, name=name, duration=duration, author=author, reason=reason)
     with transaction.atomic():
-        _record("bypass_set", switch, author, reason)
-        note_emergency(action="bypass_set", author=author.strip(), reason=switch.reason, what=f"bypass of {switch}")
+        bypass_record(switch, author)
         client = store.connect(settings.REDIS_URL)
         store.prepare(client)
         switch_on(client, settings.HEADROOM_SHARDS, switch)
     return switch
+
+
+def bypass_record(switch: BypassSwitch, author: str) -> None:
+    """A bypass waits for no approval, and one of everything has to be looked at by somebody else in any case."""
+    with transaction.atomic():
+        _record("bypass_set", switch, author, switch.reason)
+        note_skipped(
+            action="bypass_set",
+            author=author.strip(),
+            reason=switch.reason,
+            what=f"bypass of {switch}",
+            is_grave=switch.scope == "all",
+        )
 
 
 def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> BypassSwitch:

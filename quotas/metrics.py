@@ -70,6 +70,9 @@ TASKS_SET_ASIDE = MetricDefinition(
 )
 ALERTS_FIRING = MetricDefinition("headroom_alerts_firing", "Firing alerts", ("alert",))
 ALERTS_UNSENT = MetricDefinition("headroom_alert_messages_waiting", "Alert messages that are not delivered yet")
+EMERGENCIES_OPEN = MetricDefinition(
+    "headroom_emergencies_open", "Emergencies that nobody but their author has looked at"
+)
 STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered this scrape", ("store",))
 
 COLLECTED_METRICS = (
@@ -87,5 +90,6 @@ COLLECTED_METRICS = (
     TASKS_SET_ASIDE,
     ALERTS_FIRING,
     ALERTS_UNSENT,
+    EMERGENCIES_OPEN,
     STORE_UP,
 )

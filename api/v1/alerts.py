@@ -60,7 +60,7 @@ class AlertRuleOut(serializers.Serializer[Any]):
     words = serializers.CharField()
     threshold = serializers.FloatField()
     default = serializers.FloatField()
-    unit = serializers.ChoiceField(choices=["share", "seconds", "enforcers"])
+    unit = serializers.ChoiceField(choices=["share", "seconds", "enforcers", "emergencies"])
     severity = serializers.ChoiceField(choices=["notice", "warning", "critical"])
     is_on = serializers.BooleanField()
     runbook = serializers.CharField()

@@ -26,7 +26,7 @@ from quotas.recommendations.settings import ParameterRow, calibration_settings_s
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
 
 PERCENT = 100
-UNITS = {"share": "%", "seconds": "s", "enforcers": ""}
+UNITS = {"share": "%", "seconds": "s", "enforcers": "", "emergencies": ""}
 MOST_FIRING = 20
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Min
 
-from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, PUBLISH_LAG, QUOTAS
+from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS
 from quotas.alerts.settings import RuleRow
+from quotas.changes.emergency import emergencies_open
 from quotas.models import DrainState, Outbox
 from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
 from quotas.status.system import enforcement_read
@@ -20,6 +21,8 @@ from quotas.usage.queries.calendar_quotas import quotas_used
 SPAN: Final = timedelta(minutes=5)
 FEWEST: Final = 100  # requests; a share of fewer is not meaningful
 MOST_TENANTS: Final = 20
+MOST_EMERGENCIES: Final = 20
+LONGEST_TEXT: Final = 300
 # Denials that are intended or the caller's own mistake; no reason to alert anybody.
 EXPECTED: Final = (Outcome.SUSPENDED, Outcome.UNKNOWN)
 
@@ -46,7 +49,7 @@ class Finding:
 
 def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
     on = {row.rule.name: row for row in rules}
-    return [*_quotas(now, on), *_denied(now, on), *_degraded(on), *_lags(now, on)]
+    return [*_quotas(now, on), *_denied(now, on), *_degraded(on), *_lags(now, on), *_emergencies(on)]
 
 
 def _quotas(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
@@ -106,3 +109,12 @@ def _lags(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
         seconds = (now - moment).total_seconds() if moment else 0.0
         if rule.name in on and seconds >= on[rule.name].threshold:
             yield Finding(rule.name, "", seconds, text.format(seconds))
+
+
+def _emergencies(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(EMERGENCY.name)
+    found = list(emergencies_open()[:MOST_EMERGENCIES]) if row else []
+    if row and len(found) >= row.threshold:
+        for each in found:
+            text = f"{each.author} declared {each}, and nobody else has looked at it: {each.what} ({each.reason})"
+            yield Finding(EMERGENCY.name, str(each), len(found), text[:LONGEST_TEXT])

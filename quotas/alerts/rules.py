@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, Literal
 
 Severity = Literal["notice", "warning", "critical"]
-Unit = Literal["share", "seconds", "enforcers"]
+Unit = Literal["share", "seconds", "enforcers", "emergencies"]
 
 NOW: Final = timedelta(0)
 A_MINUTE: Final = timedelta(minutes=1)
@@ -40,5 +40,13 @@ PUBLISH_LAG: Final = AlertRule(
     "publish-lag", "an edit has waited this long for the publisher", 10, "seconds", "critical"
 )
 DRAIN_LAG: Final = AlertRule("drain-lag", "the counters were last drained this long ago", 60, "seconds", "warning")
+EMERGENCY: Final = AlertRule(
+    "emergency",
+    "this many emergencies have been looked at by nobody but their author",
+    1,
+    "emergencies",
+    "critical",
+    NOW,
+)
 
-RULES: Final = {rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG)}
+RULES: Final = {rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY)}

@@ -11,12 +11,10 @@ from django.db import transaction
 from django.db.models import Q
 
 from quotas.errors import Refused, author_and_reason, refuse
-from quotas.models import Approval, AuditEvent, Change
+from quotas.models import Approval, Change
 from tenants.history import acting
 from tenants.identity import Actor, Person, actor_of, person_of
 from tenants.models import ApiToken
-
-SOMEBODY_ELSE = "somebody else has to approve it"
 
 NEVER_WAITS = frozenset(
     {
@@ -51,7 +49,7 @@ def check_two(*, asker: Actor, approver: Actor) -> None:
         raise problem
 
 
-def objection(*, asker: Actor, approver: Actor) -> Refused | None:
+def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Refused | None:
     """Why the approver does not count as a second person; None: they do.
 
     A token counts as whoever issued it, so nobody approves by a token what they asked for, or the other way round.
@@ -65,7 +63,7 @@ def objection(*, asker: Actor, approver: Actor) -> Refused | None:
             message = f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
             return refuse("approver", "issuer", message)
     if asking is not None and approving is not None and asking.is_same(approving):
-        return refuse("approver", "author", f"{_named(approver, approving)} is the author; {SOMEBODY_ELSE}")
+        return refuse("approver", "author", f"{_named(approver, approving)} is the author; somebody else has to {verb}")
     return None
 
 
@@ -76,13 +74,6 @@ def _may_approve(machine: Actor) -> bool:
 
 def _named(actor: Actor, person: Person) -> str:
     return f"{actor.name} counts as {person.name}, who" if actor.is_machine else actor.name
-
-
-def note_emergency(*, action: str, author: str, reason: str, what: str) -> None:
-    """Records in the audit that an approval was skipped, where one was required."""
-    if settings.HEADROOM_FOUR_EYES:
-        detail = {"action": action, "author": author, "reason": reason, "what": what}
-        AuditEvent.objects.create(kind="approval_skipped", detail=detail)
 
 
 def change_approve(*, change: int, approver: str, reason: str) -> Approval:

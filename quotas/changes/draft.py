@@ -20,7 +20,8 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.affected import Concerned, Targets
-from quotas.changes.approval import has_to_wait, note_emergency
+from quotas.changes.approval import has_to_wait
+from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, snapshots, split_key
 from quotas.errors import Refused, author_and_reason, refuse
@@ -40,7 +41,8 @@ from tenants.history import acting
 
 class Permits(TypedDict, total=False):
     force: bool  # accept cuts of more than a tenth
-    emergency: bool  # do not wait for an approver; the audit records it
+    emergency: bool  # do not wait for an approver; the audit records it, and somebody else has to look at it
+    undoes: bool  # it takes back what was approved, so it waits for nobody; the audit records it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,11 @@ class _Rules:
     is_unnoticed: bool
     force: bool
     emergency: bool
+    undoes: bool
+
+    @property
+    def waits_for_nobody(self) -> bool:
+        return self.emergency or self.undoes
 
 
 @contextmanager
@@ -115,7 +122,10 @@ def draft(
     author, reason = author_and_reason(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
-    rules = _Rules(is_approved, is_unnoticed, permits.get("force", False), permits.get("emergency", False))
+    permitted = (permits.get("force", False), permits.get("emergency", False), permits.get("undoes", False))
+    rules = _Rules(is_approved, is_unnoticed, *permitted)
+    if rules.emergency:
+        check_may_declare()
     # Inside an attempt, `commit` has opened the transaction and taken the turn.
     attempt = _attempt.get()
     is_alone = attempt is None
@@ -146,15 +156,16 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     _check_not_held(touched)
     proposal = _proposal(opened, action, rules, touched, after)
     attempt = _attempt.get()
-    waits = not rules.is_approved and has_to_wait(action, emergency=rules.emergency)
+    waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
     if waits and attempt is None:
         message = f"{action} needs an approver; propose it as a change, or declare an emergency"
         raise refuse("change", "approval", message)
     if attempt and (waits or not attempt.may_write):
         raise EditEndedError(proposal)
     opened.revision = _write(opened.number, proposal)
-    if rules.emergency:
-        note_emergency(action=action, author=opened.author, reason=opened.reason, what=str(opened.revision))
+    if rules.waits_for_nobody:
+        author, reason, what = opened.author, opened.reason, str(opened.revision)
+        note_skipped(action=action, author=author, reason=reason, what=what, is_declared=rules.emergency)
     if attempt:
         attempt.proposal, attempt.revision = proposal, opened.revision
 

@@ -12,9 +12,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.approval import approve, check_approved, check_two, note_emergency, objection
+from quotas.changes.approval import approve, check_approved, check_two, objection
 from quotas.changes.commit import Unchanged, commit, file_change
 from quotas.changes.draft import Permits, draft, take_turn
+from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.grandfathering import ALL_HURT
 from quotas.changes.guard import Impact, WorstCut, check_accepted, check_cuts
 from quotas.changes.restore import end_change
@@ -202,11 +203,13 @@ def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str]
     """Nothing is enforced yet; the impact is checked now, and again when the change is due."""
     author, reason = who
     emergency = permits.get("emergency", False)
+    if emergency:
+        check_may_declare()
     check_approved(row, emergency=emergency)
     impact = _impact(row.pk, author=author, reason=reason, spared=spared)
     check_cuts(impact, force=permits.get("force", False))
     if emergency:
-        note_emergency(action="change_schedule", author=author, reason=reason, what=str(row))
+        note_skipped(action="change_schedule", author=author, reason=reason, what=str(row))
     with acting(author=author, action="change_schedule", reason=reason):
         row.state, row.at, row.grandfather, row.starter, row.problem = ChangeState.SCHEDULED, at, spared, author, ""
         row.impact, row.force, row.emergency = asdict(impact), bool(impact.cuts), emergency or row.emergency

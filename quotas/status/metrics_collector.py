@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from quotas import metrics
+from quotas.changes.emergency import emergencies_open
 from quotas.matrix.queries import EVERYONE, matrix_read
 from quotas.metrics import MetricDefinition
 from quotas.models import (
@@ -137,7 +138,8 @@ def trouble() -> list[Metric]:
         firing.add_metric([name], count)
     waiting = AlertDelivery.objects.filter(sent_at=None, is_given_up=False).count()
     set_aside = Delivery.objects.filter(is_set_aside=True).count()
-    return [firing, gauge(metrics.ALERTS_UNSENT, waiting), gauge(metrics.TASKS_SET_ASIDE, set_aside)]
+    emergencies = gauge(metrics.EMERGENCIES_OPEN, emergencies_open().count())
+    return [firing, gauge(metrics.ALERTS_UNSENT, waiting), gauge(metrics.TASKS_SET_ASIDE, set_aside), emergencies]
 
 
 def from_redis() -> list[Metric]:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from quotas.alerts.settings import alert_target_create
 from quotas.api_keys import api_key_issue
 from quotas.bypass import bypass_set
+from quotas.changes.emergency import declare
 from quotas.changes.rollout import change_propose
 from quotas.errors import accepted
 from quotas.long_tasks import task_file
@@ -39,6 +40,7 @@ class World:
     whatif: int  # tasks
     calibration: int
     target: int  # of alerts
+    emergency: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def grow(tenants: int, endpoints: int) -> World:
     recommended = [_recommended(*one) for one in wanted]
     tasks = [task_file(kind=kind, author="ann", asked={}).pk for kind in (Task.Kind.WHAT_IF, Task.Kind.CALIBRATE)]
     Task.objects.update(state=Task.State.DONE)
-    others = [*recommended, *tasks, target.pk]
+    emergency = declare(action="limit_set", author="carol", reason="because", what="revision 1")
+    others = [*recommended, *tasks, target.pk, emergency.pk]
     return World(key, override, change.pk, Revision.objects.latest("number").number, *others)
 
 
@@ -115,7 +118,18 @@ def requests(world: World) -> dict[str, Asked]:
 
 
 def _reads(world: World) -> list[tuple[str, Asked]]:
-    pages = ("tiers", "tenants", "api-keys", "endpoints", "policies", "overrides", "revisions", "changes", "audit")
+    pages = (
+        "tiers",
+        "tenants",
+        "api-keys",
+        "endpoints",
+        "policies",
+        "overrides",
+        "revisions",
+        "changes",
+        "audit",
+        "emergencies",
+    )
     things = {
         "tier": "tiers/free",
         "tenant": "tenants/t000000",
@@ -127,6 +141,7 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "revision": f"revisions/{world.revision}",
         "revision-diff": f"revisions/{world.revision - 1}/diff",
         "change": f"changes/{world.change}",
+        "emergency": f"emergencies/{world.emergency}",
         "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
         "denials": "denials?tenant=t000000",
         **{name: name for name in ("bypasses", "document", "schema", "docs")},
@@ -199,6 +214,7 @@ def _history(world: World) -> list[tuple[str, Asked]]:
         ("change-start", Asked("POST", f"{change}/start{DRY}", {"mode": "shadow", **WHY})),
         ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
         ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),
+        ("emergency-review", Asked("POST", f"/v1/emergencies/{world.emergency}/review{DRY}", WHY)),
         ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),
     ]
 

@@ -27,7 +27,9 @@ from quotas.models import Change
 
 class ForcedForm(ReasonedForm):
     force = forms.BooleanField(label="Apply anyway: I have reviewed these cuts", required=False)
-    emergency = forms.BooleanField(label="Emergency: skip approval", required=False)
+    emergency = forms.BooleanField(
+        label="Emergency: skip approval. Others are told, and somebody else has to look at it", required=False
+    )
 
 
 class StartForm(ForcedForm):
@@ -61,7 +63,12 @@ class StartForm(ForcedForm):
 class BypassForm(ReasonedForm):
     scope = forms.ChoiceField(
         label="Scope",
-        choices=[("tenant", "a tenant"), ("endpoint", "an endpoint"), ("limit", "a limit"), ("all", "all limits")],
+        choices=[
+            ("tenant", "a tenant"),
+            ("endpoint", "an endpoint"),
+            ("limit", "a limit"),
+            ("all", "all limits (approvers and owners only)"),
+        ],
     )
     name = forms.CharField(label="Name", required=False, max_length=128)
     duration = forms.ChoiceField(

@@ -18,6 +18,7 @@ from dashboards.figure import Column, Figure, FigureRow, Panel, flag, gap
 from dashboards.forms import number_of
 from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of
 from dashboards.pages.changes.summary import RevisionRow, revision_rows, summary_of
+from dashboards.pages.emergencies import emergencies_shown
 from quotas.changes.affected import effect_of
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
@@ -53,6 +54,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "touched": request.GET.get("touched", ""),
         "open": [(row, summary_of(row)) for row in Change.objects.exclude(state__in=ENDED).order_by("-id")[:50]],
         "enforcement": enforcement_read(),
+        "emergencies": emergencies_shown(request),
         "bypass_form": BypassForm(auto_id="bypass_%s"),
     }
     if opened is not None:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, flag, gap
 from dashboards.forms import PeriodError, bad_request, period_of
 from dashboards.pages.changes.summary import RevisionRow, revision_rows
+from dashboards.pages.emergencies import emergencies_shown
 from dashboards.pages.overview.todo import todo_of
 from quotas.changes.queries import aftermaths_read
 from quotas.models import Revision
@@ -87,6 +88,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "reigns": revision_spans(traffic, revisions, _held_before(revisions, pulse))[::-1],
             "throttled": throttled,
             "enforcement": enforcement,
+            "emergencies": emergencies_shown(request),
             "near": near_limits_read(),
             "all_tenants": pulse.tenants,
             "waiting": pulse.waiting,

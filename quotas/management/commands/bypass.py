@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import getpass
 from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
+from quotas.bypass import bypass_record
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, Scope, is_published, switch_off, switch_on, switches_read
 
@@ -56,6 +59,12 @@ class Command(BaseCommand):
             self.stderr.write(f"Redis does not know {switch}: check the name.")
         switch_on(client, settings.HEADROOM_SHARDS, switch)
         self._list([switch], "")
+        try:
+            bypass_record(switch, getpass.getuser())
+        except DatabaseError as error:
+            self.stderr.write(
+                f"It is not in the audit, and nobody is told, because PostgreSQL did not take it: {error}"
+            )
 
     def _list(self, switches: list[BypassSwitch], nothing: str, prefix: str = "") -> None:
         for switch in switches:

@@ -17,6 +17,7 @@ from quotas.models import (
     CalibrationSetting,
     Change,
     DrainState,
+    Emergency,
     Endpoint,
     GapRecord,
     Heartbeat,
@@ -81,6 +82,7 @@ def make_rows() -> dict[str, models.Model]:
         action="limit_set", author="ann", reason="too much", touched=["policy:pro-get"], before={}, after={}
     )
     rows["approval"] = Approval.objects.create(change=rows["change"], approver="bob", reason="I agree")
+    rows["emergency"] = Emergency.objects.create(action="limit_set", what="revision 1", author="ann", reason="it burns")
     rows["approval2"] = Approval.objects.create(change=rows["change"], approver="carol", reason="so do I")
     rows["recommendation"] = _recommendation("burst")
     rows["recommendation2"] = _recommendation("daily")

@@ -1,0 +1,47 @@
+"""Emergencies that nobody but their author has looked at: the banner, and the button that says that you have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from dashboards.viewer import principal_of
+from quotas.changes.emergency import author_of, emergencies_open, emergency_review
+from quotas.errors import Refused
+from quotas.models import Emergency
+from tenants.identity import actor_of, person_of
+
+MOST: Final = 5
+LOOKED: Final = "looked at it"
+
+
+@dataclass(frozen=True, slots=True)
+class EmergencyRow:
+    row: Emergency
+    is_own: bool  # the viewer declared it, in person or by a token
+
+
+def emergencies_shown(request: HttpRequest) -> list[EmergencyRow]:
+    viewer = person_of(actor_of(principal_of(request).actor))
+    rows = list(emergencies_open()[:MOST])
+    authors = [person_of(author_of(row)) for row in rows]
+    return [
+        EmergencyRow(row, bool(viewer and author and viewer.is_same(author)))
+        for row, author in zip(rows, authors, strict=True)
+    ]
+
+
+@require_POST
+def review(request: HttpRequest, number: int) -> HttpResponse:
+    try:
+        row = emergency_review(emergency=number, author=principal_of(request).actor, reason=LOOKED)
+    except Refused as refusal:
+        messages.error(request, f"No changes|{refusal.problems[0].message}")
+    else:
+        messages.success(request, f"You have looked at {row}|{row.what}")
+    return redirect("dashboards:changes")

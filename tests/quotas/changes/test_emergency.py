@@ -1,0 +1,119 @@
+"""Emergencies belong to approvers and owners, alert, and stay until somebody else has looked at them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+from django.core.management import call_command
+from django.utils import timezone
+
+from quotas.alerts.watch import alerts_watch
+from quotas.bypass import bypass_plan, bypass_set
+from quotas.changes.emergency import emergencies_open, emergency_review
+from quotas.changes.rollout import change_propose, change_start
+from quotas.errors import Refused
+from quotas.models import AuditEvent, Emergency
+from quotas.policies.edit import limit_set
+from quotas.tokens import token_issue
+from tenants.identity import acting_as
+from tenants.scope import Principal, principal_of_text, principal_of_user
+from tests.access.people import person
+from tests.quotas.world import FORCED, SAID, bucket, limit_of
+
+pytestmark = pytest.mark.usefixtures("world", "four_eyes")
+
+
+@pytest.fixture
+def four_eyes(world: None, settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+
+
+def account(name: str, role: str = "approver") -> Principal:
+    who = principal_of_user(person(name, role))
+    assert who is not None
+    return who
+
+
+def machine(**fields: Any) -> Principal:
+    issued = token_issue(**{"label": "ci", "role": "approver", "scopes": ["write", "approve"], **SAID, **fields})
+    who = principal_of_text(str(issued.text))
+    assert who is not None
+    return who
+
+
+def cut_at_once(who: Principal) -> Emergency:
+    with acting_as(who):
+        arguments: dict[str, Any] = {"policy": "pro-all", "limit": bucket(50), "force": True, "emergency": True}
+        limit_set(author=who.actor, reason="it burns", **arguments)
+    return Emergency.objects.get()
+
+
+def review(row: Emergency, who: Principal) -> Emergency:
+    with acting_as(who):
+        return emergency_review(emergency=row.pk, author=who.actor, reason="I saw")
+
+
+@pytest.mark.parametrize("who", ["operator", "a token without the scope approve"])
+def test_it_belongs_to_approvers_and_owners(who: str) -> None:
+    person("ann", "approver")
+    caller = account("otto", "operator") if who == "operator" else machine(author="ann", scopes=["write"])
+    with pytest.raises(Refused, match="belongs to approvers and owners"):
+        cut_at_once(caller)
+    with acting_as(caller), pytest.raises(Refused, match="a bypass of everything belongs to approvers and owners"):
+        bypass_plan(scope="all", name="", duration="1m", **SAID)
+    change = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID).pk
+    soon = timezone.now() + timedelta(hours=1)
+    with acting_as(caller), pytest.raises(Refused, match="belongs to approvers and owners"):
+        change_start(change=change, mode="scheduled", at=soon, emergency=True, **FORCED)
+    assert (limit_of("pro-all").parameters["rate"], Emergency.objects.count()) == (100, 0)
+
+
+def test_it_stays_until_somebody_else_has_looked() -> None:
+    ann = account("ann")
+    row = cut_at_once(ann)
+    assert (row.author, row.author_identity, row.action) == ("ann", ann.identity, "limit_set")
+    for own in (ann, machine(author="ann", may_approve=True)):
+        with pytest.raises(Refused, match="somebody else has to look at it"):
+            review(row, own)
+    with pytest.raises(Refused, match="is a machine"):
+        review(row, machine(author=account("bob").actor))
+    assert emergencies_open().get() == row
+    seen = review(row, account("bob"))
+    assert (seen.reviewer, seen.review_reason, emergencies_open().count()) == ("bob", "I saw", 0)
+    detail = AuditEvent.objects.get(kind="emergency_reviewed").detail
+    assert (detail["emergency"], detail["author"]) == (row.pk, "bob")
+    with pytest.raises(Refused, match="bob has already looked at"):
+        review(row, account("carol"))
+
+
+def test_it_alerts_until_then() -> None:
+    row, now = cut_at_once(account("ann")), timezone.now()
+    (event,) = alerts_watch(now)
+    assert (event.alert, event.about, event.severity) == ("emergency", str(row), "critical")
+    assert event.text.startswith(f"ann declared {row}, and nobody else has looked at it: revision")
+    review(row, account("bob"))
+    later = alerts_watch(now + timedelta(minutes=3))
+    assert [(event.alert, event.state) for event in later] == [("emergency", "resolved")]
+
+
+def test_a_bypass_of_everything_is_one_even_where_two_eyes_are_enough(settings: Any, valkey: redis.Redis) -> None:
+    settings.HEADROOM_FOUR_EYES = False
+    bypass_set(scope="tenant", name="acme", duration="1m", **SAID)
+    assert not emergencies_open().exists()
+    bypass_set(scope="all", name="", duration="1m", **SAID)
+    assert emergencies_open().get().what == "bypass of all"
+
+
+def test_a_bypass_by_the_command_is_one_too(valkey: redis.Redis) -> None:
+    call_command("bypass", "--all", "--reason", "it burns", "--for", "1m")
+    assert emergencies_open().get().reason == "it burns"
+    assert AuditEvent.objects.filter(kind="bypass_set").exists()
+
+
+def test_taking_back_a_recommendation_is_none() -> None:
+    limit_set(policy="pro-all", limit=bucket(50), undoes=True, **FORCED)
+    assert not Emergency.objects.exists()
+    assert AuditEvent.objects.filter(kind="approval_skipped").exists()
