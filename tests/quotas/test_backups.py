@@ -1,0 +1,137 @@
+"""The drill: both servers are lost, and new ones are filled from a backup."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from config.data_folders import ROOT, Places
+from config.embedded import start_postgres
+from headroom_edge import Limiter, keys
+from quotas.api_keys import api_key_issue
+from quotas.policies.edit import policy_create
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from quotas.usage.drain import drain
+from quotas.usage.fold import fold_all
+from tests.quotas.world import FORCED, PAY, SAID, make_world
+from tests.valkeys import SpareValkey
+
+MONTHLY = {"name": "monthly", "algorithm": "calendar_quota", "limit": 1_000, "period": "month", "unit": "cost"}
+USAGE = "SELECT outcome, sum(count), sum(cost) FROM quotas_usage_1m GROUP BY outcome ORDER BY outcome"
+
+
+@contextmanager
+def new_postgres() -> Iterator[Places]:
+    with tempfile.TemporaryDirectory(prefix="hr-") as folder:
+        home = Places(Path(folder))
+        server = start_postgres(home, durable=False)
+        try:
+            yield home
+        finally:
+            server.stop()
+
+
+RESTORE = """
+import sys, django
+from django.core.management import call_command
+django.setup()
+call_command("restore", sys.argv[1])
+call_command("publish")
+"""
+
+
+def restore(home: Places, redis_url: str, file: Path) -> str:
+    """The commands `restore` and `publish` of an installation with these servers, in one process to save time."""
+    own = {
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+        "HEADROOM_HOME": str(home.home),
+        "SECRET_KEY": settings.SECRET_KEY,
+        "REDIS_URL": redis_url,
+    }
+    command = [sys.executable, "-c", RESTORE, str(file)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def published(client: redis.Redis) -> dict[str, Any]:
+    """Everything that enforcers read: plans, limits, API keys, routes."""
+    shards = range(settings.HEADROOM_SHARDS)
+    tables = (keys.config, keys.tenants, keys.registered, keys.credentials)
+    found: dict[str, Any] = {table(shard): client.hgetall(table(shard)) for shard in shards for table in tables}
+    return found | {keys.directory(): client.hgetall(keys.directory())}
+
+
+def spend(url: str, cost: int) -> int:
+    with Limiter.from_url(url, budget_ms=60_000) as limiter:
+        decision = limiter.check(tenant="acme", endpoint=PAY, cost=cost, rows=True)
+        assert (decision.allowed, decision.degraded) == (True, False)
+        return next(row.remaining for row in decision.rows if row.name == "monthly")
+
+
+def usage_in(database: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in database.execute(USAGE).fetchall()]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_limits_quotas_keys_and_usage_are_back_up_to_the_backup(
+    valkey: redis.Redis, valkey_url: str, spare_valkey: Callable[..., SpareValkey], tmp_path: Path
+) -> None:
+    make_world()
+    policy_create(name="quota", tenant="acme", limits=[MONTHLY], **FORCED)
+    api_key_issue(tenant="acme", **SAID)
+    client = store.connect(valkey_url)
+    store.prepare(client)
+    Publisher(client, settings.HEADROOM_SHARDS).publish()
+    assert spend(valkey_url, 700) == 300
+    drain(valkey)
+    fold_all()
+    file = tmp_path / "headroom.dump"
+    call_command("backup", file)
+    with connection.cursor() as cursor:
+        cursor.execute(USAGE)
+        usage = [tuple(row) for row in cursor.fetchall()]
+    assert sum(row[2] for row in usage) == 700
+    before = published(valkey)
+    # After the backup: lost with the servers, which nobody asks again.
+    assert spend(valkey_url, 50) == 250
+    drain(valkey)
+    fold_all()
+
+    fresh = spare_valkey()
+    with new_postgres() as home:
+        assert "is restored" in restore(home, fresh.url, file)
+        with psycopg.connect(home.migration_database_url) as database:
+            assert usage_in(database) == usage
+    with fresh.client() as other:
+        assert published(other) == before
+    assert spend(fresh.url, 1) == 299
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_never_overwrites_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    taken, missing = tmp_path / "taken", tmp_path / "no" / "folder"
+    taken.write_text("x")
+    with pytest.raises(CommandError, match="exists; name a new file"):
+        call_command("backup", taken)
+    with pytest.raises(CommandError, match="cannot be written"):
+        call_command("backup", missing)
+    with pytest.raises(CommandError, match="is not a file"):
+        call_command("restore", missing)
+    with pytest.raises(CommandError, match="is not empty; create a new one"):
+        call_command("restore", taken)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
