@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
@@ -17,6 +17,7 @@ from django.urls import Resolver404, resolve, reverse
 
 from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
+from access.outage import BUSY, outage_of
 from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
@@ -29,8 +30,6 @@ from tenants.models import Tenant
 from tenants.scope import Principal
 
 logger = logging.getLogger(__name__)
-
-RETRY_SECONDS: Final = 1
 
 
 class Gate:
@@ -50,6 +49,13 @@ class Gate:
         if rules and rule is None and any(other.is_open for other in rules.values()):
             return refused(_not_allowed(rules))
         return self._guarded(request, rules, rule)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Of a page; the API has its own (api.errors)."""
+        if is_api(request) or not isinstance(exception, OperationalError | InterfaceError):
+            return None
+        logger.warning("The database did not answer: %s", exception)
+        return _without_database(request, exception)
 
     def _login(self, request: HttpRequest) -> HttpResponseBase:
         verdict = throttle.of_login(request)
@@ -71,8 +77,8 @@ class Gate:
                 lambda: refused(unauthorised("The token is unknown or revoked; send a valid one.")),
             )
         except (OperationalError, InterfaceError) as error:
-            logger.warning("The database is down, so no request can be authenticated: %s", error)
-            return _without_database(request)
+            logger.warning("No request can be authenticated: %s", error)
+            return _without_database(request, error)
         except KeyringError as error:
             logger.warning("No token can be verified: %s", error)
             return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)))
@@ -147,12 +153,14 @@ def _is_page(request: HttpRequest) -> bool:
     return request.path == reverse("v1:docs") and "text/html" in request.headers.get("Accept", "")
 
 
-def _without_database(request: HttpRequest) -> HttpResponse:
+def _without_database(request: HttpRequest, error: Exception) -> HttpResponse:
+    problem = outage_of(error)
     if is_api(request):
-        detail = "The database cannot be reached at the moment; try again in a second."
-        headers = {"Retry-After": str(RETRY_SECONDS)}
-        return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=headers))
-    return render(request, "dashboards/unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return refused(problem)
+    context = {"busy": problem.detail if problem.code == BUSY else ""}
+    page = render(request, "dashboards/unavailable.html", context, status=problem.status)
+    page.headers["Retry-After"] = problem.headers["Retry-After"]
+    return page
 
 
 def refused(problem: Problem) -> HttpResponse:

@@ -21,8 +21,8 @@ from api import idempotency, preconditions
 from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.changes.affected import Effect
 from quotas.changes.commit import Mode, Proposed, Written, commit
-from quotas.changes.draft import take_turn
 from quotas.changes.guard import Impact
+from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON
 
 T = TypeVar("T")
@@ -115,21 +115,28 @@ def created(
 ) -> Response:
     """`where`: the address of what was created. `secrets`: fields that a repetition of the request does not show."""
     is_dry = query(ChangeQuery, request)["dry_run"]
-    return _once(request, is_dry, lambda: _carry_out(request, change, is_dry, where), secrets)
+    return _once(request, change, is_dry, lambda: _carry_out(request, change, is_dry, where), secrets)
 
 
 def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None = None) -> Response:
     """`asked`: the query, if the view has read it."""
     is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
-    return _once(request, is_dry, lambda: _carry_out(request, change, is_dry))
+    return _once(request, change, is_dry, lambda: _carry_out(request, change, is_dry))
 
 
-def _once(request: Request, is_dry: bool, carry_out: Callable[[], Response], secrets: Collection[str] = ()) -> Response:
+def _once(
+    request: Request,
+    change: Edit[T] | Action[T],
+    is_dry: bool,
+    carry_out: Callable[[], Response],
+    secrets: Collection[str] = (),
+) -> Response:
     """Carries out a POST once per Idempotency-Key. Other methods may be repeated as they are."""
     key = idempotency.key_of(request) if request.method == "POST" else None
     if is_dry or key is None:
         return carry_out()
-    with transaction.atomic():
+    # The turn comes first: the transaction of the key would hold a connection while the change waits.
+    with turn() if isinstance(change, Edit) else transaction.atomic():
         claim = idempotency.claim(request, key)
         if isinstance(claim, Response):
             return claim
@@ -186,9 +193,8 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
 
 
 def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
-    with transaction.atomic():
-        if action.present is not None and preconditions.is_conditional(request):
-            take_turn()
+    needs_turn = action.present is not None and preconditions.is_conditional(request)
+    with turn() if needs_turn else transaction.atomic():
         _check_match(request, action.present)
         if not is_dry:
             return _response(request, action.show, action.call(), where)

@@ -12,8 +12,10 @@ from django.http import Http404, HttpResponse
 from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
+from access.outage import busy, outage_of
 from headroom_edge.errors import StoreError
 from headroom_edge.problems import CONTENT_TYPE, Problem
+from quotas.changes.turn import Busy
 from quotas.errors import Refused
 from quotas.policies import problems as policy
 from quotas.publishing import store
@@ -23,7 +25,6 @@ from tenants.keyring import KeyringError
 CONFLICTS: Final = frozenset({"taken", "in_use", "moved", "over", "touched_since", "nothing", "approval"})
 # These mean that somebody else may do it (403).
 FORBIDDEN: Final = frozenset({"forbidden", "machine"})
-RETRY_SECONDS: Final = 1
 
 _SENTENCES: Final[dict[type[Exception], tuple[HTTPStatus, str, str]]] = {
     Http404: (HTTPStatus.NOT_FOUND, "not-found", "Nothing was found at this address; correct the path or the name."),
@@ -61,6 +62,8 @@ def response(problem: Problem) -> HttpResponse:
 
 
 def problem_of(error: Exception) -> Problem | None:
+    if isinstance(error, Busy):
+        return busy(sentence(str(error)), error.retry_s)
     if isinstance(error, Refused):
         return _refused(error.problems)
     if isinstance(error, ValidationError):
@@ -68,16 +71,11 @@ def problem_of(error: Exception) -> Problem | None:
     if isinstance(error, APIException):
         return _of_framework(error)
     if isinstance(error, _OUTAGES):
-        return outage()
+        return outage_of(error)
     if isinstance(error, KeyringError):
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
     known = next((kind for kind in _SENTENCES if isinstance(error, kind)), None)
     return None if known is None else Problem(*_SENTENCES[known])
-
-
-def outage() -> Problem:
-    detail = "PostgreSQL or Redis cannot be reached at the moment; try again in a second."
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def _refused(problems: Sequence[policy.Problem]) -> Problem:

@@ -13,7 +13,7 @@ from headroom_edge.gateway.server import Gateway, mounted
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # A connection pool for this process only: it serves many requests at once, and it never forks.
-os.environ.setdefault("HEADROOM_DB_POOL", "10")
+os.environ.setdefault("HEADROOM_DB_POOL", "20")
 
 with one_line_errors():
     inner = get_asgi_application()

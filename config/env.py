@@ -183,7 +183,7 @@ def database(value: str, *, pool: int) -> dict[str, object]:
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 2, "max_idle": 60}
     return {
-        "ENGINE": "django_prometheus.db.backends.postgresql",
+        "ENGINE": "config.database",
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),

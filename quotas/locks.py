@@ -7,10 +7,12 @@ Postgres hashes a key that is a text.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from django.db import connection
+
+_UNBOUNDED: Final = "set_config('lock_timeout', '0', true)"
 
 
 class Lock(Enum):
@@ -38,11 +40,19 @@ class Lock(Enum):
     ALERTS = "quotas.alerts"
 
 
-def take_lock(lock: Lock, *, shared: bool = False) -> None:
-    """Waits for the lock and holds it to the end of the transaction."""
+def take_lock(lock: Lock, *, shared: bool = False, wait_s: float | None = None) -> None:
+    """Waits for the lock and holds it to the end of the transaction.
+
+    `wait_s`: for how long; then PostgreSQL raises LockNotAvailable.
+    """
     function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {function}({_key(lock)})", [lock.value])
+        if wait_s is None:
+            cursor.execute(f"SELECT {function}({_key(lock)})", [lock.value])
+        else:
+            # Evaluated from left to right: the bound is for this lock alone.
+            bounded = f"SELECT set_config('lock_timeout', %s, true), {function}({_key(lock)}), {_UNBOUNDED}"
+            cursor.execute(bounded, [f"{round(wait_s * 1000)}ms", lock.value])
 
 
 def try_lock(lock: Lock, postgres: psycopg.Connection[Any]) -> bool:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,10 @@ from rest_framework.views import APIView
 from access.authentication import narrowed
 from api.edits import Edit, Guarded, GuardedRemovalQuery, Permitted, changed, created, permitted
 from api.inputs import LIMITS, Choice, LimitField, Text, Word, body, query
-from api.openapi.describe import changes, creates, lists, reads, removes
+from api.openapi.describe import AnythingField, changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
+from quotas.errors import refuse
 from quotas.models import Limit, Policy
 from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
@@ -27,6 +28,7 @@ from quotas.policies.spec import CARRIES
 from quotas.policies.validate import MOST_LIMITS
 from tenants.models import TENANT_NAME, WORD
 
+FIXED = ("name", "tier", "tenant", "endpoint", "candidates")  # of a policy that exists
 CARRY = "What happens to current usage: keep it, scale it in proportion to the limit, or reset it."
 
 
@@ -54,6 +56,16 @@ class LimitsChange(Guarded):
         help_text="All limits of the policy. Limits that are not listed are removed.",
     )
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
+
+
+class WholePolicy(LimitsChange):
+    """Takes what GET gave. Only the limits can be changed; the other fields may be left out."""
+
+    name = Word(WORD, required=False)
+    tier = Word(WORD, required=False, allow_null=True)
+    tenant = Word(TENANT_NAME, required=False, allow_null=True)
+    endpoint = Text(required=False, max_length=LONGEST_NAME)
+    candidates = serializers.DictField(required=False, child=AnythingField())
 
 
 class NewPolicy(LimitsChange):
@@ -105,12 +117,18 @@ class PolicyDetail(APIView):
         """One policy with its limits."""
         return shown(request, _policy(request, name))
 
-    @changes(LimitsChange, PolicyOut, needs_match=True)
+    @changes(WholePolicy, PolicyOut, needs_match=True)
     def put(self, request: Request, name: str) -> Response:
         """Replaces a policy's limits. `carry` decides about the usage of limits that keep their name."""
-        fields = body(LimitsChange, request)
+        fields = body(WholePolicy, request)
         who = permitted(request, fields)
-        return changed(request, _edit(request, name, partial(services.policy_update, name=name, **fields), who))
+        given = {field: fields.pop(field) for field in FIXED if field in fields}
+
+        def write(**signed: Any) -> object:
+            _check_same(given, _policy(request, name) if given else {})
+            return services.policy_update(name=name, **fields, **signed)
+
+        return changed(request, _edit(request, name, write, who))
 
     @removes(CarryQuery)
     def delete(self, request: Request, name: str) -> Response:
@@ -142,6 +160,13 @@ class PolicyLimit(APIView):
 
 def _edit(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:
     return Edit(call, who, lambda _: _policy(request, name), lambda: _policy(request, name))
+
+
+def _check_same(given: Mapping[str, Any], policy: Mapping[str, Any]) -> None:
+    for field, value in given.items():
+        if value != policy[field]:
+            message = f"{field} cannot be changed here; leave it out, or send what GET gave"
+            raise refuse(field, "fixed", message)
 
 
 def _rows(request: Request) -> QuerySet[Policy]:

@@ -19,8 +19,9 @@ from typing import Generic, Literal, TypeVar
 from django.db import transaction
 
 from quotas.changes.affected import Effect, effect_of
-from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting, take_turn
+from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting
 from quotas.changes.guard import Impact
+from quotas.changes.turn import turn
 from quotas.models import Change, Revision
 from tenants.history import acting
 from tenants.identity import Actor, actor_of
@@ -90,8 +91,7 @@ def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
     """
     attempt = Attempt(may_write=mode == "write")
     try:
-        with transaction.atomic(), attempting(attempt):
-            take_turn()
+        with turn(), attempting(attempt):
             result = edit()
             if mode != "write":
                 transaction.set_rollback(True)

@@ -24,8 +24,8 @@ from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, snapshots, split_key
+from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
-from quotas.locks import Lock, take_lock
 from quotas.models import Change, Revision
 from quotas.models.change import holding
 from quotas.models.revision import newest_revision_number
@@ -128,10 +128,8 @@ def draft(
         check_may_declare()
     # Inside an attempt, `commit` has opened the transaction and taken the turn.
     attempt = _attempt.get()
-    is_alone = attempt is None
-    with acting(author=author, action=action), transaction.atomic(savepoint=is_alone):
-        if is_alone:
-            take_turn()
+    mine = turn() if attempt is None else transaction.atomic(savepoint=False)
+    with acting(author=author, action=action), mine:
         opened = Draft(newest_revision_number() + 1, author, reason, carry)
         try:
             yield opened
@@ -140,11 +138,6 @@ def draft(
             if attempt:
                 attempt.was_refused = True
             raise
-
-
-def take_turn() -> None:
-    """Until the end of the transaction nobody else writes, so revisions are committed in the order of their numbers."""
-    take_lock(Lock.REVISIONS)
 
 
 def _close(opened: Draft, action: str, rules: _Rules) -> None:

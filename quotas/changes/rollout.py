@@ -8,13 +8,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal, Unpack
 
-from django.db import transaction
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.approval import approve, check_approved, check_two, objection
 from quotas.changes.commit import Unchanged, commit, file_change
-from quotas.changes.draft import Permits, draft, take_turn
+from quotas.changes.draft import Permits, draft
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.grandfathering import ALL_HURT
 from quotas.changes.guard import Impact, WorstCut, check_accepted, check_cuts
@@ -29,6 +28,7 @@ from quotas.changes.staging import (
     stage_shadow,
     unstage,
 )
+from quotas.changes.turn import Busy, turn
 from quotas.errors import Refused, author_and_reason, check_moment, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Change
@@ -95,8 +95,7 @@ def change_start(
 
     `grandfather`: the tenants that a scheduled change leaves as they are; `*`: all that it would hurt.
     """
-    with transaction.atomic():
-        take_turn()
+    with turn():
         row = _to_start(change, mode)
         if mode == "shadow":
             _start_shadow(row, author, reason)
@@ -112,8 +111,7 @@ def change_promote(
 ) -> Change:
     """Enforces the change for all. Cuts that were accepted when it was scheduled need no new force."""
     force, emergency = permits.get("force", False), permits.get("emergency", False)
-    with transaction.atomic():
-        take_turn()
+    with turn():
         row = find_active(change)
         check_approved(row, emergency=emergency)
         spared = row.grandfather if grandfather is None else _spared(grandfather)
@@ -146,14 +144,15 @@ def changes_apply_due(now: datetime | None = None) -> int:
     for number, starter, reason in rows:
         try:
             change_promote(change=number, author=starter, reason=reason)
+        except Busy:
+            continue  # still due at the next call
         except Refused as refused:
             _block(number, str(refused))
     return len(rows)
 
 
 def _block(number: int, problem: str) -> None:
-    with transaction.atomic():
-        take_turn()
+    with turn():
         row = Change.objects.get(pk=number)
         if row.state != ChangeState.SCHEDULED:  # another scheduler was quicker
             return

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from django.db.models import Max
 
-from quotas.changes.draft import take_turn
+from quotas.changes.turn import turn
 from quotas.demo.backdating import as_table_owner, backdated
 from quotas.demo.calendar_counters import write_counters
 from quotas.demo.rate_writer import write_rates
@@ -40,8 +40,7 @@ Progress = Callable[[str, int, int], None]
 def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDED) -> bool:
     """Returns False and does nothing if there is any configuration. `recorded_for` limits the traffic only."""
     began = midnight(now) - SPAN
-    with as_table_owner():
-        take_turn()
+    with as_table_owner(), turn():
         if Revision.objects.exists() or Tenant.objects.exists():
             return False
         steps = list(story(began, now))

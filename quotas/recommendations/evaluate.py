@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from quotas.calibration.parameters import Parameters
-from quotas.changes.draft import take_turn
+from quotas.changes.turn import turn
 from quotas.errors import Refused
 from quotas.models import LimitName, Recommendation
 from quotas.models.policy import CANDIDATE_SUFFIX
@@ -55,8 +55,7 @@ def recommendations_advance(now: datetime | None = None) -> list[Recommendation]
 
 
 def _advance(number: int, now: datetime, parameters: Parameters) -> Recommendation | None:
-    with acting(author=AUTHOR, action="recommendations_advance"), transaction.atomic():
-        take_turn()
+    with turn(), acting(author=AUTHOR, action="recommendations_advance"):
         row = Recommendation.objects.select_for_update(of=("self",)).select_related("change").get(pk=number)
         before = row.stage
         if row.stage == Stage.APPROVED:

@@ -20,8 +20,8 @@ from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized
 from quotas.changes.approval import check_two
-from quotas.changes.draft import take_turn
 from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
+from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
 from quotas.long_tasks import Progress
 from quotas.models import Limit, Override, Recommendation
@@ -81,8 +81,7 @@ def recommendation_edit(*, recommendation: int, rate: float, burst: int, author:
 def recommendation_approve(*, recommendation: int, author: str, reason: str) -> Recommendation:
     """Starts the shadow as soon as the policy is free. A raise for one tenant takes effect at once."""
     author, reason = author_and_reason(author, reason)
-    with _acting(author, "recommendation_approve"):
-        take_turn()
+    with turn(), acting(author=author, action="recommendation_approve"):
         row = _locked(recommendation)
         _check_stage(row, "approved", Stage.SIMULATED)
         approver = actor_of(author)
@@ -112,8 +111,7 @@ def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]
 
 def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> Recommendation:
     author, reason = author_and_reason(author, reason)
-    with _acting(author, "recommendation_dismiss"):
-        take_turn()
+    with turn(), acting(author=author, action="recommendation_dismiss"):
         row = _locked(recommendation)
         _check_stage(row, "dismissed", Stage.INSUFFICIENT, Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW)
         if row.change is not None and not row.change.is_over:
@@ -130,8 +128,7 @@ def recommendation_enforce(
     """Ends the shadow. Before the shadow has lasted long enough, `early` is required."""
     author, reason = author_and_reason(author, reason)
     now = now or timezone.now()
-    with _acting(author, "recommendation_enforce"):
-        take_turn()
+    with turn(), acting(author=author, action="recommendation_enforce"):
         row = _locked(recommendation)
         _check_stage(row, "enforced", Stage.SHADOW)
         due = shadow_ends(row, calibration_parameters())
@@ -152,8 +149,7 @@ def recommendation_roll_back(
 ) -> Recommendation:
     """Restores the limit from before."""
     author, reason = author_and_reason(author, reason)
-    with _acting(author, "recommendation_roll_back"):
-        take_turn()
+    with turn(), acting(author=author, action="recommendation_roll_back"):
         row = _locked(recommendation)
         _check_stage(row, "rolled back", Stage.ENFORCED, Stage.EVALUATED)
         undo(row, author=author, reason=reason)

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.test import Client
+from psycopg.errors import DiskFull, SerializationFailure
+from psycopg_pool import PoolTimeout, TooManyRequests
 from rest_framework.exceptions import Throttled
 from rest_framework.test import APIClient
 
 from api.errors import problem_of
+from quotas.changes.turn import _queue
 from quotas.errors import Refused
 from quotas.models import Revision
 from quotas.policies.problems import Problem
@@ -229,3 +232,35 @@ def test_every_problem_of_a_refusal_is_told() -> None:
         {"field": "limits[0].rate", "code": "a-code", "detail": "limits[0].rate is odd.", "line": 3},
         {"field": "", "code": "b", "detail": "No."},
     ]
+
+
+def test_behind_a_writer_that_takes_too_long_the_reason_is_true(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quotas.changes.turn.MOST_WAITING", 0)  # a full queue refuses as one that took too long does
+    assert _queue.enter(0)
+    try:
+        answer = client.post(TENANTS, NEW)
+    finally:
+        _queue.leave()
+    problem = refused(answer, 503, "busy")
+    assert problem["detail"] == "Another change is being written; try again in 2 seconds."
+    assert answer["Retry-After"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "words"),
+    [
+        (TooManyRequests("all 20"), "busy", "All database connections are in use; try again in 2 seconds."),
+        (SerializationFailure(), "busy", "The database was busy with other requests, and nothing was changed"),
+        (DiskFull(), "busy", "The database server has no room left"),
+        (PoolTimeout("no connection"), "unavailable", "PostgreSQL or Redis cannot be reached at the moment"),
+    ],
+)
+def test_a_busy_database_is_not_called_unreachable(cause: Exception, code: str, words: str) -> None:
+    error = OperationalError("it failed")
+    error.__cause__ = cause
+    problem = problem_of(error)
+    assert problem is not None
+    assert (problem.status, problem.code, "Retry-After" in problem.headers) == (503, code, True)
+    assert problem.detail.startswith(words)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from quotas.models import Policy
-from tests.quotas.world import PAY, bucket, limit_of
+from quotas.models import Policy, Revision
+from quotas.policies.edit import candidate_set
+from tests.quotas.world import PAY, SAID, bucket, limit_of
 
 pytestmark = pytest.mark.usefixtures("world")
 ANY = {"If-Match": "*"}
@@ -78,3 +79,26 @@ def test_one_that_goes_is_not_found_again(client: APIClient) -> None:
     assert client.delete(path, headers=ANY).json()["code"] == "cut"
     assert client.delete(f"{path}&force=true", headers=ANY).status_code == 204
     assert client.get("/v1/policies/acme-pay").status_code == 404
+
+
+CANDIDATE = {"algorithm": "token_bucket", "rate": 50, "burst": 100}
+
+
+def test_what_get_gave_is_taken_as_it_is(client: APIClient) -> None:
+    candidate_set(policy="pro-all", limit="burst", candidate=CANDIDATE, **SAID)
+    got = client.get("/v1/policies/pro-all")
+    assert {"name", "endpoint", "candidates"} < got.json().keys()
+    before = Revision.objects.count()
+    put = client.put("/v1/policies/pro-all", {**got.json(), "reason": "as it is"}, headers={"If-Match": got["ETag"]})
+    assert (put.status_code, put.json()) == (200, got.json())
+    assert Revision.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", "other"), ("tier", "free"), ("tenant", "acme"), ("endpoint", PAY), ("candidates", {"burst": {}})],
+)
+def test_what_a_put_cannot_change_is_refused_by_name(client: APIClient, field: str, value: object) -> None:
+    asked = {"limits": [bucket(120)], "reason": "more", field: value}
+    refused = client.put("/v1/policies/pro-all", asked, headers=ANY)
+    assert (refused.status_code, refused.json()["field"], refused.json()["code"]) == (422, field, "fixed")

@@ -8,6 +8,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from quotas.changes.turn import _queue
 from quotas.models import Change, Endpoint, Limit, LimitName, Policy, Revision
 from quotas.models.jobs import record_heartbeat
 from quotas.observations.cells import Cell, CellSeries
@@ -129,6 +130,18 @@ def test_a_refusal_stays_in_the_editor_with_what_was_typed(operator: Client) -> 
     assert limit_of("pro-all").parameters["rate"] == 100
     operator.post("/matrix/publish", edit(p_rate="50", reason="too many", force="on"))
     assert limit_of("pro-all").parameters["rate"] == 50
+
+
+def test_behind_a_writer_that_takes_too_long_the_editor_says_so(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quotas.changes.turn.MOST_WAITING", 0)  # a full queue refuses as one that took too long does
+    assert _queue.enter(0)
+    try:
+        text = text_of(operator.post("/matrix/publish", edit(reason="they grew")))
+    finally:
+        _queue.leave()
+    assert "another change is being written; try again in 2 seconds" in text
 
 
 def test_a_new_limit_makes_the_policy(operator: Client) -> None:

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection, connections, transaction
 
 from quotas.api_keys import api_key_issue
-from quotas.changes.draft import take_turn
 from quotas.errors import Refused
+from quotas.locks import Lock, take_lock
 from quotas.models import Limit, LimitName, Outbox, Revision
 from quotas.policies.edit import limit_set, policy_create
 from tests.quotas.world import FORCED, SAID, bucket, make_world, newest
@@ -81,7 +81,7 @@ def test_a_transaction_held_open_holds_back_later_revisions_but_no_key() -> None
 
     def hold() -> None:
         with transaction.atomic():
-            take_turn()
+            take_lock(Lock.REVISIONS)  # as a writer of another process
             holding.set()
             release.wait(300)
 

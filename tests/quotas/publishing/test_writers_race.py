@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 import redis
-from django.db import connection, transaction
+from django.db import connection
 
-from quotas.changes.draft import take_turn
+from quotas.changes.turn import turn
 from quotas.models import Outbox, Revision
 from quotas.models.revision import newest_revision_number
 from quotas.policies.edit import policy_update
@@ -61,8 +61,7 @@ def write(writer: int, edits: int) -> None:
 
 def hold_open(seconds: float) -> None:
     """Writes, and commits late: the others' revisions must wait for this one's number."""
-    with transaction.atomic():
-        take_turn()
+    with turn():
         tenant_create(name="slow", tier="pro", **SAID)
         threading.Event().wait(seconds)
 
