@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def serving(redis_url: str, token: str, folder: Path, **variables: str) -> Itera
         log = folder / "web.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "config.web", str(listener.fileno())],
+                [sys.executable, "-m", "config.web", "--fd", str(listener.fileno())],
                 cwd=ROOT,
                 env=environment(redis_url, HEADROOM_HTTPS="0", **variables),
                 pass_fds=[listener.fileno()],
@@ -78,8 +78,20 @@ def serving(redis_url: str, token: str, folder: Path, **variables: str) -> Itera
             )
         web = Web(listener.getsockname()[1], token, log)
         try:
-            assert web.ask("GET", "/healthz").status in (200, 503), log.read_text()
+            _wait_for(web, process)
             yield web
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
+
+
+def _wait_for(web: Web, process: subprocess.Popen[bytes]) -> None:
+    """The port is open before the process serves it, so a process that ended would let callers wait."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        assert process.poll() is None, web.log.read_text()
+        with suppress(OSError), socket.create_connection(("127.0.0.1", web.port), 1) as wire:
+            wire.sendall(b"GET /v1/schema HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            if wire.recv(1):
+                return
+        assert time.monotonic() < deadline, web.log.read_text()
