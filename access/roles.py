@@ -166,6 +166,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "v1:calibration": {"GET": reads(STAFF)},
     "v1:calibration-settings": {"GET": reads(STAFF), "PATCH": writes(OPERATORS)},
     "v1:audit": {"GET": reads(STAFF)},
+    "v1:enforcers": {"GET": reads(STAFF)},
     "v1:alerts": {"GET": reads(STAFF)},
     "v1:alert-rules": {"GET": reads(STAFF)},
     "v1:alert-rule": {"GET": reads(STAFF), "PATCH": writes(OPERATORS)},

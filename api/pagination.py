@@ -6,6 +6,7 @@ cannot make up their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,10 +20,12 @@ from rest_framework.response import Response
 from api.inputs import Fields, Query, query
 
 ModelRow = TypeVar("ModelRow", bound=Model)
+Item = TypeVar("Item")
 
 MOST_ROWS = 200
 FEW_ROWS = 50
 SALT = "api.pagination"
+SEQUENCE = "worst"
 
 
 class PageQuery(Query):
@@ -86,6 +89,19 @@ def page_of(rows: QuerySet[ModelRow], kind: type[PageQuery], asked: Fields) -> P
     found = list(rows.order_by(f"-{column}" if order.startswith("-") else column)[: limit + 1])
     more = len(found) > limit
     return Page(found[:limit], _write(order, getattr(found[limit - 1], column)) if more else None)
+
+
+def sequence_page(
+    rows: Sequence[Item], asked: Fields, shape: type[serializers.Serializer[Any]], *, key: Callable[[Item], Any]
+) -> dict[str, Any]:
+    """A page of rows that are not in the database, sorted by `key`, a tuple of numbers and texts."""
+    if cursor := asked.get("cursor"):
+        beyond = tuple(_read(cursor, SEQUENCE))
+        rows = [row for row in rows if key(row) > beyond]
+    limit: int = asked["limit"]
+    more = len(rows) > limit
+    items = shape(rows[:limit], many=True).data
+    return {"items": items, "next": _write(SEQUENCE, key(rows[limit - 1])) if more else None}
 
 
 def _write(order: str, value: object) -> str:

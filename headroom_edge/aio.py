@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeVar, Unpack
 
 from headroom_edge.background_chores import TICK_S, Chore
@@ -51,7 +51,16 @@ class AsyncLimiter:
         if self._tick is not None:
             self._tick.cancel()
         if self._pipeline is not None:
+            await self._leave(self._pipeline)
             self._pipeline.close()
+
+    async def _leave(self, pipeline: Pipeline) -> None:
+        if pipeline.loop is not asyncio.get_running_loop() or self._core.breaker.state is not BreakerState.CLOSED:
+            return
+        goodbye = self._core.chores.heartbeat.goodbye()
+        if goodbye is not None:
+            with suppress(StoreError):
+                await pipeline.ask([goodbye], self._patience_s)
 
     async def ready(self, timeout_ms: float = READY_MS) -> bool:
         """Connect, and load the Lua library if the store has none. Call it before the first request."""

@@ -6,11 +6,6 @@ failed, new or changed plans of `local` limits, and response times.
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import secrets
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,15 +17,13 @@ from hiredis import ReplyError
 
 from headroom_edge.check import pack
 from headroom_edge.failure import DegradedReport, FailureModes
+from headroom_edge.heartbeat import Heartbeat
 from headroom_edge.keys import ALL, tenant_prefix
 from headroom_edge.observations import Observations
 
-HEARTBEAT_S: Final = 5.0
-JITTER: Final = 0.2  # spreads the heartbeats of processes that were started together
 TICK_S: Final = 1.0  # how often to look for due chores
 PLANS_AT_ONCE: Final = 256
 RELEASES_KEPT: Final = 1_000
-HOST_CHARACTERS: Final = 64
 COUNT_MAX: Final = 2**24 - 1
 COST_MAX: Final = 2**39 - 1  # the store adds cost × 2^24 into 63 bits
 
@@ -52,17 +45,9 @@ class Chores:
     ) -> None:
         self._failures = failures
         self._shards = shards
-        self._heartbeat_s = heartbeat_s
-        self._clock = clock
-        self._next_heartbeat_s = float("-inf")
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
-        self._token = secrets.token_hex(8)
+        self.heartbeat = Heartbeat(failures, shards, heartbeat_s, clock)
         self.observations = Observations()
-
-    @property
-    def enforcer(self) -> str:
-        """The id of this process. A forked child has its own."""
-        return f"{self._token}-{os.getpid()}"
 
     def release_later(self, command: bytes) -> None:
         self._releases.append(command)
@@ -83,21 +68,8 @@ class Chores:
                 chore.done(reply)
 
     def _heartbeat(self) -> list[Chore]:
-        now = self._clock()
-        if now < self._next_heartbeat_s:
-            return []
-        self._next_heartbeat_s = now + self._heartbeat_s * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
-        about = {
-            "host": socket.gethostname()[:HOST_CHARACTERS],
-            "pid": os.getpid(),
-            "degraded": self._failures.degraded,
-        }
-        command = pack(("FCALL", "hr_heartbeat", "1", ALL, self.enforcer, json.dumps(about)))
-        return [Chore(command, self._learn_share, nothing)]
-
-    def _learn_share(self, alive: Any) -> None:
-        if isinstance(alive, int):
-            self._failures.share = max(1, alive)
+        command = self.heartbeat.due()
+        return [] if command is None else [Chore(command, self.heartbeat.learn_share, nothing)]
 
     def _late_releases(self) -> list[Chore]:
         releases = [self._releases.popleft() for _ in range(len(self._releases))]

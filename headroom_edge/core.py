@@ -155,6 +155,8 @@ class Core:
             decision = decision_of(check, reply)
         except (LookupError, TypeError, AttributeError, ValueError):
             return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
+        if decision.revision:
+            self.chores.heartbeat.latest = decision
         mode = _MODES.get(reply[11])
         if mode:
             self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)

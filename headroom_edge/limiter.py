@@ -56,7 +56,14 @@ class ChoreThread:
             if self._core.breaker.state is BreakerState.CLOSED:
                 self.attend()
         if self._connection is not None:
+            self._leave(self._connection)
             self._connection.close()
+
+    def _leave(self, connection: BlockingConnection) -> None:
+        goodbye = self._core.chores.heartbeat.goodbye()
+        if goodbye is not None:
+            with suppress(StoreError):
+                connection.exchange([goodbye], time.monotonic() + self._patience_s)
 
     def attend(self) -> None:
         chores = self._core.chores.take()

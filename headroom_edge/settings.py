@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
-from headroom_edge.background_chores import HEARTBEAT_S, Chores
+from headroom_edge.background_chores import Chores
 from headroom_edge.core import Core
 from headroom_edge.decision import FAILURES, Failure
 from headroom_edge.failure import FailureModes
+from headroom_edge.heartbeat import HEARTBEAT_S
 from headroom_edge.keys import SHARDS
 from headroom_edge.store.address import Address
 from headroom_edge.store.breaker import DEFAULT as DEFAULT_BREAKER

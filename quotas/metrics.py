@@ -63,7 +63,7 @@ FOLD_LAG_SECONDS = MetricDefinition("headroom_fold_lag_seconds", "How far a roll
 HEARTBEAT_AGE_SECONDS = MetricDefinition(
     "headroom_heartbeat_age_seconds", "How long ago a process last reported", ("process",)
 )
-ENFORCERS = MetricDefinition("headroom_enforcers", "Enforcing processes, by whether they reach Redis", ("state",))
+ENFORCERS = MetricDefinition("headroom_enforcers", "Enforcing processes of the last 10 minutes, by state", ("state",))
 CHECK_SECONDS = MetricDefinition("headroom_check_seconds", "How long Redis takes for one function call", ("quantile",))
 TASKS_SET_ASIDE = MetricDefinition(
     "headroom_tasks_set_aside", "Tasks that are no longer run because they repeatedly killed their worker"

@@ -1,24 +1,33 @@
--- hr_heartbeat: registers an enforcing process as alive.
--- KEYS[1]  hr:{all}        ARGV  the process's id, JSON about it
+-- hr_heartbeat: registers an enforcing process as alive, or takes it off the list.
+-- KEYS[1]  hr:{all}        ARGV  the process's id, JSON about it; an empty text instead: it ends
 -- reply    how many enforcers sent a heartbeat within 15 s
--- writes   hr:{all}:e (id → expiry), hr:{all}:i (id → JSON), both with TTL
-local ALIVE_US, KEPT_MS = 15000000, 3600000
+-- writes   hr:{all}:e (id → when its heartbeat ends), hr:{all}:i (id → JSON), both with TTL. Silent processes stay for
+--          10 minutes, so that people see which ones fell silent; of more than 10,000 the most silent one goes.
+local ALIVE_US, SHOWN_US, KEPT_MS, MOST = 15000000, 600000000, 3600000, 10000
+
+local function forget(alive, info, ids)
+  if #ids > 0 then
+    call('ZREM', alive, unpack_(ids))
+    call('HDEL', info, unpack_(ids))
+  end
+end
 
 H.define('heartbeat', { 'allow-oom' }, function(keys, args, now)
   if keys[1] ~= H.keys.ALL or not args[2] or #args[1] > 100 or #args[2] > 4096 then
     return H.fail('HRARGS', 'the key is ' .. H.keys.ALL .. '; give an id of at most 100 bytes and JSON of at most 4096')
   end
   local alive, info = H.keys.enforcers(), H.keys.enforcer_info()
-  local gone = call('ZRANGEBYSCORE', alive, '-inf', format('%.0f', now), 'LIMIT', 0, 100)
-  if #gone > 0 then
-    call('ZREM', alive, unpack_(gone))
-    call('HDEL', info, unpack_(gone))
+  forget(alive, info, call('ZRANGEBYSCORE', alive, '-inf', format('%.0f', now - SHOWN_US), 'LIMIT', 0, 100))
+  if args[2] == '' then
+    forget(alive, info, { args[1] })
+  else
+    call('ZADD', alive, format('%.0f', now + ALIVE_US), args[1])
+    call('HSET', info, args[1], args[2])
+    if call('ZCARD', alive) > MOST then forget(alive, info, call('ZRANGE', alive, 0, 0)) end
+    call('PEXPIRE', alive, KEPT_MS)
+    call('PEXPIRE', info, KEPT_MS)
   end
-  call('ZADD', alive, format('%.0f', now + ALIVE_US), args[1])
-  call('HSET', info, args[1], args[2])
-  call('PEXPIRE', alive, KEPT_MS)
-  call('PEXPIRE', info, KEPT_MS)
-  return call('ZCARD', alive)
+  return call('ZCOUNT', alive, format('%.0f', now), '+inf')
 end)
 
 -- Cost × 2^24 must stay below 2^63.

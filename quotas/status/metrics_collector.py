@@ -31,7 +31,8 @@ from quotas.models.revision import newest_revision_number
 from quotas.models.usage import Outcome
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.publishing import store
-from quotas.publishing.queries import call_quantiles, enforcers_read
+from quotas.publishing.enforcers import enforcers_read, states_of
+from quotas.publishing.queries import call_quantiles
 from quotas.usage.queries.near_limits import tier_usage_read
 
 MOST_LIMITS: Final = 50  # series of the utilisation metric, however many limits and tenants there are
@@ -149,9 +150,8 @@ def from_redis() -> list[Metric]:
     finally:
         client.close()
     states, seconds = gauge(metrics.ENFORCERS), gauge(metrics.CHECK_SECONDS)
-    degraded = sum(each.is_degraded for each in enforcers)
-    states.add_metric(["degraded"], degraded)
-    states.add_metric(["ok"], len(enforcers) - degraded)
+    for state, count in states_of(enforcers).items():
+        states.add_metric([state], count)
     for quantile, value in quantiles.items():
         seconds.add_metric([quantile], value)
     return [states, seconds]

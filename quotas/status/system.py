@@ -16,7 +16,7 @@ from quotas.models import DrainState, FoldState, Heartbeat, TierUse
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, switches_read
-from quotas.publishing.queries import Enforcer, enforcers_read
+from quotas.publishing.enforcers import Enforcer, State, enforcers_read, states_of
 from quotas.publishing.shards import Shards
 
 FOLDS: Final[Mapping[str, tuple[str, timedelta]]] = {
@@ -111,12 +111,21 @@ def late_of(rows: Sequence[Freshness], now: datetime | None = None) -> list[Fres
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    enforcers: Sequence[Enforcer]
+    processes: Sequence[Enforcer]  # of the last ten minutes, the worst first
     switches: Sequence[BypassSwitch]
 
     @property
+    def enforcers(self) -> Sequence[Enforcer]:
+        """Those that are alive."""
+        return [each for each in self.processes if each.is_alive]
+
+    @property
     def degraded(self) -> Sequence[Enforcer]:
-        return [each for each in self.enforcers if each.is_degraded]
+        return [each for each in self.processes if each.state == "degraded"]
+
+    @property
+    def states(self) -> Mapping[State, int]:
+        return states_of(self.processes)
 
 
 def enforcement_read() -> Enforcement | None:

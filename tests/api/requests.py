@@ -144,7 +144,7 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "emergency": f"emergencies/{world.emergency}",
         "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
         "denials": "denials?tenant=t000000",
-        **{name: name for name in ("bypasses", "document", "schema", "docs")},
+        **{name: name for name in ("bypasses", "enforcers", "document", "schema", "docs")},
         **{name: name for name in ("alerts", "alert-rules", "alert-targets")},
         "alert-rule": "alert-rules/quota-80",
         "document-schema": "document/schema",

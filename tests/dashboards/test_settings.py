@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
 import redis
@@ -133,10 +134,44 @@ def test_every_fold_has_a_name_for_people(client: Client, valkey: redis.Redis) -
     assert "10-second rollup" in text
 
 
+def report(valkey: redis.Redis, name: str, end_us: int = 2**52, **about: object) -> None:
+    valkey.zadd(keys.enforcers(), {name: end_us})
+    valkey.hset(keys.enforcer_info(), name, json.dumps(about))
+
+
 def test_a_process_with_several_clients_is_one_enforcer(client: Client, valkey: redis.Redis) -> None:
     for name, is_degraded in (("one", False), ("two", True)):
-        valkey.zadd(keys.enforcers(), {name: 2**52})
-        valkey.hset(keys.enforcer_info(), name, json.dumps({"host": "web-1", "pid": 7, "degraded": is_degraded}))
+        report(valkey, name, host="web-1", pid=7, degraded=is_degraded)
     text = text_of(client)
     assert text.count('<th scope="row">web-1</th>') == 1
     assert "without Redis" in text
+    assert "not reported" in text  # the version, which older ones do not tell
+
+
+def test_enforcers_are_listed_with_the_worst_first(client: Client, valkey: redis.Redis) -> None:
+    valkey.set(keys.shard_prefix(3), "12.abc")
+    decided: dict[str, Any] = {"pid": 7, "version": "0.2.0", "shard": 3, "decided_s": 2}
+    report(valkey, "1", host="good", revision=12, **decided)
+    report(valkey, "2", host="gone", revision=12, end_us=1_000_000_000, **decided)
+    report(valkey, "3", host="late", revision=9, **decided)
+    report(valkey, "4", host="lost", revision=12, degraded=4, **decided)
+    report(valkey, "5", host="idle", revision=9, **{**decided, "decided_s": 300})
+    text = text_of(client)
+    text = text[text.index('id="enforcers"') : text.index('id="alerts"')]
+    places = [text.index(f'<th scope="row">{host}</th>') for host in ("lost", "late", "gone", "good", "idle")]
+    assert places == sorted(places)
+    assert text.count("3 behind") == 2
+    assert text.count("(idle: the next check uses the newest)") == 1
+    assert [text.count(f"{state}</span>") for state in ("without Redis", "behind", "stale", "enforcing")] == [
+        1,
+        1,
+        1,
+        2,
+    ]
+    assert "0.2.0" in text
+
+
+def test_without_enforcers_the_page_says_what_to_do(client: Client, valkey: redis.Redis) -> None:
+    text = text_of(client)
+    assert "Run a service with the SDK, a middleware or the gateway" in text
+    assert "(FCALL) do not appear" in text

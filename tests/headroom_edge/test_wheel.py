@@ -20,6 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from config.data_folders import ROOT
+from headroom_edge.version import __version__
 from tests.headroom_edge.world import ACME
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -52,6 +53,7 @@ def test_its_metadata_is_right(wheel: Path) -> None:
     (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = message_from_bytes(archive.read(name))
     assert (metadata["Name"], metadata["Version"]) == ("headroom-edge", VERSION)
+    assert __version__ == VERSION
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata.get_all("Provides-Extra") == ["gateway"]
     needed = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]

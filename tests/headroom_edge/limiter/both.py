@@ -137,6 +137,8 @@ class OnLoop:
         return self.run(ask())
 
     def close(self) -> None:
+        if self.loop.is_closed():
+            return
         self.run(self.limiter.close())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(WAIT_S)

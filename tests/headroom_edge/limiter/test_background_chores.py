@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 import redis
 
 from headroom_edge import keys
+from headroom_edge.failure import FailureModes
+from headroom_edge.heartbeat import Heartbeat
+from headroom_edge.version import __version__
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, until
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT
 
@@ -18,7 +22,7 @@ def test_it_says_by_itself_that_it_is_there(
 ) -> None:
     tick_s(0.01)
     limiter.check(tenant=TENANT, endpoint=ENDPOINT)
-    enforcer = limiter.core.chores.enforcer.encode()
+    enforcer = limiter.core.chores.heartbeat.enforcer.encode()
     until(lambda: store.zscore(keys.enforcers(), enforcer) is not None)
     about = json.loads(store.hget(keys.enforcer_info(), enforcer.decode()) or "")
     assert about["pid"] == os.getpid()
@@ -29,7 +33,7 @@ def test_enforcers_learn_how_many_they_are(store: redis.Redis, make_limiter: Mak
     limiters = [make_limiter(valkey_url) for _ in range(3)]
     for limiter in [*limiters, *limiters]:
         limiter.check(tenant=TENANT, endpoint=ENDPOINT)
-        limiter.core.chores._next_heartbeat_s = 0
+        limiter.core.chores.heartbeat.next_s = 0
         limiter.attend()
     assert [limiter.core.failures.share for limiter in limiters] == [3, 3, 3]
 
@@ -38,3 +42,43 @@ def test_between_heartbeats_nothing_is_sent(store: redis.Redis, limiter: Either)
     limiter.check(tenant=TENANT, endpoint=ENDPOINT)
     assert len(limiter.core.chores.take()) == 1
     assert limiter.core.chores.take() == []
+
+
+def about_of(store: redis.Redis, limiter: Either) -> dict[str, Any]:
+    """What its next heartbeat says."""
+    limiter.core.chores.heartbeat.next_s = 0
+    limiter.attend()
+    found: dict[str, Any] = json.loads(store.hget(keys.enforcer_info(), limiter.core.chores.heartbeat.enforcer) or "")
+    return found
+
+
+def test_it_tells_its_version_and_the_revision_it_decides_with(store: redis.Redis, limiter: Either) -> None:
+    limiter.ready()
+    assert "revision" not in about_of(store, limiter)
+    decision = limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+    about = about_of(store, limiter)
+    assert (about["version"], about["revision"], about["decided_s"]) == (__version__, decision.revision, 0)
+    assert about["shard"] == keys.shard_of(TENANT)
+
+
+def test_it_is_degraded_until_a_minute_after_the_last_decision_without_the_store() -> None:
+    now = [1_000.0]
+    failures = FailureModes("open")
+    heartbeat = Heartbeat(failures, keys.SHARDS, 5.0, lambda: now[0])
+    told = []
+    for seconds, degraded in ((0, 0), (10, 3), (50, 3), (80, 3), (90, 4), (160, 4)):
+        now[0], failures.degraded = 1_000.0 + seconds, degraded
+        command = heartbeat.due() or b""
+        told.append(json.loads(command[command.index(b'{"host') :])["degraded"])
+    assert told == [0, 3, 3, 0, 4, 0]
+
+
+def test_it_leaves_the_list_when_it_is_closed(store: redis.Redis, make_limiter: MakeLimiter, valkey_url: str) -> None:
+    stays, leaves = make_limiter(valkey_url), make_limiter(valkey_url)
+    for limiter in (stays, leaves):
+        limiter.check(tenant=TENANT, endpoint=ENDPOINT)
+        about_of(store, limiter)
+    leaves.close()
+    until(lambda: store.zscore(keys.enforcers(), leaves.core.chores.heartbeat.enforcer) is None)
+    assert store.hlen(keys.enforcer_info()) == store.zcard(keys.enforcers()) == 1
+    assert store.zscore(keys.enforcers(), stays.core.chores.heartbeat.enforcer) is not None

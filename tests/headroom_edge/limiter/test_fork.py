@@ -21,7 +21,7 @@ def own_replies(limiter: Limiter, name: str) -> int:
 
 
 def in_child(limiter: Limiter, name: str, answer: Connection) -> None:
-    answer.send((own_replies(limiter, name), limiter._core.chores.enforcer))
+    answer.send((own_replies(limiter, name), limiter._core.chores.heartbeat.enforcer))
 
 
 def test_a_forked_child_uses_connections_of_its_own(valkey: redis.Redis, valkey_url: str) -> None:
@@ -41,4 +41,4 @@ def test_a_forked_child_uses_connections_of_its_own(valkey: redis.Redis, valkey_
         for child in children:
             child.join()
         assert [count for count, _ in answers] == [CHECKS, CHECKS]
-        assert len({limiter._core.chores.enforcer, *(enforcer for _, enforcer in answers)}) == 3
+        assert len({limiter._core.chores.heartbeat.enforcer, *(enforcer for _, enforcer in answers)}) == 3

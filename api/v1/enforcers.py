@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.inputs import Choice, query
+from api.openapi.describe import lists
+from api.pagination import PageQuery, sequence_page
+from quotas.publishing.enforcers import STATES, enforcers_now
+
+
+class EnforcerOut(serializers.Serializer[Any]):
+    """A process that checks limits through the SDK, a middleware or the gateway."""
+
+    id = serializers.CharField()
+    host = serializers.CharField(help_text="Empty if it did not report one.")
+    pid = serializers.IntegerField()
+    version = serializers.CharField(help_text="Of headroom-edge; empty if it is too old to report one.")
+    revision = serializers.IntegerField(
+        allow_null=True, help_text="That its latest decision was made with; null if it has made none."
+    )
+    behind = serializers.IntegerField(
+        allow_null=True, help_text="How many revisions the tenant of that decision has moved on since."
+    )
+    decided_s = serializers.IntegerField(allow_null=True, help_text="The age of that decision in seconds.")
+    state = serializers.ChoiceField(
+        choices=STATES,
+        help_text="`degraded`: decided without Redis within the last minute. `behind`: decides with an older revision. "
+        "`stale`: no heartbeat for 15 s, so it was stopped or cannot reach Redis.",
+    )
+    seen = serializers.DateTimeField(help_text="The time of its last heartbeat.")
+
+
+class EnforcerQuery(PageQuery):
+    state = Choice(choices=STATES, required=False)
+
+
+class EnforcerList(APIView):
+    @lists(EnforcerQuery, EnforcerOut)
+    def get(self, request: Request) -> Response:
+        """The processes that enforced limits within the last ten minutes, the worst first. Clients that call Redis
+        themselves (FCALL) do not appear."""
+        asked = query(EnforcerQuery, request)
+        rows = [row for row in enforcers_now() if asked.get("state") in (None, row.state)]
+        return Response(sequence_page(rows, asked, EnforcerOut, key=lambda row: row.badness))

@@ -1,0 +1,118 @@
+"""The processes that enforce limits, as they report themselves to Redis (headroom_edge.heartbeat)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, cast, get_args
+
+import redis
+from django.conf import settings
+
+from headroom_edge import keys
+from quotas.publishing import store
+from quotas.publishing.shards import revision_of
+
+State = Literal["degraded", "behind", "stale", "ok"]
+STATES: Final[tuple[State, ...]] = get_args(State)  # the worst first
+ALIVE_US: Final = 15 * store.SECOND_US  # as in lua/enforcers.lua
+BUSY_S: Final = 30  # a process that decided nothing for longer is idle: its next check uses the newest revision
+LONGEST: Final = 100  # characters of a text that a process reports
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcer:
+    id: str
+    host: str
+    pid: int
+    version: str  # of headroom-edge; empty: older than the report
+    revision: int | None  # that the latest decision was made with; None: unknown
+    behind: int | None  # how many revisions the shard of that decision has moved on since
+    decided_s: int | None  # the age of that decision
+    is_degraded: bool  # decided without Redis within the last minute
+    is_alive: bool  # sent a heartbeat within 15 s
+    seen: datetime
+
+    @property
+    def state(self) -> State:
+        if self.is_alive and self.is_degraded:
+            return "degraded"
+        if self.is_alive and self.behind and self.decided_s is not None and self.decided_s < BUSY_S:
+            return "behind"
+        return "ok" if self.is_alive else "stale"
+
+    @property
+    def badness(self) -> tuple[int, str, int, str]:
+        """Sorts the worst first."""
+        return STATES.index(self.state), self.host, self.pid, self.id
+
+
+def enforcers_read(client: redis.Redis) -> list[Enforcer]:
+    """All processes of the last ten minutes, the worst first."""
+    now_us = store.now_us(client)
+    with client.pipeline(transaction=False) as pipe:
+        pipe.zrange(keys.enforcers(), 0, -1, withscores=True)
+        pipe.hgetall(keys.enforcer_info())
+        for shard in range(settings.HEADROOM_SHARDS):
+            pipe.get(keys.shard_prefix(shard))
+        ends, about, *tokens = cast("tuple[list[tuple[str, float]], dict[str, str], Any]", tuple(pipe.execute()))
+    revisions = [revision_of(str(token or "")) for token in tokens]
+    return _processes(_enforcer(name, about.get(name, ""), int(end), now_us, revisions) for name, end in ends)
+
+
+def enforcers_now() -> list[Enforcer]:
+    """Raises StoreError if Redis does not answer."""
+    client = store.connect(settings.REDIS_URL)
+    try:
+        return enforcers_read(client)
+    finally:
+        client.close()
+
+
+def states_of(enforcers: Iterable[Enforcer]) -> Mapping[State, int]:
+    """How many are in each state, the worst state first."""
+    counts = Counter(each.state for each in enforcers)
+    return {state: counts[state] for state in STATES}
+
+
+def _processes(clients: Iterable[Enforcer]) -> list[Enforcer]:
+    """One per process. Of several clients in it the worst one that is alive counts, or the one that decided last."""
+    found: dict[tuple[str, int] | str, Enforcer] = {}
+    for each in sorted(clients, key=lambda each: (not each.is_alive, each.decided_s is None, each.decided_s or 0)):
+        place = (each.host, each.pid) if each.host else each.id
+        first = found.setdefault(place, each)
+        if each.is_alive and each.badness[0] < first.badness[0]:
+            found[place] = each
+    return sorted(found.values(), key=lambda each: each.badness)
+
+
+def _enforcer(name: str, text: str, end_us: int, now_us: int, revisions: Sequence[int]) -> Enforcer:
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        facts = {}
+    facts = facts if isinstance(facts, dict) else {}
+    shard, revision = _whole(facts.get("shard")), _whole(facts.get("revision"))
+    current = revisions[shard] if shard is not None and shard < len(revisions) else -1
+    decided_s = _whole(facts.get("decided_s"))
+    silence_s = max(0, now_us - (end_us - ALIVE_US)) // store.SECOND_US
+    return Enforcer(
+        name,
+        str(facts.get("host", ""))[:LONGEST],
+        _whole(facts.get("pid")) or 0,
+        str(facts.get("version", ""))[:LONGEST],
+        revision,
+        None if revision is None or current < 0 else max(0, current - revision),
+        None if decided_s is None else decided_s + silence_s,
+        bool(facts.get("degraded")),
+        end_us >= now_us,
+        datetime.fromtimestamp(min(end_us - ALIVE_US, now_us) / store.SECOND_US, UTC),
+    )
+
+
+def _whole(value: object) -> int | None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return cast("int", value) if is_whole else None

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+from django.test import Client
+
+from headroom_edge import keys
+from tests.access.people import machine, token
+
+pytestmark = pytest.mark.django_db
+FOREVER = 2**52
+
+
+@pytest.fixture
+def reader() -> Client:
+    return machine(token("viewer", "read"))
+
+
+def report(valkey: redis.Redis, name: str, text: str, end_us: int = FOREVER) -> None:
+    valkey.zadd(keys.enforcers(), {name: end_us})
+    valkey.hset(keys.enforcer_info(), name, text)
+
+
+def test_what_a_process_reports_is_shown(reader: Client, valkey: redis.Redis) -> None:
+    valkey.set(keys.shard_prefix(5), "12.abc+bypass")
+    about = {"host": "web-1", "pid": 7, "version": "0.2.0", "degraded": 0, "shard": 5, "revision": 10, "decided_s": 3}
+    report(valkey, "one", json.dumps(about))
+    body = reader.get("/v1/enforcers").json()
+    shown = dict(body["items"][0])
+    assert (body["next"], shown.pop("seen")[-1]) == (None, "Z")
+    assert shown == {
+        "id": "one",
+        "host": "web-1",
+        "pid": 7,
+        "version": "0.2.0",
+        "revision": 10,
+        "behind": 2,
+        "decided_s": 3,
+        "state": "behind",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "null",
+        '{"host": null, "pid": "x", "shard": 1e9, "revision": -1}',
+        '{"shard": 4000000, "revision": true, "decided_s": "soon"}',
+        '{"host": "web-1", "pid": 7, "degraded": 0}',
+    ],
+)
+def test_an_older_or_broken_report_is_shown_as_far_as_it_goes(reader: Client, valkey: redis.Redis, text: str) -> None:
+    report(valkey, "one", text)
+    (shown,) = reader.get("/v1/enforcers").json()["items"]
+    assert (shown["version"], shown["revision"], shown["behind"], shown["state"]) == ("", None, None, "ok")
+
+
+def test_pages_and_states(reader: Client, valkey: redis.Redis) -> None:
+    for number in range(5):
+        degraded = {"degraded": 1} if number == 3 else {}
+        end_us = 1_000_000_000 if number == 4 else FOREVER
+        report(valkey, str(number), json.dumps({"host": f"web-{number}", "pid": 1, **degraded}), end_us)
+    first = reader.get("/v1/enforcers?limit=3").json()
+    second = reader.get("/v1/enforcers", {"limit": 3, "cursor": first["next"]}).json()
+    hosts = [each["host"] for each in (*first["items"], *second["items"])]
+    assert (hosts, second["next"]) == (["web-3", "web-4", "web-0", "web-1", "web-2"], None)
+    assert [each["host"] for each in reader.get("/v1/enforcers?state=stale").json()["items"]] == ["web-4"]
+    assert reader.get("/v1/enforcers?state=asleep").status_code == 400
+    assert reader.get("/v1/enforcers?cursor=x").status_code == 400
+
+
+def test_redis_away_is_said_so(reader: Client, settings: object) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"  # type: ignore[attr-defined]
+    assert reader.get("/v1/enforcers").status_code == 503
