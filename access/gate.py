@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
+from django.core.handlers.asgi import ASGIRequest
 from django.db import InterfaceError, OperationalError, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -18,6 +19,7 @@ from django.urls import Resolver404, resolve, reverse
 from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
 from access.outage import BUSY, outage_of
+from access.page_queue import CALLER
 from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
@@ -84,10 +86,19 @@ class Gate:
             return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)))
         if principal is None:
             return _without_login(request)
-        if not is_api(request):
-            return self._admitted(request, principal, rules, rule)
-        verdict = throttle.of_caller(request, principal)
-        return _limited(verdict, lambda: self._admitted(request, principal, rules, rule))
+        _tell_queue(request, principal)
+        response = self._throttled(request, principal, lambda: self._admitted(request, principal, rules, rule))
+        # Whatever needs a login stays in no cache.
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def _throttled(
+        self, request: HttpRequest, principal: Principal, respond: Callable[[], HttpResponseBase]
+    ) -> HttpResponseBase:
+        if is_api(request):
+            return _limited(throttle.of_caller(request, principal), respond)
+        verdict = throttle.of_page(request, principal)
+        return throttle.passed(verdict, respond) if verdict.problem is None else throttle.page_refused(request, verdict)
 
     def _admitted(
         self, request: HttpRequest, principal: Principal, rules: roles.RouteRules | None, rule: roles.RoleRule | None
@@ -108,6 +119,14 @@ class Gate:
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 transaction.set_rollback(True)
         return _narrowed_body(response, tenant.number)
+
+
+def _tell_queue(request: HttpRequest, principal: Principal) -> None:
+    """Tell the queue in front who this is. A tenant's users and keys share their turns."""
+    if isinstance(request, ASGIRequest):
+        tenant = principal.tenant
+        scope = cast("dict[str, Any]", request.scope)
+        scope[CALLER] = f"tenant {tenant.name}" if tenant else f"actor {principal.actor}"
 
 
 def _limited(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:

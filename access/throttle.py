@@ -1,8 +1,8 @@
-"""Headroom limits its own API and login, by one check as the tenant `headroom` (quotas.own_limits).
+"""Headroom limits its own API, pages and login, by one check as the tenant `headroom` (quotas.own_limits).
 
-Only a limit refuses a request here. The API stays open if that tenant is missing or suspended, or before the first
-publish: administrators must not lock themselves out of the place where limits are changed. Login attempts are always
-counted: if the store did not count one (bypass, suspension, outage), this process does.
+Only a limit refuses a request here. The API and the pages stay open if that tenant is missing or suspended, or before
+the first publish: administrators must not lock themselves out of the place where limits are changed. Login attempts are
+always counted: if the store did not count one (bypass, suspension, outage), this process does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 from unicodedata import normalize
 
 from django.http import HttpRequest, HttpResponse
@@ -20,13 +20,13 @@ from django.shortcuts import render
 from django.utils.crypto import salted_hmac
 
 from headroom_edge import Check, Decision
-from headroom_edge.django import finished, guard, limiter, release_of, request_of
+from headroom_edge.django import finished, guard, limiter, refused, release_of, request_of
 from headroom_edge.headers import seconds_up
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
 from headroom_edge.problems import problem_of
 from headroom_edge.request_guard import PASS, RequestVerdict, refusal
-from quotas.own_limits import API, LOGIN, login_floor
+from quotas.own_limits import API, LOGIN, ORG, PAGES, login_floor
 from tenants.scope import Principal
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
@@ -61,8 +61,16 @@ def floor() -> LoginFloor:
 
 
 def of_caller(request: HttpRequest, principal: Principal) -> RequestVerdict:
-    who = {"key": principal.key_id} if principal.is_machine else {"user": principal.actor}
-    return _judged(_check(request, API, who))
+    return _judged(_check(request, API, _who(principal)))
+
+
+def of_page(request: HttpRequest, principal: Principal) -> RequestVerdict:
+    of_tenant = {} if principal.tenant is None else {ORG: principal.tenant.name}
+    return _judged(_check(request, PAGES, _who(principal) | of_tenant))
+
+
+def _who(principal: Principal) -> dict[str, str]:
+    return {"key": principal.key_id} if principal.is_machine else {"user": principal.actor}
 
 
 def of_bad_token(request: HttpRequest) -> RequestVerdict:
@@ -112,10 +120,23 @@ def passed(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> 
 
 
 def login_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse:
-    seconds = max(1, seconds_up(verdict.decision.retry_us)) if verdict.decision else 1
-    sentence = f"Too many attempts. Wait {seconds} s, then try again."
+    sentence = f"Too many attempts. Wait {_seconds(verdict)} s, then try again."
     context = {"refusal": sentence, "next": request.POST.get("next", "")}
-    page = render(request, "dashboards/login.html", context, status=verdict.status)
+    return _page(request, "dashboards/login.html", context, verdict)
+
+
+def page_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse:
+    if "text/html" not in request.headers.get("Accept", ""):
+        return refused(verdict)
+    return _page(request, "dashboards/too_many.html", {"seconds": _seconds(verdict)}, verdict)
+
+
+def _seconds(verdict: RequestVerdict) -> int:
+    return max(1, seconds_up(verdict.decision.retry_us)) if verdict.decision else 1
+
+
+def _page(request: HttpRequest, template: str, context: dict[str, Any], verdict: RequestVerdict) -> HttpResponse:
+    page = render(request, template, context, status=verdict.status)
     for name in verdict.headers.keys() - {"Content-Type"}:
         page[name] = verdict.headers[name]
     return page

@@ -1,4 +1,4 @@
-"""Headroom's limits on itself: its API and login are endpoints of its own tenant, edited like any other."""
+"""Headroom's limits on itself: its API, pages and login are endpoints of its own tenant, edited like any other."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from django.db import transaction
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from headroom_edge.local import LocalLimit
 from quotas.errors import accepted
+from quotas.models import Endpoint
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.tenants import NewTenant, tenants_create
@@ -16,7 +17,9 @@ from tenants.models import Tenant
 
 API: Final = f"{OWN_ENDPOINTS}api"
 LOGIN: Final = f"{OWN_ENDPOINTS}login"
-REASON: Final = "Headroom limits its own API and login from the start; change these limits as you need."
+PAGES: Final = f"{OWN_ENDPOINTS}pages"
+ORG: Final = "org"  # the dimension with the tenant of a tenant's user or key; `tenant` itself would be Headroom's
+REASON: Final = "Headroom limits its own API, pages and login from the start; change these limits as you need."
 
 # One name tried from one address is a person who forgot; the other two bound whoever tries many names or has many
 # addresses. While the store is away the API stays open, so that it can be mended, and the login is counted here.
@@ -41,6 +44,20 @@ policies:
 """
 
 
+# A person who clicks stays far below: an open page reloads itself every few seconds, and only while it is visible.
+_PAGES_DOCUMENT: Final = f"""
+endpoints:
+  - {{name: "{PAGES}"}}
+policies:
+  - name: headroom-pages
+    tier: headroom
+    endpoint: "{PAGES}"
+    limits:
+      - {{name: pages, algorithm: token_bucket, rate: 5, per: 1s, burst: 100, subject: "key|user|ip"}}
+      - {{name: pages-of-tenant, algorithm: token_bucket, rate: 10, per: 1s, burst: 200, subject: "{ORG}|key|user|ip"}}
+"""
+
+
 def login_floor() -> tuple[LocalLimit, ...]:
     """How logins are counted where the store does not count them: by the original limits, whatever was edited since."""
     document = accepted(read_document(_DOCUMENT))
@@ -53,11 +70,16 @@ def login_floor() -> tuple[LocalLimit, ...]:
 
 
 def own_limits_install(author: str) -> bool:
-    """Returns False if they already exist, perhaps edited since."""
-    if Tenant.objects.filter(name=OWN_TENANT).exists():
-        return False
+    """Install what this installation has never had. Returns False if there was nothing; what exists may be edited."""
+    is_new = not Tenant.objects.filter(name=OWN_TENANT).exists()
+    documents = [_DOCUMENT] if is_new else []
+    # An installation may be older than these limits. The row of a deleted endpoint stays, so they do not come back.
+    if not Endpoint.objects.filter(name=PAGES).exists():
+        documents.append(_PAGES_DOCUMENT)
     with transaction.atomic():
-        # Nobody is there yet who could approve it.
-        document_apply(document=accepted(read_document(_DOCUMENT)), author=author, reason=REASON, emergency=True)
-        tenants_create(tenants=[NewTenant(OWN_TENANT, "headroom")], author=author, reason=REASON)
-    return True
+        for text in documents:
+            # Nobody may be there yet who could approve it.
+            document_apply(document=accepted(read_document(text)), author=author, reason=REASON, emergency=True)
+        if is_new:
+            tenants_create(tenants=[NewTenant(OWN_TENANT, "headroom")], author=author, reason=REASON)
+    return bool(documents)

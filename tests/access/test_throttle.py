@@ -15,7 +15,8 @@ from pytest_django import Settings
 from access import throttle
 from headroom_edge.django import limiter
 from quotas.bypass import bypass_set
-from quotas.models import Revision
+from quotas.endpoints import endpoint_delete
+from quotas.models import Endpoint, Limit, Revision
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set, policy_delete
 from quotas.publishing import store
@@ -103,7 +104,7 @@ class TestApi:
         client = Client()
         client.force_login(person("alice", "viewer"))
         assert [client.get("/v1/tiers").status_code for _ in range(2)] == [200, 429]
-        assert client.get("/").status_code == 200
+        assert client.get("/tenants").status_code == 200
 
     def test_what_is_forbidden_counts_too(self) -> None:
         allow(1)
@@ -137,6 +138,54 @@ class TestApi:
         proxy.refuse()
         answer = machine(token()).get("/v1/tenants")
         assert (answer.status_code, answer["Headroom-Degraded"]) == (200, "open")
+
+
+def allow_pages(count: int, limit: str = "pages", subject: str = "key|user|ip") -> None:
+    allow(count, limit, "headroom-pages", subject)
+
+
+def browser_of(name: str, role: str = "viewer", tenant: str | None = None) -> Client:
+    client = Client(headers={"Accept": "text/html,*/*"})
+    client.force_login(person(name, role, tenant))
+    return client
+
+
+class TestPages:
+    def test_over_the_limit_a_page_says_when_to_try_again_and_others_go_on(self) -> None:
+        allow_pages(2)
+        alice, bob = browser_of("alice"), browser_of("bob")
+        assert [alice.get(page).status_code for page in ("/tenants", "/matrix.csv", "/live")] == [200, 200, 429]
+        refused = alice.get("/tenants")
+        assert refused["Content-Type"].startswith("text/html")
+        assert f"Wait {refused['Retry-After']} s" in refused.content.decode()
+        assert (bob.get("/tenants").status_code, alice.get("/v1/tiers").status_code) == (200, 200)
+
+    def test_the_users_and_keys_of_a_tenant_share_its_limit(self) -> None:
+        allow_pages(2, "pages-of-tenant", "org|key|user|ip")
+        carol, dora = browser_of("carol", "tenant", "acme"), browser_of("dora", "tenant", "acme")
+        erin = browser_of("erin", "tenant", "bolt")
+        key = machine(token("tenant", tenant="acme"))
+        assert [each.get("/portal").status_code for each in (carol, dora, key, carol)] == [200, 200, 429, 429]
+        assert key.get("/portal").json()["limit"] == "pages-of-tenant"
+        assert erin.get("/portal").status_code == 200
+
+    def test_a_person_who_clicks_does_not_notice(self) -> None:
+        alice = browser_of("alice")
+        assert {alice.get("/tester").status_code for _ in range(30)} == {200}
+
+    def test_an_installation_that_is_older_gets_the_limits_and_one_that_deleted_them_does_not(self) -> None:
+        policy_delete(name="headroom-pages", **FORCED)
+        endpoint_delete(name="headroom:pages", **FORCED)
+        assert not own_limits_install("headroom")
+        Endpoint.objects.filter(name="headroom:pages").delete()
+        assert own_limits_install("headroom")
+        assert not own_limits_install("headroom")
+        assert Limit.objects.filter(policy__name="headroom-pages").count() == 2
+
+    def test_what_needs_a_login_stays_in_no_cache(self) -> None:
+        alice = browser_of("alice")
+        for page in ("/tenants", "/matrix", "/v1/tiers"):
+            assert alice.get(page)["Cache-Control"] == "no-store", page
 
 
 def suspend() -> None:

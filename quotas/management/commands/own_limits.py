@@ -11,9 +11,9 @@ AUTHOR = "headroom"
 
 
 class Command(BaseCommand):
-    help = "Install limits on Headroom's own API and login, unless there are any."
+    help = "Install limits on Headroom's own API, pages and login, unless there are any."
     requires_system_checks = ()  # they would load all routes, which is slow
 
     def handle(self, *args: Any, **options: Any) -> None:
         if own_limits_install(AUTHOR):
-            self.stdout.write(f"the API and the login are limited as the tenant {OWN_TENANT}")
+            self.stdout.write(f"the API, the pages and the login are limited as the tenant {OWN_TENANT}")

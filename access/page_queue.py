@@ -1,0 +1,174 @@
+"""Bounds what the pages of one caller take from the others. An ASGI application around Django.
+
+A few pages of one caller are served at the same time. The next ones wait here, without a thread and without a database
+connection. After a 429, the caller is refused from memory, after a pause, until it may try again: a refusal by Django
+costs as much as a small page, and a client that repeats at once would keep the process busy with refusals.
+
+All of it holds within one process. The limits that hold for all processes are those of quotas.own_limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from math import ceil
+from typing import Final
+
+from headroom_edge.asgi import Message, Receive, Scope, Send, header_of, respond
+from headroom_edge.recent_cache import RecentCache
+
+AT_ONCE: Final = 4
+STREAMS: Final = 32  # open pages that keep themselves up to date
+WAITING: Final = 64  # of one caller; further ones are refused at once
+PATIENCE_SECONDS: Final = 10.0
+PAUSE_SECONDS: Final = 1.0  # before a refusal from memory
+REMEMBERED_SECONDS: Final = 5.0  # at most, so that a raised limit is soon noticed
+CALLERS: Final = 10_000
+REFUSALS: Final = 500
+LONGEST_REFUSAL: Final = 65_536
+STREAM: Final = "/live"
+FREE: Final = ("/v1/", "/static/", "/healthz", "/metrics", "/login", "/logout", "/favicon.ico")
+CALLER: Final = "headroom.caller"  # set in the scope by the gate: the tenant or the account
+
+
+@dataclass
+class Refusal:
+    until: float  # by the loop's clock
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes = b""
+
+
+@dataclass
+class Slots:
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    users: int = 0  # served and waiting
+
+
+class PageQueue:
+    """`address_of`: who is counted together while it is not known who they are."""
+
+    def __init__(
+        self, inner: Callable[..., Awaitable[None]], session_cookie: str, address_of: Callable[[Scope], str]
+    ) -> None:
+        self._inner, self._session_cookie, self._address_of = inner, session_cookie, address_of
+        self._callers: RecentCache[int, str] = RecentCache(CALLERS)  # by credential
+        self._refusals: RecentCache[int, Refusal] = RecentCache(REFUSALS)
+        self._slots: dict[str, Slots] = {}
+        self._streams: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        credential = self._credential(scope)
+        if credential is None:
+            await self._inner(scope, receive, send)
+            return
+        caller = self._callers.get(credential) or f"stranger {self._address_of(scope)}"
+        if scope["path"] == STREAM:
+            await self._stream(caller, scope, receive, send)
+            return
+        slots = self._slots.setdefault(caller, Slots())
+        slots.users += 1
+        try:
+            await self._in_turn(slots, credential, scope, receive, send)
+        finally:
+            slots.users -= 1
+            if not slots.users:
+                del self._slots[caller]
+
+    async def _in_turn(self, slots: Slots, credential: int, scope: Scope, receive: Receive, send: Send) -> None:
+        if slots.users > AT_ONCE + WAITING:
+            await _too_many(send)
+            return
+        refusal = self._refusal(credential)
+        if refusal is not None:
+            await asyncio.sleep(min(PAUSE_SECONDS, refusal.until - _now()))
+        try:
+            await asyncio.wait_for(slots.free.acquire(), PATIENCE_SECONDS)
+        except TimeoutError:
+            await _too_many(send)
+            return
+        try:
+            refusal = self._refusal(credential)
+            if refusal is None:
+                await self._inner(scope, receive, self._watched(credential, scope, send))
+                return
+        finally:
+            slots.free.release()
+        await _repeat(refusal, send)
+
+    async def _stream(self, caller: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._streams[caller] >= STREAMS:
+            await _too_many(send)
+            return
+        self._streams[caller] += 1
+        try:
+            await self._inner(scope, receive, send)
+        finally:
+            self._streams[caller] -= 1
+            if not self._streams[caller]:
+                del self._streams[caller]
+
+    def _credential(self, scope: Scope) -> int | None:
+        """None if the request is not one for a page, or sends no session and no token. Nothing secret is kept."""
+        if scope["type"] != "http" or scope["path"].startswith(FREE):
+            return None
+        sent = header_of(scope, "authorization")
+        if not sent:
+            with suppress(CookieError):
+                cookie = SimpleCookie(header_of(scope, "cookie")).get(self._session_cookie)
+                sent = cookie.value if cookie else ""
+        return hash(sent) if sent else None
+
+    def _refusal(self, credential: int) -> Refusal | None:
+        refusal = self._refusals.get(credential)
+        return refusal if refusal is not None and refusal.until > _now() else None
+
+    def _watched(self, credential: int, scope: Scope, send: Send) -> Send:
+        refusal: Refusal | None = None
+
+        async def send_and_watch(message: Message) -> None:
+            nonlocal refusal
+            if message["type"] == "http.response.start":
+                if CALLER in scope:
+                    self._callers.put(credential, scope[CALLER])
+                if message["status"] == HTTPStatus.TOO_MANY_REQUESTS:
+                    refusal = _refusal_of(message)
+            elif refusal is not None:
+                refusal.body += message.get("body", b"")
+                if not message.get("more_body") and len(refusal.body) <= LONGEST_REFUSAL:
+                    self._refusals.put(credential, refusal)
+            await send(message)
+
+        return send_and_watch
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _refusal_of(message: Message) -> Refusal | None:
+    fields = {name.lower(): value for name, value in message["headers"]}
+    wait = fields.get(b"retry-after", b"")
+    if not wait.isdigit():
+        return None
+    # An id belongs to one request, and the wait has to be the rest of it.
+    kept = [item for item in message["headers"] if item[0].lower() not in (b"retry-after", b"x-request-id")]
+    return Refusal(_now() + min(int(wait), REMEMBERED_SECONDS), message["status"], kept)
+
+
+async def _repeat(refusal: Refusal, send: Send) -> None:
+    seconds = max(1, ceil(refusal.until - _now()))
+    fields = [*refusal.headers, (b"retry-after", str(seconds).encode())]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": fields})
+    await send({"type": "http.response.body", "body": refusal.body})
+
+
+async def _too_many(send: Send) -> None:
+    sentence = b"You are loading too many pages at the same time. Wait until one of them is there, then try again."
+    fields = {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1", "Cache-Control": "no-store"}
+    await respond(send, HTTPStatus.TOO_MANY_REQUESTS, fields, sentence)

@@ -1,0 +1,148 @@
+"""The pages of one caller take their turns, and a caller that was refused is not served by Django again at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from access import page_queue
+from access.page_queue import AT_ONCE, CALLER, STREAMS, WAITING, PageQueue
+
+ANN, BEN, EVE = "ann", "ben", "eve"
+TENANTS = {ANN: "tenant acme", BEN: "tenant acme", EVE: "tenant bolt"}
+
+
+class Django:
+    """Stands behind the queue: knows who has which token, and answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.served = 0
+        self.status = HTTPStatus.OK
+        self.may_end = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        token = dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer ")
+        caller = TENANTS.get(token, token)
+        self.inside[caller] += 1
+        self.most[caller] = max(self.most[caller], self.inside[caller])
+        await self.may_end.wait()
+        self.inside[caller] -= 1
+        self.served += 1
+        if token in TENANTS:
+            scope[CALLER] = caller
+        fields = [(b"Retry-After", b"1"), (b"X-Request-ID", b"one")] if self.status == 429 else []
+        await send({"type": "http.response.start", "status": self.status, "headers": fields})
+        await send({"type": "http.response.body", "body": b"page", "more_body": False})
+
+
+class Browser:
+    def __init__(self, app: PageQueue, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def get(self, path: str = "/tenants") -> tuple[int, dict[bytes, bytes]]:
+        sent = list[Any]()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            return {"type": "http.disconnect"}
+
+        headers = [(b"authorization", f"Bearer {self.token}".encode())]
+        await self.app({"type": "http", "path": path, "headers": headers}, receive, send)
+        return sent[0]["status"], {name.lower(): value for name, value in sent[0]["headers"]}
+
+
+async def settled() -> None:
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+def queue() -> tuple[Django, PageQueue]:
+    django = Django()
+    return django, PageQueue(django, "sessionid", lambda scope: "192.0.2.1")
+
+
+async def test_a_tenants_keys_share_their_turns_and_another_tenant_does_not_wait() -> None:
+    django, app = queue()
+    django.may_end.set()
+    for token in TENANTS:
+        await Browser(app, token).get()
+    django.may_end.clear()
+    flood = [asyncio.create_task(Browser(app, token).get()) for token in (ANN, BEN) * 15]
+    other = asyncio.create_task(Browser(app, EVE).get())
+    await settled()
+    assert django.inside == {"tenant acme": AT_ONCE, "tenant bolt": 1}
+    django.may_end.set()
+    assert {status for status, _ in await asyncio.gather(*flood, other)} == {200}
+    assert django.most["tenant acme"] == AT_ONCE
+    assert not app._slots
+
+
+async def test_strangers_at_one_address_share_their_turns() -> None:
+    django, app = queue()
+    flood = [asyncio.create_task(Browser(app, f"guess {number}").get()) for number in range(20)]
+    await settled()
+    assert sum(django.inside.values()) == AT_ONCE
+    django.may_end.set()
+    await asyncio.gather(*flood)
+
+
+async def test_beyond_what_may_wait_it_is_refused_at_once() -> None:
+    django, app = queue()
+    waiting = [asyncio.create_task(Browser(app, ANN).get()) for _ in range(AT_ONCE + WAITING)]
+    await settled()
+    status, fields = await Browser(app, ANN).get()
+    assert (status, fields[b"retry-after"]) == (429, b"1")
+    django.may_end.set()
+    assert {status for status, _ in await asyncio.gather(*waiting)} == {200}
+
+
+async def test_a_refusal_is_repeated_from_memory_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_queue, "PAUSE_SECONDS", 0.0)
+    now = 0.0
+    monkeypatch.setattr(page_queue, "_now", lambda: now)
+    django, app = queue()
+    django.may_end.set()
+    django.status = HTTPStatus.TOO_MANY_REQUESTS
+    flood = await asyncio.gather(*(Browser(app, ANN).get() for _ in range(30)))
+    assert {status for status, _ in flood} == {429}
+    assert {fields[b"retry-after"] for _, fields in flood} == {b"1"}
+    assert django.served <= AT_ONCE
+    assert (await Browser(app, ANN).get())[1].keys() == {b"retry-after"}
+    served = django.served
+    django.status = HTTPStatus.OK
+    assert (await Browser(app, EVE).get())[0] == 200
+    assert (await Browser(app, ANN).get())[0] == 429
+    now = 1.1
+    assert (await Browser(app, ANN).get())[0] == 200
+    assert django.served == served + 2
+
+
+async def test_open_streams_are_counted_apart() -> None:
+    django, app = queue()
+    streams = [asyncio.create_task(Browser(app, ANN).get("/live")) for _ in range(STREAMS)]
+    await settled()
+    assert (await Browser(app, ANN).get("/live"))[0] == 429
+    page = asyncio.create_task(Browser(app, ANN).get())
+    await settled()
+    assert sum(django.inside.values()) == STREAMS + 1
+    django.may_end.set()
+    await asyncio.gather(page, *streams)
+    assert (await Browser(app, ANN).get("/live"))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/tenants", "/healthz", "/static/app.css"])
+async def test_what_is_no_page_does_not_wait(path: str) -> None:
+    django, app = queue()
+    asked = [asyncio.create_task(Browser(app, ANN).get(path)) for _ in range(20)]
+    await settled()
+    assert sum(django.inside.values()) == 20
+    django.may_end.set()
+    await asyncio.gather(*asked)
