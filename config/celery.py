@@ -14,6 +14,7 @@ from celery.schedules import crontab
 from celery.signals import heartbeat_sent
 from django.conf import settings
 from django.db import Error, close_old_connections
+from kombu import Queue
 
 from config.env import one_line_errors
 
@@ -45,6 +46,11 @@ app.config_from_object(
         "task_soft_time_limit": 1500,
         "task_time_limit": 1800,
         "worker_prefetch_multiplier": 1,
+        # Slices are many and long. In a queue of their own they do not delay the other tasks if one worker is started
+        # with `-Q celery` and another with `-Q slices`. A worker without -Q takes both.
+        "task_queues": [Queue("celery"), Queue("slices")],
+        "task_default_queue": "celery",
+        "task_routes": {"quotas.run_slice": {"queue": "slices"}},
         "beat_scheduler": "config.jobs:SlottedScheduler",
         "worker_hijack_root_logger": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,

@@ -36,6 +36,10 @@ class Lock(Enum):
     FRESH_ROWS = "quotas.usage.fresh"
     # Each partition is created once.
     PARTITIONS = "quotas.usage.partitions"
+    # One calibration at a time is open: whoever asks for one looks first.
+    TASKS = "quotas.tasks"
+    # One worker at a time does a slice of a long task; the second key is the slice's id.
+    SLICE = "quotas.tasks.slice"
     # One watch at a time decides which alerts fire and which are resolved.
     ALERTS = "quotas.alerts"
 
@@ -59,6 +63,18 @@ def try_lock(lock: Lock, postgres: psycopg.Connection[Any]) -> bool:
     """Takes the lock for as long as the connection lives, unless somebody else has it."""
     row = postgres.execute(f"SELECT pg_try_advisory_lock({_key(lock)})", [lock.value]).fetchone()
     return bool(row and row[0])
+
+
+def try_hold(lock: Lock, number: int) -> bool:
+    """Takes the lock of one of many things, unless another connection has it. Ends with `let_go` or the connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s::int)", [lock.value, number % 2**31])
+        return bool(cursor.fetchone()[0])
+
+
+def let_go(lock: Lock, number: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(hashtext(%s), %s::int)", [lock.value, number % 2**31])
 
 
 def _key(lock: Lock) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from quotas.errors import Refused
@@ -15,6 +16,7 @@ from quotas.models import Task
 EVERY_S = 0.5  # between two writes of the progress
 LONGEST = 500
 PATIENCE = timedelta(seconds=30)
+BROKE_OFF = "it broke off; the server's log says why"
 
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 TaskFunction = Callable[[Mapping[str, Any], Progress], dict[str, Any]]  # what was asked → what came of it
@@ -25,8 +27,10 @@ def task_file(*, kind: Task.Kind, author: str, asked: Mapping[str, Any]) -> Task
 
 
 def tasks_waiting() -> list[Task]:
-    """Tasks that no worker has taken within PATIENCE."""
-    return list(Task.objects.filter(state=Task.State.WAITING, created__lt=timezone.now() - PATIENCE).order_by("id"))
+    """Tasks that no worker has taken, or of which nobody has heard, within PATIENCE."""
+    late = timezone.now() - PATIENCE
+    waiting = Q(state=Task.State.WAITING, created__lt=late) | Q(state=Task.State.RUNNING, changed__lt=late)
+    return list(Task.objects.filter(waiting).defer("asked", "result").order_by("id"))
 
 
 def task_run(number: int, work: TaskFunction) -> None:
@@ -40,8 +44,7 @@ def task_run(number: int, work: TaskFunction) -> None:
     except Refused as refused:
         rows.update(state=Task.State.FAILED, problem=str(refused)[:LONGEST], changed=timezone.now())
     except Exception:
-        problem = "it broke off; the server's log says why"
-        rows.update(state=Task.State.FAILED, problem=problem, changed=timezone.now())
+        rows.update(state=Task.State.FAILED, problem=BROKE_OFF, changed=timezone.now())
         raise
     else:
         rows.update(state=Task.State.DONE, percent=100, doing="", result=result, changed=timezone.now())

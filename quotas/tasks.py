@@ -15,15 +15,18 @@ from quotas.long_tasks import tasks_waiting
 from quotas.models import Task
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
-from quotas.recommendations.runs import calibration_now, calibration_task
+from quotas.recommendations.runs import CALIBRATION, calibration_ask
+from quotas.slices import slice_do, slices_cut
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_due
 from quotas.usage.tier_usage import measure_tier_usage
-from quotas.what_if import whatif_task
+from quotas.what_if import WHAT_IF
 
 log = logging.getLogger(__name__)
 
+SLICED = {Task.Kind.CALIBRATE: CALIBRATION, Task.Kind.WHAT_IF: WHAT_IF}
+LONGEST_WAIT_S = 86_400  # for a free worker
 ASKED_AGAIN_S = 15  # the interval of `run_waiting_tasks` in the schedule
 
 
@@ -59,9 +62,10 @@ def measure_tiers() -> None:
     log.debug("pairs of tier and endpoint: %s", measure_tier_usage(timezone.now()))
 
 
-@shared_task(name="quotas.calibrate", soft_time_limit=3000, time_limit=3300)
+@shared_task(name="quotas.calibrate", soft_time_limit=300, time_limit=360)
 def calibrate_limits() -> None:
-    log.info("calibrated: %s", calibration_now(author=AUTHOR).result)
+    task = calibration_ask(author=AUTHOR)
+    run_task(task.pk, task.kind)
 
 
 @shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)
@@ -70,9 +74,20 @@ def advance_recommendations() -> None:
         log.info("recommendations advanced: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
 
 
-@shared_task(name="quotas.run_task", soft_time_limit=3000, time_limit=3300)
+@shared_task(name="quotas.run_task", soft_time_limit=300, time_limit=360)
 def run_task(number: int, kind: str) -> None:
-    (whatif_task if kind == Task.Kind.WHAT_IF else calibration_task)(number)
+    """Cuts a task into slices and sends one message for each, to whichever workers there are.
+
+    If the slices are there already, some of their messages may be lost; those sent now expire like the next round's.
+    """
+    count, is_new = slices_cut(number, SLICED[Task.Kind(kind)])
+    for _ in range(count):
+        run_slice.apply_async((number, kind), expires=LONGEST_WAIT_S if is_new else ASKED_AGAIN_S)
+
+
+@shared_task(name="quotas.run_slice", soft_time_limit=3000, time_limit=3300)
+def run_slice(number: int, kind: str) -> None:
+    slice_do(number, SLICED[Task.Kind(kind)])
 
 
 @shared_task(name="quotas.run_waiting", soft_time_limit=60, time_limit=90)

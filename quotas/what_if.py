@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from quotas.errors import accepted, refuse
-from quotas.long_tasks import EVERY_S, Progress, task_file, task_run
-from quotas.models import Arrival, Task
+from quotas.long_tasks import Progress, task_file
+from quotas.models import Arrival, Task, TaskSlice
+from quotas.models.revision import newest_revision_number
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
-from quotas.policies.document import Document, read_document
+from quotas.policies.document import read_document
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.spec import Configuration, to_us
-from quotas.simulation.tenant_replay import ReplayPlan, ReplayResult, arrivals_of, replay_load, replay_plan
+from quotas.simulation.tenant_replay import arrivals_of, replay_load, replay_plan
+from quotas.slices import Cut, SlicedWork, in_words, shared_out
 from quotas.usage.queries.demand import askers_read, endpoint_loads, measured_until
 from quotas.usage.queries.sampled_arrivals import SAMPLED
 
@@ -28,79 +30,78 @@ MOST_DAYS = 30.0
 MOST_ROWS = 1_000
 MOST_NAMES = 200
 MOST_SEEN = 200  # tenants whose results a page can show while the replay runs
+LEAST_TENANTS = 8  # in a slice, unless there are fewer
+SUMMED = (
+    *("asked", "denied_before", "denied_after"),
+    *("bytes_before", "bytes_after", "judged_before", "judged_after"),
+)
 
 
-Watch = Callable[[dict[str, Any]], None]
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The configuration as it is, and as the document would make it."""
 
-
-@dataclass(slots=True)
-class _Report:
-    order: list[str]  # the busiest tenants, in the order of the replay
-    seen: list[dict[str, Any]] = field(default_factory=list)  # their results so far
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    newly_hurt: list[str] = field(default_factory=list)
-    freed: list[str] = field(default_factory=list)
-    asked: int = 0
-    before: int = 0
-    after: int = 0
-    tenants: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    judged_before: float = 0.0
-    judged_after: float = 0.0
-    left_out: set[str] = field(default_factory=set)
+    revision: int
+    before: Configuration
+    after: Configuration
+    policies: tuple[PolicyIndex, PolicyIndex]
 
 
 def whatif(
-    text: str,
-    *,
-    days: float = DAYS,
-    author: str = "what-if",
-    progress: Progress = lambda *_: None,
-    watch: Watch = lambda _: None,
+    text: str, *, days: float = DAYS, author: str = "what-if", progress: Progress = lambda *_: None
 ) -> dict[str, Any]:
-    """Changes nothing: the document is applied and rolled back in one transaction. `watch` gets interim results."""
-    days = _days(days)
-    document = accepted(read_document(text))
-    before, after = _both(document, author)
-    end = measured_until() or timezone.now()
-    begin = end - timedelta(days=days)
-    names = {tenant.number: name for name, tenant in before.tenants.items()}
-    wanted = [number for number in askers_read(begin, end) if number in names]
-    report = _Report([names[number] for number in wanted[:MOST_SEEN]])
-    sides = tuple((one, PolicyIndex.of_configuration(one)) for one in (before, after))
-    subjects = _subjects(begin, end)
-    for place, number in enumerate(wanted):
-        progress("replaying", place, len(wanted))
-        watch({"order": report.order, "seen": report.seen})
-        _replay(report, names[number], number, sides, (begin, end), subjects.get(number, 0))
-    return _result(report, begin, end)
+    """Changes nothing: the document is applied and rolled back in one transaction."""
+    sides = _sides(text, author)
+    facts, wanted = _wanted(sides, _days(days))
+    return _join(facts, [_replay_all(sides, facts, wanted, progress)])
 
 
 def whatif_ask(*, document: str, author: str, days: float = DAYS, reason: str = "") -> Task:
-    """Queues the replay for a worker. Refuses a document that cannot be parsed."""
+    """Queues the replay for the workers. Refuses a document that cannot be parsed."""
     accepted(read_document(document))
     asked = {"document": document, "days": _days(days), "reason": reason}
     return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
 
 
-def whatif_task(number: int) -> None:
-    def work(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-        return whatif(asked["document"], days=asked["days"], progress=progress, watch=_watcher(number))
+def _cut(asked: Mapping[str, Any]) -> Cut:
+    facts, wanted = _wanted(_sides(asked["document"], "what-if"), _days(asked["days"]))
+    slices = [
+        {"what": in_words(name for _, _, name in part), "tenants": part} for part in shared_out(wanted, LEAST_TENANTS)
+    ]
+    return Cut(facts, slices)
 
-    task_run(number, work)
+
+def _do(asked: Mapping[str, Any], part: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    return _replay_all(_known_sides(asked["document"]), asked, part["tenants"], progress)
 
 
-def _watcher(number: int) -> Watch:
-    last = [0.0]
+def _show(number: int) -> None:
+    """Stores the results so far of the busiest tenants, for the page."""
+    rows = TaskSlice.objects.filter(task=number, state=TaskSlice.State.DONE).values_list("result__seen", flat=True)
+    seen = sorted((one for part in rows for one in part), key=lambda one: one["place"])
+    order = Task.objects.filter(pk=number).values_list("asked__order", flat=True).first()
+    Task.objects.filter(pk=number, state=Task.State.RUNNING).update(result={"order": order, "seen": seen})
 
-    def keep(found: dict[str, Any]) -> None:
-        now = time.monotonic()
-        if now - last[0] >= EVERY_S:
-            last[0] = now
-            Task.objects.filter(pk=number).update(result=found)
 
-    return keep
+@lru_cache(maxsize=1)
+def _remembered(document: str, revision: int) -> _Sides:
+    return _sides(document, "what-if")
+
+
+def _known_sides(document: str) -> _Sides:
+    """A process that does several slices works out the document once, unless the limits have changed meanwhile."""
+    return _remembered(document, newest_revision_number())
+
+
+def _wanted(sides: _Sides, days: float) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
+    """The span and the busiest tenants; then place, number and name of every tenant to replay, the busiest first."""
+    end = measured_until() or timezone.now()
+    begin = end - timedelta(days=days)
+    names = {tenant.number: name for name, tenant in sides.before.tenants.items()}
+    numbers = [number for number in askers_read(begin, end) if number in names]
+    wanted = [(place, number, names[number]) for place, number in enumerate(numbers)]
+    facts = {"begin": begin.isoformat(), "end": end.isoformat(), "order": [name for *_, name in wanted[:MOST_SEEN]]}
+    return facts, wanted
 
 
 def _days(days: float) -> float:
@@ -109,107 +110,114 @@ def _days(days: float) -> float:
     return days
 
 
-def _both(document: Document, author: str) -> tuple[Configuration, Configuration]:
-    """The configuration as it is, and as the document would make it."""
+def _sides(text: str, author: str) -> _Sides:
+    document = accepted(read_document(text))
     with transaction.atomic():
-        before = configuration_load()
+        revision, before = newest_revision_number(), configuration_load()
         document_apply(document=document, author=author, reason="what if", force=True, emergency=True)
         after = configuration_load()
         transaction.set_rollback(True)
-    return before, after
+    indices = (PolicyIndex.of_configuration(before), PolicyIndex.of_configuration(after))
+    return _Sides(revision, before, after, indices)
 
 
-def _subjects(begin: datetime, end: datetime) -> dict[int, int]:
+def _subjects(begin: datetime, end: datetime, tenants: Sequence[int]) -> dict[int, int]:
     """Tenant number → estimated number of its subjects, from those sampled."""
-    pairs = Arrival.objects.filter(at__gte=begin, at__lt=end).order_by().values_list("tenant_number", "subject")
+    rows = Arrival.objects.filter(at__gte=begin, at__lt=end, tenant_number__in=tenants).order_by()
     found: dict[int, int] = {}
-    for tenant, _ in pairs.distinct():
+    for tenant, _ in rows.values_list("tenant_number", "subject").distinct():
         found[tenant] = found.get(tenant, 0) + 1
     return {tenant: round(count * SAMPLED) for tenant, count in found.items()}
 
 
+def _replay_all(
+    sides: _Sides, facts: Mapping[str, Any], wanted: Sequence[tuple[int, int, str]], progress: Progress
+) -> dict[str, Any]:
+    begin, end = (datetime.fromisoformat(facts[name]) for name in ("begin", "end"))
+    subjects = _subjects(begin, end, [number for _, number, _ in wanted])
+    found = []
+    for done, (place, number, name) in enumerate(wanted):
+        progress("replaying", done, len(wanted))
+        if (row := _replay(sides, name, number, (begin, end), subjects.get(number, 0))) is not None:
+            found.append({"place": place, **row})
+    progress("replaying", len(wanted), len(wanted))
+    seen = [_shown(row) | {"place": row["place"]} for row in found if row["place"] < MOST_SEEN]
+    return {"revision": sides.revision, "tenants": found, "seen": seen}
+
+
 def _replay(
-    report: _Report,
-    name: str,
-    number: int,
-    sides: tuple[tuple[Configuration, PolicyIndex], ...],
-    span: tuple[datetime, datetime],
-    subjects: int,
-) -> None:
+    sides: _Sides, name: str, number: int, span: tuple[datetime, datetime], subjects: int
+) -> dict[str, Any] | None:
     loads = endpoint_loads(number, *span)
     batch, numbers = arrivals_of(loads), {load.endpoint for load in loads}
     if not len(batch):
-        return
+        return None
     old, new = (
         replay_plan(configuration, index, configuration.tenants[name], to_us(span[1]), numbers)
-        for configuration, index in sides
+        for configuration, index in zip((sides.before, sides.after), sides.policies, strict=True)
     )
     was = replay_load(old, batch)
     is_same = (old.limits, old.scopes) == (new.limits, new.scopes)
-    _note(report, name, sides[0][0].tenants[name].tier, (old, new), (was, was if is_same else replay_load(new, batch)))
-    report.bytes_before += old.record_bytes + old.subject_bytes * max(0, subjects - 1)
-    report.bytes_after += new.record_bytes + new.subject_bytes * max(0, subjects - 1)
-
-
-def _note(
-    report: _Report,
-    name: str,
-    tier: str,
-    plans: tuple[ReplayPlan, ReplayPlan],
-    verdicts: tuple[ReplayResult, ReplayResult],
-) -> None:
-    was, now = verdicts
-    report.tenants += 1
-    report.asked, report.before, report.after = (
-        report.asked + was.asked,
-        report.before + was.denied,
-        report.after + now.denied,
-    )
-    report.judged_before += plans[0].per_check * was.asked
-    report.judged_after += plans[1].per_check * was.asked
-    report.left_out.update(*(plan.left_out for plan in plans))
-    if now.denied and not was.denied:
-        report.newly_hurt.append(name)
-    if was.denied and not now.denied:
-        report.freed.append(name)
-    row = {
+    now = was if is_same else replay_load(new, batch)
+    others = max(0, subjects - 1)
+    return {
         "tenant": name,
-        "tier": tier,
+        "tier": sides.before.tenants[name].tier,
         "asked": was.asked,
         "denied_before": was.denied,
         "denied_after": now.denied,
         "limits_before": dict(was.by),
         "limits_after": dict(now.by),
+        "judged_before": old.per_check * was.asked,
+        "judged_after": new.per_check * was.asked,
+        "bytes_before": old.record_bytes + old.subject_bytes * others,
+        "bytes_after": new.record_bytes + new.subject_bytes * others,
+        "left_out": sorted({*old.left_out, *new.left_out}),
     }
-    if was.denied or now.denied:
-        report.rows.append(row)
-    if len(report.seen) < MOST_SEEN:
-        report.seen.append(row)
 
 
-def _result(report: _Report, begin: datetime, end: datetime) -> dict[str, Any]:
-    rows = sorted(report.rows, key=lambda row: (-abs(row["denied_after"] - row["denied_before"]), row["tenant"]))
-    asked = max(1, report.asked)
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("tenant", "tier", "asked", "denied_before", "denied_after", "limits_before", "limits_after")
+    return {name: row[name] for name in names}
+
+
+def _join(facts: Mapping[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
+    """In the order of the tenants, so that no sum depends on how they were shared out."""
+    all_rows = sorted((row for one in results for row in one["tenants"]), key=lambda row: row["place"])
+    totals = {name: sum(row[name] for row in all_rows) for name in SUMMED}
+    denied = [_shown(row) for row in all_rows if row["denied_before"] or row["denied_after"]]
+    newly_hurt = [row["tenant"] for row in denied if not row["denied_before"]]
+    freed = [row["tenant"] for row in denied if not row["denied_after"]]
+    begin, end = (datetime.fromisoformat(facts[name]) for name in ("begin", "end"))
+    asked = max(1, totals["asked"])
     return {
-        "begin": begin.isoformat(),
-        "end": end.isoformat(),
-        "tenants": report.tenants,
-        "asked": report.asked,
-        "denied_before": report.before,
-        "denied_after": report.after,
-        "newly_hurt": report.newly_hurt[:MOST_NAMES],
-        "newly_hurt_count": len(report.newly_hurt),
-        "freed": report.freed[:MOST_NAMES],
-        "freed_count": len(report.freed),
-        "rows": rows[:MOST_ROWS],
-        "order": report.order,
-        "seen": report.seen,
+        "begin": facts["begin"],
+        "end": facts["end"],
+        "tenants": len(all_rows),
+        "asked": totals["asked"],
+        "denied_before": totals["denied_before"],
+        "denied_after": totals["denied_after"],
+        "newly_hurt": newly_hurt[:MOST_NAMES],
+        "newly_hurt_count": len(newly_hurt),
+        "freed": freed[:MOST_NAMES],
+        "freed_count": len(freed),
+        "rows": sorted(denied, key=_moved)[:MOST_ROWS],
+        "order": facts["order"],
+        "seen": [_shown(row) for row in all_rows[:MOST_SEEN]],
         "redis": {
-            "bytes_before": report.bytes_before,
-            "bytes_after": report.bytes_after,
-            "limits_per_check_before": round(report.judged_before / asked, 3),
-            "limits_per_check_after": round(report.judged_after / asked, 3),
-            "checks_per_second": round(report.asked / max(1.0, (end - begin).total_seconds()), 3),
+            "bytes_before": totals["bytes_before"],
+            "bytes_after": totals["bytes_after"],
+            "limits_per_check_before": round(totals["judged_before"] / asked, 3),
+            "limits_per_check_after": round(totals["judged_after"] / asked, 3),
+            "checks_per_second": round(totals["asked"] / max(1.0, (end - begin).total_seconds()), 3),
         },
-        "not_replayed": sorted(report.left_out),
+        "not_replayed": sorted({name for row in all_rows for name in row["left_out"]}),
+        "revisions": sorted({one["revision"] for one in results}),
     }
+
+
+def _moved(row: Mapping[str, Any]) -> tuple[int, str]:
+    return -abs(row["denied_after"] - row["denied_before"]), row["tenant"]
+
+
+WHAT_IF = SlicedWork(_cut, _do, _join, _show)

@@ -47,11 +47,15 @@ class Calibrated:
 
 
 def calibrate(
-    now: datetime | None = None, progress: Progress = lambda *_: None, latency: Samples = latency_samples
+    now: datetime | None = None,
+    progress: Progress = lambda *_: None,
+    latency: Samples = latency_samples,
+    only: Sequence[int] | None = None,
 ) -> Calibrated:
-    """Measures up to `now`; default: up to the last recorded usage."""
-    until = now or measured_until() or timezone.now()
-    parameters, found, wanted = calibration_parameters(), Calibrated(), list(targets())
+    """Measures up to `now`; default: up to the last recorded usage. `only`: ids of limits; default: all."""
+    until = now or calibrated_until()
+    parameters, found = calibration_parameters(), Calibrated()
+    wanted = list(targets() if only is None else targets(pk__in=only))
     for number, target in enumerate(wanted):
         progress("measuring", number, len(wanted))
         found.limits += 1
@@ -64,6 +68,10 @@ def calibrate(
         _file(found, measured, parameters, until, capacity_of(samples))
     progress("measuring", len(wanted), len(wanted))
     return found
+
+
+def calibrated_until() -> datetime:
+    return measured_until() or timezone.now()
 
 
 def _bounding(target: Target) -> Iterable[int]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
 
 from headroom_edge.algorithms.base import Algorithm
 from headroom_edge.plan.subject import TENANT, Subject
@@ -86,12 +89,17 @@ class Target:
         return f"{self.limit} of {self.policy}"
 
 
-def targets(**wanted: str) -> Iterator[Target]:
+def candidates(**wanted: Any) -> QuerySet[Limit]:
+    """The limits that may be targets, or those of them whose columns have the given values."""
+    enforced = Limit.objects.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
+    return enforced.order_by("policy", "pk")
+
+
+def targets(**wanted: Any) -> Iterator[Target]:
     """All targets, or those whose columns have the given values."""
-    rows = Limit.objects.select_related("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
-    enforced = rows.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
     replaced, sampled = _Replaced.read(), Sampled.read()
-    for row in enforced.order_by("policy", "pk"):
+    related = ("name", "policy__tier", "policy__tenant__tier", "policy__endpoint")
+    for row in candidates(**wanted).select_related(*related):
         if (target := _target(row, replaced, sampled)) is not None:
             yield target
 

@@ -9,7 +9,8 @@ from django.test import Client
 
 from quotas.long_tasks import task_file
 from quotas.models import Change, Revision, Task
-from quotas.what_if import whatif_task
+from quotas.slices import task_do
+from quotas.what_if import WHAT_IF
 from tests.access.people import signed_in
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET
@@ -47,7 +48,7 @@ def test_a_draft_is_replayed_and_becomes_a_change(operator: Client) -> None:
     waiting = get(operator, answer["Location"])
     assert "Waiting for a worker" in waiting
     assert 'hx-trigger="every 1s"' in waiting
-    whatif_task(task.pk)
+    task_do(task.pk, WHAT_IF)
     done = get(operator, answer["Location"], **{"HX-Request": "true"})
     assert "hx-trigger" not in done
     assert re.search(r"busy</a>.*no longer denied</span>.*calm</a>", done)

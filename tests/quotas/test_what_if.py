@@ -13,7 +13,8 @@ from django.core.management import CommandError, call_command
 from quotas.errors import Refused
 from quotas.long_tasks import Progress, task_file, task_run
 from quotas.models import Revision, Task
-from quotas.what_if import whatif, whatif_ask, whatif_task
+from quotas.slices import task_do
+from quotas.what_if import WHAT_IF, whatif, whatif_ask
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET, limit_of
 
@@ -66,17 +67,17 @@ def test_it_says_who_is_newly_hurt_and_what_redis_will_hold() -> None:
 def test_a_worker_runs_it_and_leaves_its_result() -> None:
     task = whatif_ask(document=document(60, 60), author="ann", days=2)
     assert (task.state, task.kind) == ("waiting", "whatif")
-    whatif_task(task.pk)
+    task_do(task.pk, WHAT_IF)
     task.refresh_from_db()
     assert (task.state, task.percent, task.problem) == ("done", 100, "")
     assert task.result is not None
     assert task.result["freed"] == ["busy"]
-    whatif_task(task.pk)  # delivered twice
+    task_do(task.pk, WHAT_IF)  # delivered twice
 
 
 def test_a_task_that_is_refused_says_why_and_one_that_breaks_says_where_to_look() -> None:
     task = task_file(kind=Task.Kind.WHAT_IF, author="ann", asked={"document": "policies: [{name: x}]", "days": 1})
-    whatif_task(task.pk)
+    task_do(task.pk, WHAT_IF)
     task.refresh_from_db()
     assert task.state == "failed"
     assert "tier" in task.problem or "endpoint" in task.problem

@@ -30,6 +30,7 @@ from quotas.models import (
     Recommendation,
     Revision,
     Task,
+    TaskSlice,
 )
 from tenants.models import ApiKey, ApiToken, KeyVersion, Membership, Tenant, Tier
 
@@ -92,6 +93,8 @@ def make_rows() -> dict[str, models.Model]:
     rows["quotarequest2"] = _quota_request(rows["tenant"], "daily")
     rows["calibrationsetting"] = CalibrationSetting.objects.create(name="margin", value=1.2)
     rows["task"] = Task.objects.create(kind="whatif", author="ann")
+    rows["taskslice"] = TaskSlice.objects.create(task=rows["task"], place=0)
+    rows["taskslice2"] = TaskSlice.objects.create(task=rows["task"], place=1)
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
     return rows
 

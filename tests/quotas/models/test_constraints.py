@@ -157,6 +157,9 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "task_state": [Bad("task", "state = 'lost'")],
     "task_percent": [Bad("task", "percent = 101")],
     "task_author": [Bad("task", "author = ''")],
+    "task_slice_place": [Bad("taskslice", "place = 1")],
+    "task_slice_state": [Bad("taskslice", "state = 'lost'")],
+    "task_slice_percent": [Bad("taskslice", "percent = 101")],
     "outbox_kind": [
         Bad("outbox", "revision_id = NULL"),
         Bad("outbox", "kind = 'api_keys'"),
