@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from redis.retry import Retry
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
-from quotas.models.jobs import Delivery, Heartbeat
+from quotas.models.jobs import WATCH, Delivery, Heartbeat
 from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
@@ -30,7 +31,10 @@ STALE_AFTER: Final[Mapping[str, timedelta]] = {
     "publisher": timedelta(seconds=10),
     "worker": timedelta(seconds=20),
     "beat": timedelta(seconds=20),
+    WATCH: timedelta(seconds=60),
 }
+# The watch runs every 15 s. For a minute after a start, its last run may be long ago.
+_STARTED: Final = time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:
     if facts is None:
         return PartHealth(False, "unknown while the database is down")
     beat = facts.beats.get(name)
+    if name == WATCH and time.monotonic() - _STARTED < STALE_AFTER[WATCH].total_seconds():
+        return PartHealth(True, "ok" if beat else "has not run yet")
     if beat is None:
         return PartHealth(False, "has not reported yet")
     age = facts.now - beat.at

@@ -42,6 +42,8 @@ class Lock(Enum):
     SLICE = "quotas.tasks.slice"
     # One watch at a time decides which alerts fire and which are resolved.
     ALERTS = "quotas.alerts"
+    # One guard at a time decides whether the watch is silent. Not the lock above, which a stuck watch may hold.
+    WATCH_GUARD = "quotas.alerts.guard"
 
 
 def take_lock(lock: Lock, *, shared: bool = False, wait_s: float | None = None) -> None:

@@ -21,6 +21,7 @@ class AlertRule:
     unit: Unit
     severity: Severity
     hold: timedelta = A_MINUTE  # how long the condition must last before the alert is sent
+    least: float = 0.0  # the threshold must be above it
 
     @property
     def runbook(self) -> str:
@@ -48,5 +49,11 @@ EMERGENCY: Final = AlertRule(
     "critical",
     NOW,
 )
+# Evaluated by quotas.alerts.guard, in another process. The watch runs every 15 s.
+WATCH_SILENT: Final = AlertRule(
+    "watch-silent", "no alert has been evaluated for this long", 60, "seconds", "critical", NOW, least=30
+)
 
-RULES: Final = {rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY)}
+RULES: Final = {
+    rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, WATCH_SILENT)
+}

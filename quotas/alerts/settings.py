@@ -82,8 +82,10 @@ def alert_setting_set(*, name: str, author: str, reason: str, threshold: float |
 
 def _check_threshold(rule: AlertRule, value: float) -> None:
     most = {"share": 1.0, "seconds": 86_400.0, "enforcers": 1_000_000.0, "emergencies": 20.0}[rule.unit]
-    if not 0 < value <= most:
-        raise refuse("threshold", "range", f"the threshold of {rule.name} must be above 0 and at most {most:g}")
+    if not rule.least < value <= most:
+        raise refuse(
+            "threshold", "range", f"the threshold of {rule.name} must be above {rule.least:g} and at most {most:g}"
+        )
 
 
 def alert_target_create(

@@ -17,14 +17,18 @@ from django.utils import timezone
 from quotas.alerts.findings import Finding, findings
 from quotas.alerts.messages import AlertEvent, EventState, body_of
 from quotas.alerts.quiet_hours import quiet_until
+from quotas.alerts.rules import QUOTAS
 from quotas.alerts.settings import RuleRow, alert_rules
 from quotas.locks import Lock, take_lock
 from quotas.models import AlertDelivery, AlertState, AlertTarget
+from quotas.models.jobs import WATCH, record_heartbeat
 
 CLEAR: Final = timedelta(minutes=2)  # resolved once the condition was gone for this long
 FLICKER: Final = timedelta(minutes=15)  # a condition that returns sooner is the same alert
 REMIND: Final = timedelta(hours=24)
 KEPT: Final = timedelta(days=7)
+# Alerts of which one replaces another: the thresholds of a quota.
+_STEPS: Final = frozenset(rule.name for rule in QUOTAS)
 
 
 @dataclass(slots=True)
@@ -35,12 +39,17 @@ class AlertWatch:
     def run(self, found: Iterable[Finding]) -> list[AlertEvent]:
         states = {(row.name, row.about): row for row in AlertState.objects.all()}
         seen = {(finding.name, finding.about): finding for finding in found}
-        events = [self._seen(finding, states.get(key)) for key, finding in seen.items()]
-        higher = {finding.about for finding in seen.values()}
-        events += [self._gone(row, row.about in higher) for key, row in states.items() if key not in seen]
+        events = [self.seen(finding, states.get(key)) for key, finding in seen.items()]
+        higher = {finding.about for finding in seen.values() if finding.name in _STEPS}
+        events += [
+            self._gone(row, row.name in _STEPS and row.about in higher)
+            for key, row in states.items()
+            if key not in seen
+        ]
         return [event for event in events if event is not None]
 
-    def _seen(self, finding: Finding, row: AlertState | None) -> AlertEvent | None:
+    def seen(self, finding: Finding, row: AlertState | None) -> AlertEvent | None:
+        """Stores that the condition holds; returns what to tell. `row`: what is known of it, if anything."""
         if row is None or (row.resolved_at is not None and self.now - row.resolved_at > FLICKER):
             since, told_at = self.now, None
         else:
@@ -62,27 +71,35 @@ class AlertWatch:
                 "resolved_at": None,
             },
         )
-        return self._event(finding.name, finding.about, finding.value, finding.text, since, state) if state else None
+        return self.event(finding, since, state) if state else None
 
     def _gone(self, row: AlertState, is_higher: bool) -> AlertEvent | None:
-        """`is_higher`: another alert about the same thing fires now and is reported instead."""
+        """`is_higher`: another threshold of the same quota fires now and is reported instead."""
         if row.resolved_at is not None or not (is_higher or self.now - row.seen_at >= CLEAR):
             return None
         AlertState.objects.filter(name=row.name, about=row.about).update(resolved_at=self.now)
         if row.told_at is None or is_higher or row.name not in self.rules:
             return None
-        return self._event(row.name, row.about, row.value, row.text, row.since, "resolved")
+        return self.event(Finding(row.name, row.about, row.value, row.text), row.since, "resolved")
 
-    def _event(self, name: str, about: str, value: float, text: str, since: datetime, state: EventState) -> AlertEvent:
-        held = self.rules[name]
+    def event(self, finding: Finding, since: datetime, state: EventState = "firing") -> AlertEvent:
+        held = self.rules[finding.name]
         rule = held.rule
         return AlertEvent(
-            name, about, state, rule.severity, value, held.threshold, text, since.isoformat(), rule.runbook
+            alert=finding.name,
+            about=finding.about,
+            state=state,
+            severity=rule.severity,
+            value=finding.value,
+            threshold=held.threshold,
+            text=finding.text,
+            since=since.isoformat(),
+            runbook=rule.runbook,
         )
 
 
 def alerts_watch(now: datetime | None = None) -> list[AlertEvent]:
-    """Runs one check and queues the messages; returns the events."""
+    """Runs one check and queues the messages; returns the events. Its heartbeat is watched by quotas.alerts.guard."""
     now = now or timezone.now()
     rules = alert_rules()
     found = findings(now, [row for row in rules.values() if row.is_on])
@@ -90,15 +107,16 @@ def alerts_watch(now: datetime | None = None) -> list[AlertEvent]:
         take_lock(Lock.ALERTS)
         events = AlertWatch(now, rules).run(found)
         if events:
-            _enqueue(events, now)
+            enqueue(events, now)
         AlertState.objects.filter(resolved_at__lt=now - KEPT).delete()
         AlertDelivery.objects.filter(due_at__lt=now - KEPT).delete()
+    record_heartbeat(WATCH)
     return events
 
 
-def _enqueue(events: Sequence[AlertEvent], now: datetime) -> None:
+def enqueue(events: Sequence[AlertEvent], now: datetime) -> None:
     for target in AlertTarget.objects.filter(is_on=True):
-        wanted = [event for event in events if not target.alerts or event.alert in target.alerts]
+        wanted = [event for event in events if target.wants(event.alert)]
         urgent = [event for event in wanted if event.severity == "critical"]
         over = quiet_until(now, target.quiet_from, target.quiet_until, target.timezone)
         _put(target, urgent if over else wanted, now)

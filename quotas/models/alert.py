@@ -69,6 +69,9 @@ class AlertTarget(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.label or self.hidden_address}"
 
+    def wants(self, alert: str) -> bool:
+        return not self.alerts or alert in self.alerts
+
     @property
     def hidden_address(self) -> str:
         """For those who may not edit it: a URL often contains a secret, and a mail address belongs to a person."""

@@ -7,6 +7,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 MOST_DELIVERIES = 3
+WATCH = "watch"  # the heartbeat of the watch of alerts: nothing went wrong while it evaluated all rules
 _TAKE = """
     INSERT INTO quotas_jobslot AS held (job, slot, task_id, is_done, at) VALUES (%s, %s, %s, false, now())
     ON CONFLICT (job) DO UPDATE SET slot = EXCLUDED.slot, task_id = EXCLUDED.task_id, is_done = false, at = now()
@@ -17,7 +18,7 @@ _TAKE = """
 
 
 class Heartbeat(models.Model):
-    """The last sign of life of a process without a port: `publisher`, `worker`, `beat`."""
+    """The last sign of life of what has no port: `publisher`, `worker`, `beat`, and the `watch` of alerts."""
 
     name = models.CharField(max_length=64, primary_key=True)
     at = models.DateTimeField()

@@ -17,6 +17,7 @@ from tenants.models import Tenant
 
 # Counting stops here, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000
+SILENT_AFTER: Final = timedelta(seconds=60)  # the watch of alerts runs every 15 s
 WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
 _QUERY: Final = """
@@ -29,6 +30,7 @@ _QUERY: Final = """
         (SELECT detail FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT drained_at FROM quotas_drainstate),
+        (SELECT at FROM quotas_heartbeat WHERE name = 'watch'),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s))
 """
@@ -44,6 +46,7 @@ class StatusSummary:
     published: int | None  # the newest revision that every shard has; None: the publisher never reported
     publisher_at: datetime | None
     drained_at: datetime | None
+    watched_at: datetime | None  # when the alerts were last evaluated
     open_changes: int  # proposed, in a trial, scheduled or blocked
     waiting: int  # recommendations without a decision
 
@@ -56,6 +59,10 @@ class StatusSummary:
         return self.now - self.publisher_at if self.publisher_at else None
 
     @property
+    def is_watch_silent(self) -> bool:
+        return self.watched_at is not None and self.now - self.watched_at > SILENT_AFTER
+
+    @property
     def drain_age(self) -> timedelta | None:
         return self.now - self.drained_at if self.drained_at else None
 
@@ -65,9 +72,9 @@ def status_summary_read() -> StatusSummary:
         ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
         own = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS}
         cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own})
-        now, tenants, endpoints, is_empty, revision, detail, publisher_at, drained_at, *counts = cursor.fetchone()
+        now, tenants, endpoints, is_empty, revision, detail, publisher_at, *rest = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
-    return StatusSummary(now, tenants, endpoints, is_empty, revision, published, publisher_at, drained_at, *counts)
+    return StatusSummary(now, tenants, endpoints, is_empty, revision, published, publisher_at, *rest)
 
 
 @dataclass(frozen=True, slots=True)

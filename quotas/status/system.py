@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from headroom_edge.lua_library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
+from quotas.models.jobs import WATCH
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, switches_read
@@ -66,6 +67,7 @@ def freshness_read() -> list[Freshness]:
         Freshness("Publisher", "publishes revisions to Redis", beats.get("publisher"), timedelta(seconds=10)),
         Freshness("Worker", "runs drains, folds and measurements", beats.get("worker"), timedelta(seconds=20)),
         Freshness("Scheduler", "starts due jobs", beats.get("beat"), timedelta(seconds=20)),
+        Freshness("Watch", "evaluates the alerts", beats.get(WATCH), timedelta(seconds=60)),
         Freshness("Drain", "counters from Redis", drain.drained_at if drain else None, timedelta(seconds=30)),
         *_folds(),
         Freshness("Matrix", "usage of limits by tier", use, timedelta(minutes=3)),

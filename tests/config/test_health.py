@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
@@ -33,6 +34,7 @@ def all_alive(valkey_server: SpareValkey) -> None:
     record_heartbeat("publisher", "42")
     record_heartbeat("worker")
     record_heartbeat("beat")
+    record_heartbeat("watch")
 
 
 def age(name: str, seconds: int) -> None:
@@ -51,6 +53,7 @@ def test_all_well_is_200_with_every_part(client: Client) -> None:
             "publisher": "ok",
             "worker": "ok",
             "beat": "ok",
+            "watch": "ok",
             "schedule": "ok",
             "tasks": "ok",
             "keys": "ok",
@@ -81,8 +84,20 @@ def test_a_change_that_nobody_applies_is_503_with_when_it_was_due(client: Client
 
 
 @pytest.mark.usefixtures("all_alive")
-@pytest.mark.parametrize("name", ["publisher", "worker", "beat"])
-def test_a_silent_process_is_503_with_its_name_and_how_long(client: Client, name: str) -> None:
+def test_the_watch_has_a_minute_to_run_after_a_start(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_STARTED", time.monotonic())
+    age("watch", 3_600)
+    assert ask(client)[0] == 200
+    Heartbeat.objects.filter(name="watch").delete()
+    assert ask(client)[1]["watch"] == "has not run yet"
+
+
+@pytest.mark.usefixtures("all_alive")
+@pytest.mark.parametrize("name", ["publisher", "worker", "beat", "watch"])
+def test_a_silent_process_is_503_with_its_name_and_how_long(
+    client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_STARTED", -1_000)
     age(name, 90)
     status, body = ask(client)
     assert status == 503

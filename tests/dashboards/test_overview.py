@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.changes.rollout import change_propose
+from quotas.models.jobs import WATCH, Heartbeat, record_heartbeat
 from quotas.models.usage import GapRecord
 from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
@@ -54,6 +55,13 @@ def test_429s_are_told_by_reason_limit_and_revision(client: Client, world: None)
 def test_it_says_how_fresh_it_is(client: Client, world: None) -> None:
     drained(seconds_ago=3)
     assert re.search(r"Usage data <b>[34] s ago", page(client, "/"))
+
+
+def test_it_warns_when_no_alert_is_evaluated(client: Client, world: None) -> None:
+    record_heartbeat(WATCH)
+    assert "No alert has been evaluated" not in page(client, "/")
+    Heartbeat.objects.filter(name=WATCH).update(at=timezone.now() - timedelta(seconds=90))
+    assert "No alert has been evaluated since" in page(client, "/")
 
 
 def test_it_warns_when_nothing_is_drained(client: Client, world: None) -> None:

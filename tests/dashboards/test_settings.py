@@ -37,7 +37,7 @@ def text_of(client: Client) -> str:
 
 def test_it_says_what_is_behind(client: Client, valkey: redis.Redis) -> None:
     text = text_of(client)
-    assert "late: publisher, worker, scheduler, drain" in text
+    assert "late: publisher, worker, scheduler, watch, drain" in text
     assert "0 of 64" in text
 
 

@@ -45,6 +45,7 @@ def is_free(postgres: psycopg.Connection, key: str) -> bool:
         (Lock.FRESH_ROWS, "hashtext('quotas.usage.fresh')"),
         (Lock.PARTITIONS, "hashtext('quotas.usage.partitions')"),
         (Lock.ALERTS, "hashtext('quotas.alerts')"),
+        (Lock.WATCH_GUARD, "hashtext('quotas.alerts.guard')"),
     ],
 )
 def test_a_lock_keeps_its_key_and_is_held_to_the_end_of_the_transaction(lock: Lock, key: str) -> None:

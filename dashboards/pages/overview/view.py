@@ -92,6 +92,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "near": near_limits_read(),
             "all_tenants": pulse.tenants,
             "waiting": pulse.waiting,
+            "pulse": pulse,
             "decisions": decisions,
             "todo": todo_of(decisions, throttled, enforcement, now),
             "latest": _latest(pulse),

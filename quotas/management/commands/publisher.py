@@ -9,13 +9,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from prometheus_client import start_http_server
 
 from headroom_edge.lua_library import LibraryError
+from quotas.alerts.guard import WatchGuard
 from quotas.metrics import PUBLISHER
 from quotas.publishing.publisher_process import PublisherProcess
 from quotas.publishing.store import UnfitServerError
 
 
 class Command(BaseCommand):
-    help = "Publish every change of the configuration to Redis, and repair differences."
+    help = "Publish every change of the configuration to Redis, repair differences, and tell if no alert is evaluated."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--metrics-port", type=int, help="serve this process's metrics on this port")
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, _leave)
         if metrics_port is not None:
             start_http_server(metrics_port, metrics_host, registry=PUBLISHER)
+        WatchGuard().start()
         try:
             PublisherProcess(settings.REDIS_URL, settings.HEADROOM_SHARDS).run()
         except (UnfitServerError, LibraryError) as error:

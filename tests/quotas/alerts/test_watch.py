@@ -81,6 +81,16 @@ def test_what_flickers_is_told_once() -> None:
         assert told(NOW + (minute + 1) * MINUTE) == []
 
 
+def test_an_alert_about_the_platform_ends_none_of_the_others() -> None:
+    drained(5 * MINUTE)
+    told(NOW)
+    assert told(NOW + MINUTE) == ["drain-lag firing"]
+    drained(timedelta(0), NOW + 2 * MINUTE)
+    requests("acme", "d", 600)
+    assert told(NOW + 2 * MINUTE) == []
+    assert AlertState.objects.get(name="drain-lag").resolved_at is None
+
+
 def test_it_reminds_rarely() -> None:
     drained(5 * MINUTE)
     told(NOW)
