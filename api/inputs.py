@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 from django.core.exceptions import RequestDataTooBig
+from django.core.validators import ProhibitNullCharactersValidator
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
+from api.openapi import patterns
 from headroom_edge.algorithms.base import shown
 from headroom_edge.check import DIMENSIONS_MAX, is_dimension
 from headroom_edge.json_text import RepeatedKeyError, distinct, encoding_fault
@@ -35,7 +38,7 @@ class BoundedJSONParser(JSONParser):
         if fault := encoding_fault(body):
             raise ParseError(fault)
         try:
-            data: dict[str, Any] = json.loads(body, object_pairs_hook=distinct, parse_constant=_no_number)
+            data: dict[str, Any] = json.loads(body, object_pairs_hook=distinct, **_NUMBERS)
         except RepeatedKeyError as error:
             raise ValidationError({error.key: [str(error)]}, "repeated") from None
         except RecursionError:
@@ -47,8 +50,17 @@ class BoundedJSONParser(JSONParser):
         return data
 
 
+def _number(text: str) -> float:
+    """JSON has one kind of number, so 1.0 and 1e3 are whole. Beyond 2^53 a float has no neighbours to tell apart."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) <= 2**53 else value
+
+
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number in JSON; write a number or null")
+
+
+_NUMBERS: dict[str, Any] = {"parse_float": _number, "parse_constant": _no_number}
 
 
 LIMIT = {"$ref": "#/components/schemas/Limit"}
@@ -94,6 +106,31 @@ class Text(serializers.CharField):
         return super().to_internal_value(data)
 
 
+class Line(Text):
+    """A label: one line. The service refuses control characters."""
+
+    stated = {"pattern": patterns.LINE}
+
+
+class Reason(Text):
+    stated = {"pattern": patterns.SAID}
+
+
+class DocumentText(Text):
+    """A policy document. Its reader tells what is wrong with the text, with the line."""
+
+    stated: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        unneeded = (ProhibitNullCharactersValidator, ProhibitSurrogateCharactersValidator)
+        self.validators = [one for one in self.validators if not isinstance(one, unneeded)]
+
+
+class TimeZone(Text):
+    stated = {"pattern": patterns.TIMEZONE}
+
+
 class Word(serializers.RegexField):
     """A name that matches a pattern."""
 
@@ -135,6 +172,8 @@ class Choice(serializers.ChoiceField):
 
 
 class Moment(serializers.DateTimeField):
+    stated = {"format": "date-time", "pattern": patterns.MOMENT}
+
     def to_internal_value(self, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValidationError(f"must be a time such as 2030-01-31T18:00:00Z, not {shown(value)}", "type")
@@ -152,7 +191,7 @@ class Moment(serializers.DateTimeField):
     {
         "type": "object",
         "propertyNames": {"pattern": f"^{DIMENSION.pattern}$", "not": {"enum": sorted(RESERVED)}},
-        "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE},
+        "additionalProperties": {"type": "string", "maxLength": LONGEST_VALUE, "pattern": patterns.TEXT},
         "maxProperties": DIMENSIONS_MAX,
     }
 )
@@ -169,6 +208,8 @@ class SubjectField(serializers.DictField):
 
 
 class Strict(serializers.Serializer[Any]):
+    rules: ClassVar[dict[str, Any]] = {}  # JSON Schema of what several fields must be together
+
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
             _refuse("", "type", f"send an object with the fields {', '.join(self.fields)}, not {shown(data)}")
@@ -182,7 +223,7 @@ class Strict(serializers.Serializer[Any]):
 class Reasoned(Strict):
     """A change, which must have a reason."""
 
-    reason = Text(max_length=LONGEST_REASON, help_text="Why. It is kept in the history.")
+    reason = Reason(max_length=LONGEST_REASON, help_text="Why. It is kept in the history.")
 
 
 class Query(serializers.Serializer[Any]):

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 from django.core import signing
 from django.db.models import Model, Q, QuerySet
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.inputs import Fields, Query, query
+from api.openapi import patterns
+from quotas.errors import refuse
 
 ModelRow = TypeVar("ModelRow", bound=Model)
 Item = TypeVar("Item")
@@ -30,7 +31,13 @@ SEQUENCE = "worst"
 
 class PageQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MOST_ROWS, default=FEW_ROWS, help_text="Page size.")
-    cursor = serializers.CharField(required=False, max_length=500, help_text="`next` of the previous page.")
+    cursor = serializers.RegexField(
+        patterns.CURSOR,
+        required=False,
+        max_length=500,
+        error_messages={"invalid": "cursor is not valid; use `next` of the previous page"},
+        help_text="`next` of the previous page.",
+    )
 
     orders: ClassVar[dict[str, str]] = {}  # value of `order` → a unique column
     lookups: ClassVar[dict[str, str]] = {}  # parameter → the lookup that it filters by
@@ -112,8 +119,8 @@ def _read(cursor: str, order: str) -> Any:
     try:
         made_for, value = signing.loads(cursor, salt=SALT)
     except signing.BadSignature:
-        raise ValidationError({"cursor": ["cursor is not valid; use `next` of the previous page"]}, "cursor") from None
+        raise refuse("cursor", "cursor", "cursor is not valid; use `next` of the previous page") from None
     if made_for != order:
         message = f"cursor belongs to a page ordered by {made_for}; keep that order, or start without a cursor"
-        raise ValidationError({"cursor": [message]}, "cursor")
+        raise refuse("cursor", "cursor", message)
     return value

@@ -131,6 +131,7 @@ _MEANINGS = {
     503: "PostgreSQL or Redis cannot be reached.",
 }
 READING = (400, 401, 403, 404, 406, 429, 503)
+_SEARCHING = (*READING, 422)
 _ASKING = (*READING, 409, 413, 415, 422)
 _CHANGING = (*_ASKING, 412)
 
@@ -177,11 +178,12 @@ def lists(asked: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View],
             ),
         },
     )
-    return described(asked, responses={200: page, **problems(READING)}, **more)
+    return described(asked, responses={200: page, **problems(_SEARCHING)}, **more)
 
 
 def reads(shape: Any, asked: type[Query] = Query, **more: Any) -> Callable[[View], View]:
-    return described(asked, parameters=[ETAG_HEADER], responses={200: shape, **problems(READING)}, **more)
+    refusals = problems(READING if asked is Query else _SEARCHING)
+    return described(asked, parameters=[ETAG_HEADER], responses={200: shape, **refusals}, **more)
 
 
 def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:

@@ -13,7 +13,8 @@ from rest_framework.views import APIView
 from access.authentication import principal_of
 from access.roles import may
 from api.edits import Action, RemovalQuery, changed, created, signed
-from api.inputs import Choice, Flag, Number, Reasoned, Text, body, query
+from api.inputs import Choice, Flag, Line, Number, Reasoned, Text, TimeZone, body, query
+from api.openapi import patterns
 from api.openapi.describe import changes, creates, reads, removes
 from api.preconditions import shown as with_etag
 from quotas.alerts.queries import TargetRow, target_rows
@@ -70,8 +71,20 @@ class AlertRulesOut(serializers.Serializer[Any]):
     items = AlertRuleOut(many=True)
 
 
+class Threshold(Number):
+    stated = {"exclusiveMinimum": 0, "maximum": 1_000_000}
+
+
+class Clock(Text):
+    stated = {"pattern": patterns.CLOCK}
+
+
 class AlertRulePatch(Reasoned):
-    threshold = Number(allow_null=True, default=None, help_text="null: the default.")
+    threshold = Threshold(
+        allow_null=True,
+        default=None,
+        help_text="Above 0; a share is at most 1, seconds at most 86,400. null: the default.",
+    )
     is_on = Flag(default=True)
 
 
@@ -103,17 +116,25 @@ class IssuedTargetOut(AlertTargetOut):
 
 class NewAlertTarget(Reasoned):
     kind = Choice(choices=TargetKind.values)
-    address = Text(max_length=500, help_text="A URL, `https://…`, or an email address.")
-    label = Text(max_length=200, default="", allow_blank=True)  # type: ignore[assignment]
+    address = Line(max_length=500, help_text="A URL, `https://…`, or an email address.")
+    label = Line(max_length=200, default="", allow_blank=True)  # type: ignore[assignment]
     alerts = serializers.ListField(child=Choice(choices=list(RULES)), default=list, help_text="Empty: all.")
-    quiet_from = Text(
+    quiet_from = Clock(
         max_length=5,
         default=None,
         allow_null=True,
         help_text="Such as `22:00`. Until `quiet_until`, only critical alerts are sent.",
     )
-    quiet_until = Text(max_length=5, default=None, allow_null=True)
-    timezone = Text(max_length=64, default="UTC", help_text="The time zone of the quiet hours.")
+    quiet_until = Clock(max_length=5, default=None, allow_null=True)
+    timezone = TimeZone(max_length=64, default="UTC", help_text="The time zone of the quiet hours.")
+
+    rules = {
+        "oneOf": [
+            {"properties": {"kind": {"const": "webhook"}, "address": {"pattern": "^https?://[^/?#\\s]+"}}},
+            {"properties": {"kind": {"const": "email"}, "address": {"pattern": "^[^@\\s]+@[^@\\s]+$"}}},
+        ],
+        "dependentRequired": {"quiet_from": ["quiet_until"], "quiet_until": ["quiet_from"]},
+    }
 
 
 class TestOut(serializers.Serializer[Any]):

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from access.authentication import narrowed
 from api.edits import Action, changed, created, signed
-from api.inputs import Choice, Reasoned, Text, Word, body
+from api.inputs import Choice, Line, Reasoned, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -38,7 +38,7 @@ class IssuedKeyOut(ApiKeyOut):
 
 class NewApiKey(Reasoned):
     tenant = Word(TENANT_NAME)
-    label = Text(max_length=LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
+    label = Line(max_length=LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
     scopes = serializers.ListField(
         child=Choice(choices=SCOPES), min_length=1, max_length=len(SCOPES), default=["check"]
     )

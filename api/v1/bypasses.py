@@ -36,10 +36,21 @@ class BypassesOut(serializers.Serializer[Any]):
     items = BypassOut(many=True)
 
 
+class BypassDuration(Text):
+    stated = {"pattern": r"^([1-9][0-9]{0,7}ms|[1-9][0-9]{0,4}s|[1-9][0-9]{0,3}m|([1-9][0-9]?|1[0-5][0-9])h|[1-7]d)$"}
+
+
 class NewBypass(Reasoned):
     scope = Choice(choices=SCOPES)
     name = Text(max_length=128, allow_blank=True, default="", help_text="The name of the tenant, endpoint or limit.")
-    duration = Text(max_length=20, help_text="Such as `30m`; at most `7d`.")
+    duration = BypassDuration(max_length=20, help_text="Such as `30m`; at most `7d`.")
+
+    rules = {
+        "oneOf": [
+            {"properties": {"scope": {"const": "all"}, "name": {"maxLength": 0}}},
+            {"properties": {"scope": {"enum": list(SCOPES[1:])}, "name": {"minLength": 1}}, "required": ["name"]},
+        ]
+    }
 
 
 class BypassList(APIView):

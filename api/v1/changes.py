@@ -90,6 +90,17 @@ class Start(Forced):
     )
     grandfather = Spared(default=list)
 
+    rules = {
+        "oneOf": [
+            {"properties": {"mode": {"const": "shadow"}}},
+            {"properties": {"mode": {"const": "scheduled"}, "at": {"type": "string"}}, "required": ["at"]},
+            {
+                "properties": {"mode": {"const": "canary"}, "share_percent": {"type": "number"}},
+                "required": ["share_percent"],
+            },
+        ]
+    }
+
 
 class Promotion(Forced):
     grandfather = Spared(required=False)

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from access.authentication import author_of
 from api.edits import Edit, Guarded, changed, permitted
-from api.inputs import Choice, Strict, Text, body
+from api.inputs import Choice, DocumentText, Strict, body
 from api.openapi.describe import (
     READING,
     ImpactOut,
@@ -49,7 +49,7 @@ class YamlRenderer(BaseRenderer):
 
 
 class DocumentIn(Strict):
-    document = Text(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
+    document = DocumentText(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
 
 
 class PlanIn(DocumentIn):
@@ -57,7 +57,7 @@ class PlanIn(DocumentIn):
 
 
 class ApplyIn(Guarded):
-    document = Text(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
+    document = DocumentText(max_length=MOST_BYTES, help_text=DOCUMENT_HELP)
     carry = Choice(choices=CARRIES, default="keep")
 
 

@@ -17,7 +17,7 @@ from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import Endpoint
-from quotas.policies.endpoint import LONGEST_NAME, LONGEST_PATH
+from quotas.policies.endpoint import ENDPOINT_FIELDS, LONGEST_NAME, LONGEST_PATH
 from quotas.policies.spec import ENDPOINT_PART, METHODS, MOST_COST
 
 
@@ -43,9 +43,13 @@ class Hints(Strict):
     exact = Flag(required=False)
 
 
+class PathTemplate(Text):
+    stated = {"pattern": ENDPOINT_FIELDS["path"]["pattern"]}
+
+
 class EndpointChange(Guarded):
     method = Choice(choices=METHODS, required=False)
-    path = Text(max_length=LONGEST_PATH, allow_blank=True, required=False)
+    path = PathTemplate(max_length=LONGEST_PATH, allow_blank=True, required=False)
     default_cost = Whole(min_value=1, max_value=MOST_COST, required=False)
     hints = Hints(required=False)
 

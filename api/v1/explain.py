@@ -24,6 +24,8 @@ from tenants.models import TENANT_NAME
 class Question(Strict):
     """A request, by method and path or by endpoint."""
 
+    rules = {"oneOf": [{"required": ["path"]}, {"required": ["endpoint"]}]}
+
     tenant = Word(TENANT_NAME)
     method = Choice(choices=METHODS[:-1], default="GET")
     path = Text(max_length=LONGEST_PATH, required=False)

@@ -23,7 +23,7 @@ from quotas.models import Override
 from quotas.models.policy import MULTIPLIER_MAX
 from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in
 from quotas.policies.endpoint import LONGEST_NAME
-from quotas.policies.spec import CARRIES
+from quotas.policies.spec import CARRIES, ENDPOINT_PART
 from tenants.models import TENANT_NAME
 
 
@@ -60,16 +60,33 @@ class Multiplier(Strict):
     denominator = Whole(min_value=1, max_value=MULTIPLIER_MAX, default=1)
 
 
+class EndpointOrAll(Text):
+    stated = {"pattern": rf"^(\*|{ENDPOINT_PART}:{ENDPOINT_PART})$"}
+
+
 class NewOverride(Guarded):
     """Either `limits`, with other values for limits by name, or `multiplier`, a fraction for all of them."""
 
     tenant = Word(TENANT_NAME)
-    endpoint = Text(max_length=LONGEST_NAME, default="*")
+    endpoint = EndpointOrAll(max_length=LONGEST_NAME, default="*")
     start = Moment(required=False, allow_null=True, help_text="Default: now.")
     end = Moment(required=False, allow_null=True, help_text="Default: until it is cancelled.")
     limits = LimitPatchesField(required=False)
     multiplier = Multiplier(required=False, allow_null=True)
     carry = Choice(choices=CARRIES, default="keep")
+
+    rules = {
+        "oneOf": [
+            {
+                "properties": {"limits": {"minProperties": 1}, "multiplier": {"type": "null"}},
+                "required": ["limits"],
+            },
+            {
+                "properties": {"limits": {"maxProperties": 0}, "multiplier": {"type": "object"}},
+                "required": ["multiplier"],
+            },
+        ]
+    }
 
 
 class OverrideQuery(PageQuery):

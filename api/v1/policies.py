@@ -25,7 +25,7 @@ from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.limit_codec import limit_list, row_fields
 from quotas.policies.spec import CARRIES
-from quotas.policies.validate import MOST_LIMITS
+from quotas.policies.validate import MOST_LIMITS, POLICY_FIELDS
 from tenants.models import TENANT_NAME, WORD
 
 FIXED = ("name", "tier", "tenant", "endpoint", "candidates")  # of a policy that exists
@@ -58,13 +58,17 @@ class LimitsChange(Guarded):
     carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
 
 
+class EndpointOrService(Text):
+    stated = {"pattern": POLICY_FIELDS["endpoint"]["pattern"]}
+
+
 class WholePolicy(LimitsChange):
     """Takes what GET gave. Only the limits can be changed; the other fields may be left out."""
 
     name = Word(WORD, required=False)
     tier = Word(WORD, required=False, allow_null=True)
     tenant = Word(TENANT_NAME, required=False, allow_null=True)
-    endpoint = Text(required=False, max_length=LONGEST_NAME)
+    endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME)
     candidates = serializers.DictField(required=False, child=AnythingField())
 
 
@@ -72,7 +76,9 @@ class NewPolicy(LimitsChange):
     name = Word(WORD)
     tier = Word(WORD, required=False, allow_null=True)
     tenant = Word(TENANT_NAME, required=False, allow_null=True)
-    endpoint = Text(max_length=LONGEST_NAME, default="*", help_text="`service:operation`, `service:*` or `*`.")
+    endpoint = EndpointOrService(
+        max_length=LONGEST_NAME, default="*", help_text="`service:operation`, `service:*` or `*`."
+    )
 
 
 class LimitChange(Guarded):

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from access.authentication import tenants_of
 from api.edits import Edit, Guarded, Permitted, Signed, changed, created, permitted, signed
-from api.inputs import Choice, Reasoned, Text, Word, body
+from api.inputs import Choice, Line, Reasoned, TimeZone, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -25,13 +25,13 @@ from tenants.models import TENANT_NAME, WORD
 class NewTenant(Reasoned):
     name = Word(TENANT_NAME)
     tier = Word(WORD)
-    label = Text(max_length=services.LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
-    timezone = Text(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
+    label = Line(max_length=services.LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
+    timezone = TimeZone(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
 
 
 class TenantChange(Reasoned):
-    label = Text(max_length=services.LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
-    timezone = Text(max_length=64, required=False)
+    label = Line(max_length=services.LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
+    timezone = TimeZone(max_length=64, required=False)
 
 
 class Move(Guarded):

@@ -15,8 +15,10 @@ from rest_framework.views import APIView
 
 from access.authentication import principal_of
 from api.inputs import Fields, Moment, Query, query
+from api.openapi import patterns
 from api.openapi.describe import reads
 from api.v1.shapes import tenant_shown
+from quotas.errors import refuse
 from quotas.usage.queries import grouped_usage
 from quotas.usage.queries.denial_log import REASONS, DenialFilter, denials_read
 from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow
@@ -26,9 +28,8 @@ MOST_STEPS: Final = 5_000
 MOST_NAMES: Final = 100
 LONGEST_NAMES: Final = 8_000
 USUAL_SPAN: Final = timedelta(days=1)
-STEP: Final = r"^[1-9][0-9]{0,4}(s|m|h|d)$"
+STEP: Final = r"^([1-9][0-9]{0,3}0s|[1-9][0-9]{0,4}(m|h|d))$"
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-FINEST_S: Final = 10
 
 
 class NamesField(serializers.CharField):
@@ -36,7 +37,8 @@ class NamesField(serializers.CharField):
 
     def __init__(self, what: str, choices: tuple[str, ...] = ()) -> None:
         self.allowed = choices
-        help_text = f"{what}, separated by commas. Default: all."
+        self.stated = {"pattern": patterns.names(choices), "maxLength": LONGEST_NAMES}
+        help_text = f"{what}, separated by commas, at most {MOST_NAMES}. Default: all."
         super().__init__(required=False, help_text=help_text)
 
     def to_internal_value(self, data: Any) -> Any:
@@ -45,7 +47,9 @@ class NamesField(serializers.CharField):
             raise ValidationError(f"has {len(text):,} characters; send at most {LONGEST_NAMES:,}")
         names = tuple(dict.fromkeys(name for name in text.split(",") if name))
         if len(names) > MOST_NAMES:
-            raise ValidationError(f"has {len(names)} names; send at most {MOST_NAMES}")
+            raise refuse(
+                str(self.field_name), "too_many", f"{self.field_name} has {len(names)} names; send at most {MOST_NAMES}"
+            )
         if self.allowed and (unknown := [name for name in names if name not in self.allowed]):
             raise ValidationError(f"has {unknown[0]!r}; choose from {', '.join(self.allowed)}")
         return names
@@ -55,7 +59,10 @@ class UsageQuery(Query):
     begin = Moment(required=False, help_text="Default: one day before the end.")
     end = Moment(required=False, help_text="Default: now.")
     step = serializers.RegexField(
-        STEP, required=False, help_text="The time per row, such as 10s, 5m, 1h or 1d. Default: the whole period."
+        STEP,
+        required=False,
+        error_messages={"invalid": "must be a multiple of 10s, such as 10s, 5m, 1h or 1d"},
+        help_text="The time per row, such as 10s, 5m, 1h or 1d. Default: the whole period.",
     )
     group = NamesField("What to group by", GROUPINGS)
     tenant = NamesField("Tenants")
@@ -141,17 +148,15 @@ def _own_tenants(request: Request, asked: Fields) -> tuple[str, ...]:
 def _step(text: str | None) -> timedelta | None:
     if text is None:
         return None
-    seconds = int(text[:-1]) * _SECONDS[text[-1]]
-    if seconds % FINEST_S:
-        raise ValidationError({"step": [f"is {text}; use a multiple of {FINEST_S} s, the finest resolution"]})
-    return timedelta(seconds=seconds)
+    return timedelta(seconds=int(text[:-1]) * _SECONDS[text[-1]])
 
 
 def _check_span(begin: datetime, end: datetime, step: timedelta | None) -> None:
     if begin >= end:
-        raise ValidationError({"begin": ["must be before the end"]})
+        raise refuse("begin", "order", "begin must be before the end; move one of them")
     if step is not None and (end - begin) / step > MOST_STEPS:
-        raise ValidationError({"step": [f"gives more than {MOST_STEPS:,} rows; use a longer step or a shorter period"]})
+        message = f"step gives more than {MOST_STEPS:,} rows; use a longer step or a shorter period"
+        raise refuse("step", "too_many", message)
 
 
 def _usage(answer: UsageResult) -> Mapping[str, Any]:

@@ -15,10 +15,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, changed, created, signed
-from api.inputs import Number, Reasoned, Text, body
+from api.inputs import DocumentText, Number, Reasoned, body
 from api.openapi.describe import AnythingField, changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field
 from api.preconditions import shown
+from quotas.calibration.parameters import DEFAULTS, FACTORS, MAY_BE_ZERO, SHARES, WORDS
 from quotas.changes.affected import Effect
 from quotas.models import Task
 from quotas.policies.diff import differences
@@ -55,7 +56,7 @@ class TasksQuery(PageQuery):
 
 
 class NewWhatIf(Reasoned):
-    document = Text(max_length=LONGEST_DOCUMENT, help_text="A policy document, as YAML or JSON.")
+    document = DocumentText(max_length=LONGEST_DOCUMENT, help_text="A policy document, as YAML or JSON.")
     days = Number(min_value=0.01, max_value=MOST_DAYS, default=DAYS, help_text="How many past days to replay.")
 
 
@@ -70,10 +71,19 @@ class ParametersOut(serializers.Serializer[Any]):
     items = ParameterOut(many=True)
 
 
+def _bounds(name: str) -> dict[str, Any]:
+    kind = "integer" if isinstance(getattr(DEFAULTS, name), int) else "number"
+    least = {"minimum": 0} if name in MAY_BE_ZERO else {"minimum": 1} if name in FACTORS else {"exclusiveMinimum": 0}
+    most = {"maximum": 1} if name in SHARES else {"exclusiveMaximum": 1_000_000}
+    return {"type": [kind, "null"], **least, **most, "description": WORDS[name]}
+
+
+class ParameterValues(serializers.DictField):
+    stated = {"properties": {name: _bounds(name) for name in WORDS}, "additionalProperties": False}
+
+
 class Settings(Reasoned):
-    values = serializers.DictField(
-        child=Number(allow_null=True), help_text="New values by parameter. null: the default."
-    )
+    values = ParameterValues(child=Number(allow_null=True), help_text="New values by parameter. null: the default.")
 
 
 class WhatIfList(APIView):

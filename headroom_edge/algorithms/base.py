@@ -22,6 +22,10 @@ _UNITS_US = {
     "d": DAY_US,
 }
 DURATION_PATTERN = "[1-9][0-9]{0,11}(ms|s|m|h|d)"
+# For the schema, which cannot compare with EXACT_MAX (52,124 days): as many digits as are always below it.
+_BELOW_EXACT_MAX = (
+    "[1-9][0-9]{0,11}ms|[1-9][0-9]{0,8}s|[1-9][0-9]{0,6}m|[1-9][0-9]{0,5}h|([1-9][0-9]{0,3}|[1-4][0-9]{4})d"
+)
 _DURATION = re.compile(DURATION_PATTERN)
 
 
@@ -240,7 +244,7 @@ class Duration(Parameter):
         return span_us
 
     def _values(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": f"^{DURATION_PATTERN}$"}
+        return {"type": "string", "pattern": f"^({_BELOW_EXACT_MAX})$"}
 
 
 LIMIT = WholeNumber("limit", "units per window or period, or requests in flight")

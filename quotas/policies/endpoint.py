@@ -13,6 +13,10 @@ LONGEST_NAME = 128
 LONGEST_PATH = 512
 DEFAULT_COST = WholeNumber("default_cost", most=MOST_COST)
 
+_LITERAL = re.compile(r"[A-Za-z0-9._~@:-]+")
+_VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_SEGMENT = f"({_LITERAL.pattern}|{_VARIABLE.pattern})"
+
 # Field → its JSON Schema.
 HINT_FIELDS: dict[str, dict[str, Any]] = {
     "bursty": {"type": "boolean"},
@@ -22,15 +26,13 @@ HINT_FIELDS: dict[str, dict[str, Any]] = {
 ENDPOINT_FIELDS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": f"^{ENDPOINT_PART}:{ENDPOINT_PART}$", "maxLength": LONGEST_NAME},
     "method": {"enum": list(METHODS), "default": "*"},
-    "path": {"type": "string", "pattern": "^(/.*)?$", "maxLength": LONGEST_PATH, "default": ""},
+    "path": {"type": "string", "pattern": f"^(/|(/{_SEGMENT})+/?)?$", "maxLength": LONGEST_PATH, "default": ""},
     "default_cost": {**DEFAULT_COST.schema(), "default": 1},
     "hints": {"type": "object", "properties": HINT_FIELDS, "additionalProperties": False},
 }
 
 _NAME = re.compile(f"{ENDPOINT_PART}:{ENDPOINT_PART}")
 _SERVICE = re.compile(rf"{ENDPOINT_PART}:\*")
-_LITERAL = re.compile(r"[A-Za-z0-9._~@:-]+")
-_VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast, get_args
 
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
 from headroom_edge.algorithms.base import Algorithm, Duration, ParameterError, WholeNumber, shown
-from headroom_edge.plan.subject import DIMENSION, Subject
+from headroom_edge.plan.subject import DIMENSION, MOST_ALTERNATIVES, MOST_DIMENSIONS, Subject
 from quotas.policies.problems import MOST_UNKNOWN, unknown_field
 from quotas.policies.spec import (
     NAME_PATTERN,
@@ -47,11 +47,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
 NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 
+_COMBINATION = f"{DIMENSION.pattern}(\\+{DIMENSION.pattern}){{0,{MOST_DIMENSIONS - 1}}}"
+
 # Field → its JSON Schema; the fields that a limit has with every algorithm.
 COMMON_FIELDS: dict[str, dict[str, Any]] = {
     "subject": {
         "type": "string",
-        "pattern": f"^{DIMENSION.pattern}([+|]{DIMENSION.pattern})*$",
+        "pattern": f"^{_COMBINATION}(\\|{_COMBINATION}){{0,{MOST_ALTERNATIVES - 1}}}$",
         "default": "tenant",
         "description": "tenant, or what the caller sends: ip, key, user+ip, key|ip",
     },

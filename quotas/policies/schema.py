@@ -8,6 +8,7 @@ depends on other fields.
 from typing import Any
 
 from headroom_edge.algorithms import ALGORITHMS, PARAMETERS
+from headroom_edge.algorithms.concurrency import Concurrency
 from quotas.policies.endpoint import ENDPOINT_FIELDS
 from quotas.policies.limit_codec import COMMON_FIELDS
 from quotas.policies.limit_codec import NAME as NAME
@@ -55,6 +56,8 @@ def _limit_by(name: str) -> Schema:
     required = [parameter.name for parameter in parameters if parameter.is_required]
     schemas = {parameter.name: parameter.schema() for parameter in parameters}
     fields = {"name": NAME, "algorithm": {"const": name}, **schemas, **COMMON_FIELDS}
+    if name == Concurrency.name:  # what is in flight has no cost
+        fields["unit"] = {"enum": ["requests"], "default": "requests"}
     return {"title": name, **_object(fields, "name", "algorithm", *required)}
 
 

@@ -68,21 +68,23 @@ def test_gaps_are_told(client: APIClient, now: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "field"),
+    ("asked", "status", "field"),
     [
-        ({"step": "7s"}, "step"),
-        ({"step": "10s", "begin": "2030-01-01T00:00:00Z", "end": "2031-01-01T00:00:00Z"}, "step"),
-        ({"begin": "2031-01-01T00:00:00Z", "end": "2030-01-01T00:00:00Z"}, "begin"),
-        ({"begin": "0001-01-01T00:00:00Z"}, "begin"),
-        ({"group": "tenant,colour"}, "group"),
-        ({"outcome": "lost"}, "outcome"),
-        ({"tenant": ",".join(f"t{n}" for n in range(101))}, "tenant"),
-        ({"nonsense": "1"}, "nonsense"),
+        ({"step": "7s"}, 400, "step"),
+        ({"step": "10s", "begin": "2030-01-01T00:00:00Z", "end": "2031-01-01T00:00:00Z"}, 422, "step"),
+        ({"begin": "2031-01-01T00:00:00Z", "end": "2030-01-01T00:00:00Z"}, 422, "begin"),
+        ({"begin": "0001-01-01T00:00:00Z"}, 400, "begin"),
+        ({"group": "tenant,colour"}, 400, "group"),
+        ({"outcome": "lost"}, 400, "outcome"),
+        ({"tenant": ",".join(f"t{n}" for n in range(101))}, 422, "tenant"),
+        ({"nonsense": "1"}, 400, "nonsense"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_its_place(client: APIClient, asked: Any, field: str) -> None:
+def test_what_cannot_be_answered_is_refused_with_its_place(
+    client: APIClient, asked: Any, status: int, field: str
+) -> None:
     answer = client.get("/v1/usage", asked)
-    assert answer.status_code == 400
+    assert answer.status_code == status
     assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 

@@ -1,0 +1,26 @@
+"""Patterns of texts in requests, for the OpenAPI document: what the fields of `api.inputs` accept.
+
+PostgreSQL cannot store NUL, so no text may have one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TEXT: Final = r"^[^\u0000]*$"
+SAID: Final = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"  # not only spaces
+LINE: Final = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"  # one line, without control characters
+# RFC 3339, from the first year to the last that a time may have; see quotas.policies.problems.
+MOMENT: Final = (
+    r"^2[01][0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$"
+)
+CLOCK: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+TIMEZONE: Final = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
+CURSOR: Final = r"^[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+){2,3}$"
+
+
+def names(choices: tuple[str, ...]) -> str:
+    """Names, separated by commas."""
+    one = f"({'|'.join(choices)})" if choices else r"[^\s\u0000,]+"
+    return f"^{one}(,{one})*$"
