@@ -43,6 +43,8 @@ AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=Fa
 LENIENT: Final = PathReading(
     decodes=2, drops_parameters=True, ignores_case=True, cuts_decoded=True, turns_backslashes=True
 )
+_LENIENT_DECODED: Final = replace(LENIENT, decodes=1)
+_LENIENT_DOTS: Final = replace(LENIENT, resolves_dots=False)
 
 
 class EndpointFinder:
@@ -63,10 +65,10 @@ class EndpointFinder:
         endpoint = self._match(method, path if path.startswith("/") else "/" + path, reading)
         if endpoint is not None:
             return endpoint
-        path, lenient = target_path(path), replace(LENIENT, decodes=2 if reading.decodes else 1)
-        endpoint = self._match(method, path, lenient)
+        path = target_path(path)
+        endpoint = self._match(method, path, LENIENT if reading.decodes else _LENIENT_DECODED)
         if endpoint is None and reading.resolves_dots and ("." in path or "%" in path):
-            endpoint = self._match(method, path, replace(lenient, resolves_dots=False))
+            endpoint = self._match(method, path, _LENIENT_DOTS)
         return endpoint
 
     def _match(self, method: str, path: str, reading: PathReading) -> str | None:
@@ -110,7 +112,10 @@ def _segments(path: str, reading: PathReading) -> list[str]:
     if reading.joins_encoded_slash:
         segments = [_decoded(segment, reading.decodes) for segment in inner.split("/")]
     else:
-        segments = _without_tricks(_decoded(inner, reading.decodes), reading).split("/")
+        text = _decoded(inner, reading.decodes)
+        if reading.cuts_decoded or reading.turns_backslashes:
+            text = _without_tricks(text, reading)
+        segments = text.split("/")
     if reading.drops_parameters and any(sign in inner for sign in _PARAMETERS):
         segments = [segment.partition(";")[0] for segment in segments]
     return segments

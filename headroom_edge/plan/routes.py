@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 ANY_METHOD = "*"
 # The methods that endpoints may have, in the order in which they stand in for a method that no endpoint may have.
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# Method → the methods whose endpoints may serve it, best first. HEAD is served by GET's endpoint unless it has its own.
+_SERVED_AS = {method: (method, ANY_METHOD) for method in METHODS} | {"HEAD": ("HEAD", "GET", ANY_METHOD)}
+# Many handlers never look at the method, so an invented one must not escape the limits of its path.
+_INVENTED = (ANY_METHOD, *METHODS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,9 @@ class Routes:
         if len(path.segments) > self._depth:
             return None
         segments = [segment.lower() for segment in path.segments] if self._ignore_case else path.segments
+        methods = _SERVED_AS.get(method, _INVENTED)
         for node in self._leaves(segments):
-            endpoint = _end(node, method, path.slash)
+            endpoint = _end(node, methods, path.slash)
             if endpoint is not None:
                 return endpoint
         return None
@@ -92,18 +97,6 @@ def split_template(path: str) -> SplitPath:
     return SplitPath(inner.split("/") if inner else [], slash=path.endswith("/") and bool(inner))
 
 
-def _end(node: _Node, method: str, slash: bool) -> str | None:
+def _end(node: _Node, methods: Sequence[str], slash: bool) -> str | None:
     first, second = (node.ends_with_slash, node.ends) if slash else (node.ends, node.ends_with_slash)
-    methods = _served_as(method)
     return next((ends[name] for ends in (first, second) for name in methods if name in ends), None)
-
-
-def _served_as(method: str) -> Sequence[str]:
-    """The methods whose endpoint may serve this one, best first."""
-    if method == "HEAD":
-        # HEAD is served by GET's endpoint unless it has its own.
-        return ("HEAD", "GET", ANY_METHOD)
-    if method in METHODS:
-        return (method, ANY_METHOD)
-    # Many handlers never look at the method, so an invented one must not escape the limits of its path.
-    return (ANY_METHOD, *METHODS)

@@ -145,7 +145,8 @@ def test_a_process_with_several_clients_is_one_enforcer(client: Client, valkey: 
     text = text_of(client)
     assert text.count('<th scope="row">web-1</th>') == 1
     assert "without Redis" in text
-    assert "not reported" in text  # the version, which older ones do not tell
+    assert text.count("not reported") == 2  # version and revision, which older ones do not tell
+    assert "no decision yet" not in text
 
 
 def test_enforcers_are_listed_with_the_worst_first(client: Client, valkey: redis.Redis) -> None:
