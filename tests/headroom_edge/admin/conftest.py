@@ -36,7 +36,7 @@ def web_port(django_db_setup: None, valkey_url: str) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         descriptor, port = listening.fileno(), listening.getsockname()[1]
         web = subprocess.Popen(
-            [sys.executable, "-m", "config.web", str(descriptor)],
+            [sys.executable, "-m", "config.web", "--fd", str(descriptor)],
             env=environment(valkey_url, HEADROOM_HTTPS="0"),
             pass_fds=[descriptor],
             cwd=ROOT,
