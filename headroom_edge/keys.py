@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha1
+from ipaddress import IPv6Address
 from typing import Final, NamedTuple
 from zlib import crc32
 
+_PLAIN = re.compile(r"[A-Za-z0-9.@_-]{1,32}", re.ASCII)
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 OWN_TENANT: Final = "headroom"
 OWN_ENDPOINTS: Final = f"{OWN_TENANT}:"  # prefix of the names of this installation's own endpoints
 SHARDS = 64
 ALL = "hr:{all}"
+EVERY_SHARD: Final = "hr:{*}"  # a pattern for SCAN
 EVERYONES_SHARD = -1  # holds the records of global limits, in addition to the real shards
 EVERYONES_TENANT = 0
 
@@ -111,6 +116,22 @@ def state_prefix(shard: int) -> str:
     return ALL if shard == EVERYONES_SHARD else shard_prefix(shard)
 
 
+def subject_spellings(value: str) -> frozenset[str]:
+    """How a value may stand in records' keys, whatever its dimension is. Must match keys.value in lua/keys.lua."""
+    if _PLAIN.fullmatch(value):
+        return frozenset({value})
+    return frozenset({f"#{sha1(value.encode()).hexdigest()}", *_network(value)})  # noqa: S324 - a name, not a signature
+
+
+def _network(value: str) -> tuple[str, ...]:
+    """The /64 of an IPv6 address, or the IPv4 address mapped to it."""
+    try:
+        address = IPv6Address(value.partition("%")[0])
+    except ValueError:
+        return ()
+    return (str(address.ipv4_mapped) if address.ipv4_mapped else f"~{address.packed[:8].hex()}",)
+
+
 class RecordPlace(NamedTuple):
     """A record's key without its shard's prefix: `:<tenant or g>[:<scope>][/<subject>]`."""
 
@@ -123,6 +144,13 @@ class RecordPlace(NamedTuple):
         place, slash, subject = text.partition("/")
         owner, _, scope = place.removeprefix(":").partition(":")
         return cls(EVERYONES_TENANT if owner == "g" else int(owner, 36), scope, slash + subject)
+
+    @property
+    def values(self) -> str:
+        """The values of the subject's dimensions, with commas between them; empty: the tenant, or only a hash."""
+        definition, _, rest = self.subject.removeprefix("/").partition(":")
+        # With alternatives, a letter says which one it is.
+        return (rest.partition(":")[2] if "|" in definition else rest).partition(":")[0]
 
     def __str__(self) -> str:
         owner = "g" if self.tenant == EVERYONES_TENANT else tenant_number(self.tenant)

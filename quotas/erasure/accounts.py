@@ -1,0 +1,174 @@
+"""Erases a person who has an account: the name becomes a pseudonym wherever it is stored.
+
+The account's row stays, because others refer to it, but nobody can sign in with it. The audit is append-only for the
+application. Only the owner of the tables can do this, in one transaction that nobody writes beside; the audit says
+that it happened. Free texts, such as reasons, stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+from django.db.models import Q
+from psycopg.sql import SQL, Composable, Identifier
+
+from quotas.erasure.traces import Trace
+from quotas.errors import author_and_reason, refuse
+from quotas.models import AuditEvent
+from tenants.history import acting
+from tenants.models import Membership, Role
+from tenants.privileges import as_owner
+
+# Columns, and members of JSON objects, that name whoever did something.
+NAMES: Final = (
+    *("author", "end_author", "answer_author", "starter", "approver", "reviewer", "editor", "decider", "actor"),
+    *("user", "username", "issuer", "by"),
+)
+_COLUMNS: Final = """
+    SELECT table_name, column_name, data_type = 'jsonb' FROM information_schema.columns
+    JOIN pg_class ON relname = table_name AND relnamespace = 'public'::regnamespace
+    WHERE table_schema = 'public' AND relkind IN ('r', 'p') AND NOT relispartition
+    AND (table_name LIKE 'quotas\\_%%' OR table_name LIKE 'tenants\\_%%')
+    AND (data_type = 'jsonb' OR data_type IN ('character varying', 'text') AND column_name = ANY(%s))
+    ORDER BY 1, 2
+"""
+LOCK_SECONDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    table: str
+    name: str
+    is_json: bool
+
+    def matches(self) -> Composable:
+        return SQL("{}::text ~ %s" if self.is_json else "{} = %s").format(Identifier(self.name))
+
+    def replaced(self) -> Composable:
+        return SQL("regexp_replace({}::text, %s, %s, 'g')::jsonb" if self.is_json else "%s").format(
+            Identifier(self.name)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedAccount:
+    pseudonym: str
+    traces: list[Trace]
+
+
+def account_traces(name: str) -> list[Trace]:
+    """What `account_erase` would change."""
+    user = _find(name)
+    with as_owner(connection.alias), connection.cursor() as cursor:
+        traces = [_trace(column, _count(cursor, column, name)) for column in _columns(cursor)]
+    return _some(Trace("account", 1), Trace("sessions", len(_sessions(user))), *traces)
+
+
+def account_erase(*, name: str, author: str, reason: str) -> ErasedAccount:
+    """Run it outside of a transaction: it reconnects as the owner of the tables."""
+    author, reason = author_and_reason(author, reason)
+    user = _find(name)
+    if name == author:
+        raise refuse("author", "same", "nobody erases their own account; let somebody else do it")
+    _refuse_last_owner(user)
+    pseudonym = f"erased-{secrets.token_hex(4)}"
+    with as_owner(connection.alias), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        sessions = _sessions(user)
+        Session.objects.filter(pk__in=[session.pk for session in sessions]).delete()
+        with acting(author=author, action="account_erase", reason=reason):
+            _disable(user)
+        _erase_account(cursor, user, pseudonym)
+        traces = [_trace(column, _replace(cursor, column, name, pseudonym)) for column in _columns(cursor)]
+        detail = {"account": pseudonym, "author": author, "reason": reason}
+        AuditEvent.objects.create(kind="account_erased", detail=detail)
+    return ErasedAccount(pseudonym, _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces))
+
+
+def _find(name: str) -> User:
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise refuse("account", "unknown", f"there is no account {name}; correct the name")
+    return user
+
+
+def _refuse_last_owner(user: User) -> None:
+    is_owner = Q(is_superuser=True) | Q(membership__role=Role.OWNER)
+    owners = User.objects.filter(is_owner, is_active=True)
+    if set(owners) == {user}:
+        raise refuse("account", "last", f"{user.username} is the only owner; make somebody else an owner first")
+
+
+def _sessions(user: User) -> list[Session]:
+    return [row for row in Session.objects.all() if row.get_decoded().get(SESSION_KEY) == str(user.pk)]
+
+
+def _disable(user: User) -> None:
+    Membership.objects.filter(user=user).delete()
+    nobody = make_password(None)
+    User.objects.filter(pk=user.pk).update(is_active=False, is_superuser=False, is_staff=False, password=nobody)
+
+
+def _erase_account(cursor: CursorWrapper, user: User, pseudonym: str) -> None:
+    for table in ("auth_user", "tenants_accountevent"):
+        statement = SQL("UPDATE {} SET username = %s, first_name = '', last_name = '', email = '' WHERE id = %s")
+        with _without_triggers(cursor, table):
+            cursor.execute(statement.format(Identifier(table)), [pseudonym, user.pk])
+
+
+def _columns(cursor: CursorWrapper) -> list[_Column]:
+    cursor.execute(_COLUMNS, [list(NAMES)])
+    return [_Column(*row) for row in cursor.fetchall()]
+
+
+def _pattern(name: str) -> str:
+    """Finds the name as a whole value of one of these members in the text of a JSON object."""
+    value = re.escape(json.dumps(name, ensure_ascii=False))
+    return f'"({"|".join(NAMES)})": {value}'
+
+
+def _count(cursor: CursorWrapper, column: _Column, name: str) -> int:
+    where = SQL("SELECT count(*) FROM {} WHERE {}").format(Identifier(column.table), column.matches())
+    cursor.execute(where, [_pattern(name) if column.is_json else name])
+    return int(cursor.fetchone()[0])
+
+
+def _replace(cursor: CursorWrapper, column: _Column, name: str, pseudonym: str) -> int:
+    if not _count(cursor, column, name):
+        return 0
+    statement = SQL("UPDATE {} SET {} = {} WHERE {}").format(
+        Identifier(column.table), Identifier(column.name), column.replaced(), column.matches()
+    )
+    pattern = _pattern(name)
+    values = [pattern, f'"\\1": "{pseudonym}"', pattern] if column.is_json else [pseudonym, name]
+    with _without_triggers(cursor, column.table):
+        cursor.execute(statement, values)
+        return int(cursor.rowcount)
+
+
+@contextmanager
+def _without_triggers(cursor: CursorWrapper, table: str) -> Iterator[None]:
+    """The lock that this takes keeps every other writer out until the transaction ends."""
+    cursor.execute(SQL("ALTER TABLE {} DISABLE TRIGGER USER").format(Identifier(table)))
+    yield
+    cursor.execute(SQL("ALTER TABLE {} ENABLE TRIGGER USER").format(Identifier(table)))
+
+
+def _trace(column: _Column, count: int) -> Trace:
+    return Trace(f"{column.table}.{column.name}", count)
+
+
+def _some(*traces: Trace) -> list[Trace]:
+    return [trace for trace in traces if trace.count]

@@ -1,0 +1,123 @@
+"""A person is erased: the name is nowhere in the database, and the audit stays append-only."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, models, transaction
+from psycopg import sql
+
+from quotas.erasure.accounts import NAMES
+from quotas.members import member_set
+from quotas.models import AuditEvent, Revision
+from quotas.overrides import override_create
+from quotas.policies.edit import policy_update
+from quotas.tenants import tenant_suspend
+from quotas.tokens import token_issue
+from tests.access.people import person, signed_in
+from tests.quotas.world import Said, bucket, make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NAME = "zelda.quux"
+
+
+def database() -> str:
+    with connection.cursor() as cursor:
+        found = []
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(sql.SQL("SELECT %s || to_jsonb({0})::text FROM {0}").format(sql.Identifier(table)), [table])
+            found += [row[0] for row in cursor.fetchall()]
+    return "\n".join(found)
+
+
+def erase(*words: str) -> str:
+    out = io.StringIO()
+    call_command("erase", *words, "--author", "ann", stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def busy() -> User:
+    """Somebody who has left traces in most tables."""
+    make_world()
+    person("ann", "owner")
+    client = signed_in(NAME, "operator")
+    user = User.objects.get(username=NAME)
+    User.objects.filter(pk=user.pk).update(email=f"{NAME}@example.com", first_name="Zelda", last_name="Quux")
+    member_set(user=NAME, role="approver", author=NAME, reason="promoted")
+    said: Said = {"author": NAME, "reason": "because"}
+    policy_update(name="free-all", limits=[bucket(11)], force=True, author=NAME, reason="because")
+    override_create(tenant="acme", multiplier=(2, 1), **said)
+    tenant_suspend(name="bolt", author=NAME, reason="because")
+    token_issue(label="a pipeline", role="viewer", scopes=["read"], **said)
+    asked = {"name": "newcomer", "tier": "free", "reason": "because"}
+    assert client.post("/v1/tenants", asked, content_type="application/json").status_code == 201
+    return user
+
+
+def test_the_name_is_nowhere_afterwards_and_every_row_is_still_there(busy: User) -> None:
+    revisions, events = Revision.objects.count(), AuditEvent.objects.count()
+    assert NAME in database()
+    said = erase("--account", NAME, "--reason", "they asked")
+    assert NAME not in database()
+    assert "Quux" not in database()
+    busy.refresh_from_db()
+    assert busy.username.startswith("erased-")
+    assert busy.username in said
+    assert Revision.objects.filter(author=busy.username).count() > 0
+    assert (Revision.objects.count(), AuditEvent.objects.count()) == (revisions, events + 1)
+    assert AuditEvent.objects.get(kind="account_erased").detail["account"] == busy.username
+    assert not Session.objects.exists()
+    assert not busy.is_active
+
+
+def test_the_audit_is_append_only_as_before(busy: User) -> None:
+    erase("--account", NAME)
+    for statement in (
+        "UPDATE quotas_auditevent SET kind = 'x'",
+        "DELETE FROM quotas_revision",
+        "UPDATE tenants_accountevent SET username = 'x'",
+    ):
+        with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgenabled = 'D'")
+        assert cursor.fetchone() == (0,)
+
+
+def test_a_dry_run_lists_what_is_held_and_changes_nothing(busy: User) -> None:
+    before = database()
+    said = erase("--account", NAME, "--dry-run")
+    assert "quotas_revision.author" in said
+    assert "1  sessions" in said
+    assert database() == before
+
+
+def test_refusals_change_nothing(busy: User) -> None:
+    before = database()
+    for words, sentence in (
+        (("--account", "nobody"), "there is no account nobody"),
+        (("--account", "ann"), "nobody erases their own account"),
+        (("--account", NAME, "--tenant", "acme"), "--tenant goes with --subject only"),
+        (("--subject", ""), "a subject has 1 to"),
+        (("--subject", "x", "--tenant", "nobody"), "there is no tenant nobody"),
+    ):
+        with pytest.raises(CommandError, match=sentence):
+            erase(*words)
+    with pytest.raises(CommandError, match="is the only owner"):
+        call_command("erase", "--account", "ann", "--author", "bob")
+    assert database() == before
+
+
+def test_every_column_that_names_a_person_is_known() -> None:
+    """Such columns have the length of an account's name. A new one fails here until it is among them."""
+    fields = [field for model in apps.get_models() if model._meta.app_label in ("quotas", "tenants")
+              for field in model._meta.get_fields()]  # fmt: skip
+    named = {field.name for field in fields if isinstance(field, models.CharField) and field.max_length == 150}
+    assert named - {"first_name", "last_name"} <= set(NAMES)

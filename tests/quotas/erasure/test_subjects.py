@@ -1,0 +1,90 @@
+"""A subject is erased from Redis and PostgreSQL; everybody else's counters stay."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import redis
+from django.core.management import call_command
+
+from headroom_edge import Limiter
+from headroom_edge.keys import subject_spellings
+from quotas.models import AuditEvent, CalendarCounter
+from quotas.models.usage import Arrival, Denial
+from quotas.policies.edit import policy_create
+from quotas.usage.drain import drain
+from quotas.usage.fold import fold_all
+from tests.quotas.publishing.worlds import publisher_for
+from tests.quotas.world import FORCED, GET, make_world
+
+ANN, BOB = "ann@example.com", "bob@example.com"
+STRANGE = "Ann Østergaard, with a long name and spaces"
+HOME, MAPPED = "2001:db8:1:2:3::9", "::ffff:203.0.113.9"
+MONTHLY = {"name": "monthly", "algorithm": "calendar_quota", "limit": 3, "period": "month", "subject": "user"}
+PAIRS = {"name": "pairs", "algorithm": "sliding_log", "limit": 50, "window": "1h", "subject": "user+ip|ip"}
+
+
+def erase(*words: str) -> str:
+    out = io.StringIO()
+    call_command("erase", *words, stdout=out)
+    return out.getvalue()
+
+
+def everything(valkey: redis.Redis) -> str:
+    found = []
+    for key in valkey.scan_iter():
+        kind = valkey.type(key)
+        value: object = valkey.hgetall(key) if kind == b"hash" else ""
+        found.append(repr((key, valkey.lrange(key, 0, -1) if kind == b"list" else value)))
+    return "\n".join(found)
+
+
+@pytest.fixture
+def used(db: None, valkey: redis.Redis, valkey_url: str) -> str:
+    make_world()
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[MONTHLY, PAIRS], **FORCED)
+    publisher_for(redis.Redis.from_url(valkey_url, decode_responses=True)).publish()
+    spend(valkey_url)
+    drain(valkey)
+    fold_all()
+    spend(valkey_url)
+    return valkey_url
+
+
+def spend(url: str) -> None:
+    with Limiter.from_url(url, budget_ms=60_000) as limiter:
+        for user in (ANN, BOB, STRANGE):
+            for ip in ("203.0.113.7", HOME, MAPPED, "203.0.113.8"):
+                limiter.check(tenant="acme", endpoint=GET, subject={"user": user, "ip": ip})
+
+
+@pytest.mark.parametrize("value", [ANN, STRANGE])
+def test_nothing_of_the_subject_is_left_and_the_others_stay(used: str, valkey: redis.Redis, value: str) -> None:
+    (spelt,) = subject_spellings(value)
+    assert spelt in everything(valkey)
+    counters, denials, arrivals = CalendarCounter.objects.count(), Denial.objects.count(), Arrival.objects.count()
+    assert denials > 0
+    assert "2  calendar counters" not in erase("--subject", value, "--dry-run")
+    assert (CalendarCounter.objects.count(), spelt in everything(valkey)) == (counters, True)
+    assert "1  calendar counters in PostgreSQL" in erase("--subject", value, "--tenant", "acme")
+    assert spelt not in everything(valkey)
+    assert BOB in everything(valkey)
+    assert CalendarCounter.objects.count() == counters - 1
+    assert Denial.objects.count() < denials
+    assert Arrival.objects.count() <= arrivals
+    assert value not in str(AuditEvent.objects.get(kind="subject_erased").detail)
+    # A later drain does not bring it back.
+    drain(valkey)
+    assert CalendarCounter.objects.count() == counters - 1
+    assert "1  calendar" not in erase("--subject", value, "--dry-run")
+
+
+@pytest.mark.parametrize(("value", "spelt"), [(HOME, "~20010db800010002"), (MAPPED, "203.0.113.9")])
+def test_an_address_is_found_as_the_network_it_is_counted_on(
+    used: str, valkey: redis.Redis, value: str, spelt: str
+) -> None:
+    assert spelt in everything(valkey)
+    erase("--subject", value)
+    assert spelt not in everything(valkey)
+    assert "203.0.113.7" in everything(valkey)
