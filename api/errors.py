@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from http import HTTPStatus
+from math import ceil
 from typing import Any, Final
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
+from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
 from access.outage import busy, outage_of
 from headroom_edge.errors import StoreError
 from headroom_edge.problems import CONTENT_TYPE, Problem
+from quotas.changes.freeze import Frozen
 from quotas.changes.turn import Busy
 from quotas.errors import Refused
 from quotas.policies import problems as policy
@@ -64,6 +68,8 @@ def response(problem: Problem) -> HttpResponse:
 def problem_of(error: Exception) -> Problem | None:
     if isinstance(error, Busy):
         return busy(sentence(str(error)), error.retry_s)
+    if isinstance(error, Frozen):
+        return frozen(error)
     if isinstance(error, Refused):
         return _refused(error.problems)
     if isinstance(error, ValidationError):
@@ -76,6 +82,18 @@ def problem_of(error: Exception) -> Problem | None:
         return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error))
     known = next((kind for kind in _SENTENCES if isinstance(error, kind)), None)
     return None if known is None else Problem(*_SENTENCES[known])
+
+
+def frozen(error: Frozen) -> Problem:
+    freeze, now = error.freeze, timezone.now()
+    problem = _refused(error.problems)
+    facts = {"freeze": freeze.pk, "until": _utc(freeze.end), "reason": freeze.reason, "may_pass": error.may_pass}
+    wait = {"Retry-After": str(max(1, ceil((freeze.end - now).total_seconds())))}
+    return Problem(HTTPStatus.LOCKED, problem.code, problem.detail, {**facts, **problem.extra}, wait)
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _refused(problems: Sequence[policy.Problem]) -> Problem:

@@ -20,7 +20,15 @@ from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
 from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk
-from dashboards.pages.settings import alert_rule, alert_target, alert_target_add, settings, settings_recommender
+from dashboards.pages.settings import (
+    alert_rule,
+    alert_target,
+    alert_target_add,
+    freeze,
+    freeze_end,
+    settings,
+    settings_recommender,
+)
 from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
 from dashboards.pages.tenant.view import tenant
@@ -51,6 +59,8 @@ urlpatterns = [
     path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),
     path("settings", settings, name="settings"),
     path("settings/recommender", settings_recommender, name="settings-recommender"),
+    path("settings/freezes", freeze, name="freeze"),
+    path("settings/freezes/<int:number>/lift", freeze_end, name="freeze-lift"),
     path("settings/alert", alert_rule, name="alert-rule"),
     path("settings/targets", alert_target_add, name="alert-target-add"),
     path("settings/targets/<int:number>/<slug:action>", alert_target, name="alert-target"),

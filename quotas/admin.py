@@ -11,6 +11,7 @@ from quotas.models import (
     Change,
     Emergency,
     Endpoint,
+    Freeze,
     Limit,
     LimitName,
     Outbox,
@@ -81,6 +82,11 @@ class ApprovalAdmin(ReadOnlyAdmin):
 @admin.register(Emergency)
 class EmergencyAdmin(ReadOnlyAdmin):
     list_display = ["id", "at", "author", "action", "what", "reason", "reviewer", "reviewed_at"]
+
+
+@admin.register(Freeze)
+class FreezeAdmin(ReadOnlyAdmin):
+    list_display = ["id", "start", "end", "author", "reason", "roles", "lifted_at", "lifted_author"]
 
 
 @admin.register(Outbox)

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from headroom_edge.algorithms.base import DAY_US, parse_duration_us
 from quotas.changes.emergency import check_may_declare, note_skipped
+from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
@@ -33,24 +34,27 @@ def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: 
 
 def bypass_set(*, scope: Scope, name: str, duration: str, author: str, reason: str) -> BypassSwitch:
     switch = bypass_plan(scope=scope, name=name, duration=duration, author=author, reason=reason)
+    # A bypass is for emergencies, so it passes a freeze as one.
+    passed = pass_freezes(author=author, action="bypass_set", emergency=True)
     with transaction.atomic():
-        bypass_record(switch, author)
+        bypass_record(switch, author, passed)
         client = store.connect(settings.REDIS_URL)
         store.prepare(client)
         switch_on(client, settings.HEADROOM_SHARDS, switch)
     return switch
 
 
-def bypass_record(switch: BypassSwitch, author: str) -> None:
+def bypass_record(switch: BypassSwitch, author: str, passed: FreezePass = NO_FREEZE) -> None:
     """A bypass waits for no approval, and one of everything has to be looked at by somebody else in any case."""
     with transaction.atomic():
+        passed.record(action="bypass_set", author=author, reason=switch.reason, what=f"bypass of {switch}")
         _record("bypass_set", switch, author, switch.reason)
         note_skipped(
             action="bypass_set",
             author=author.strip(),
             reason=switch.reason,
             what=f"bypass of {switch}",
-            is_grave=switch.scope == "all",
+            is_grave=switch.scope == "all" or passed.by_emergency,
         )
 
 

@@ -126,6 +126,7 @@ _MEANINGS = {
     413: "The body is too large.",
     415: "The body must be JSON.",
     422: "The request is well-formed but not valid; `errors` has the reasons.",
+    423: "The configuration is frozen; `until`, `reason` and `may_pass` say more.",
     428: "If-Match is missing.",
     429: "The API's own limit is used up; `Retry-After` has the time to wait.",
     503: "PostgreSQL or Redis cannot be reached.",
@@ -133,7 +134,7 @@ _MEANINGS = {
 READING = (400, 401, 403, 404, 406, 429, 503)
 _SEARCHING = (*READING, 422)
 _ASKING = (*READING, 409, 413, 415, 422)
-_CHANGING = (*_ASKING, 412)
+_CHANGING = (*_ASKING, 412, 423)
 
 IF_MATCH = OpenApiParameter(
     "If-Match", str, "header", required=True, description="The ETag that you read, or `*` to overwrite any version."

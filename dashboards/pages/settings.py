@@ -15,11 +15,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from access.roles import may
 from dashboards.forms import ReasonedForm
+from dashboards.pages.freezes import FreezeForm, freezes_shown
 from dashboards.viewer import principal_of
 from quotas.alerts import settings as services
 from quotas.alerts.queries import target_rows
 from quotas.alerts.rules import RULES
 from quotas.alerts.settings import alerts_firing
+from quotas.changes.freeze import freeze_lift, freeze_set, passers
 from quotas.errors import Refused
 from quotas.models.alert import TargetKind
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
@@ -28,6 +30,7 @@ from quotas.status.system import enforcement_read, freshness_read, late_of, shar
 PERCENT = 100
 UNITS = {"share": "%", "seconds": "s", "enforcers": "", "emergencies": ""}
 MOST_FIRING = 20
+LIFTED = "lifted on the settings page"
 
 
 class RuleForm(ReasonedForm):
@@ -122,8 +125,9 @@ def settings_page(
     reason: str = "",
     **refused: Any,
 ) -> HttpResponse:
-    """The page; rejected input is shown again. `refused`: rejected alert forms."""
+    """The page; rejected input is shown again. `refused`: rejected forms of alerts and freezes."""
     now, fresh = timezone.now(), freshness_read()
+    status = 422 if errors or refused else 200
     context = {
         "parameters": [_shown(row, typed or {}, errors or {}) for row in parameter_rows()],
         "errors": errors or {},
@@ -132,9 +136,10 @@ def settings_page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
+        **freezes_shown(refused.pop("freeze_form", None)),
         **alerts_shown(may(principal_of(request), "dashboards:alert-target", "POST"), **refused),
     }
-    return render(request, "dashboards/settings/page.html", context, status=422 if errors or refused else 200)
+    return render(request, "dashboards/settings/page.html", context, status=status)
 
 
 def _shown(row: ParameterRow, typed: dict[str, str], errors: dict[str, str]) -> dict[str, Any]:
@@ -202,3 +207,28 @@ def alert_target(request: HttpRequest, number: int, action: str) -> HttpResponse
 def _done(request: HttpRequest, said: str) -> HttpResponse:
     messages.success(request, said)
     return redirect("/settings#alerts")
+
+
+@require_POST
+def freeze(request: HttpRequest) -> HttpResponse:
+    form = FreezeForm(request.POST, auto_id="freeze_%s")
+    if form.is_valid():
+        try:
+            row = freeze_set(author=principal_of(request).actor, **form.asked())
+        except Refused as refusal:
+            form.refused(refusal)
+        else:
+            messages.success(request, f"Freeze set|{passers(row)} may pass")
+            return redirect("/settings#freezes")
+    return settings_page(request, freeze_form=form)
+
+
+@require_POST
+def freeze_end(request: HttpRequest, number: int) -> HttpResponse:
+    try:
+        row = freeze_lift(freeze=number, author=principal_of(request).actor, reason=LIFTED)
+    except Refused as refusal:
+        messages.error(request, f"No changes|{refusal.problems[0].message}")
+    else:
+        messages.success(request, f"{row} lifted|Changes are possible again".capitalize())
+    return redirect("/settings#freezes")

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboards import svg
 from dashboards.figure import Figure
+from dashboards.freeze_notice import freeze_notice, nothing_is_frozen
 from dashboards.menu import MenuGroup, menu_of
 from dashboards.templatetags.numbers import NO_BREAK
 from dashboards.viewer import Viewer, initials, viewer_of
@@ -36,9 +37,23 @@ def viewer(context: Context) -> Viewer:
     return viewer_of(context["request"])
 
 
-@register.simple_tag
-def pulse() -> StatusSummary:
-    return status_summary_read()
+@register.simple_tag(takes_context=True)
+def pulse(context: Context) -> StatusSummary:
+    found = status_summary_read()
+    if not found.is_frozen:
+        nothing_is_frozen(context["request"])
+    return found
+
+
+@register.inclusion_tag("dashboards/parts/freeze_banner.html", takes_context=True)
+def freeze_banner(context: Context) -> dict[str, Any]:
+    return {"notice": freeze_notice(context["request"])}
+
+
+@register.inclusion_tag("dashboards/parts/freeze_note.html", takes_context=True)
+def freeze_note(context: Context) -> dict[str, Any]:
+    """At the top of a form that changes the configuration, so that nobody fills it in for nothing."""
+    return {"notice": freeze_notice(context["request"])}
 
 
 @register.simple_tag(takes_context=True)

@@ -10,11 +10,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from quotas.errors import Refused, author_and_reason, refuse
+from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
+from quotas.changes.two_people import objection
+from quotas.errors import author_and_reason, refuse
 from quotas.models import Approval, Change
 from tenants.history import acting
-from tenants.identity import Actor, Person, actor_of, person_of
-from tenants.models import ApiToken
+from tenants.identity import Actor, actor_of
 
 NEVER_WAITS = frozenset(
     {
@@ -43,51 +44,19 @@ def check_approved(row: Change, *, emergency: bool) -> None:
     raise refuse("change", "approval", message)
 
 
-def check_two(*, asker: Actor, approver: Actor) -> None:
-    """Under four eyes nobody approves their own request."""
-    if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver)):
-        raise problem
-
-
-def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Refused | None:
-    """Why the approver does not count as a second person; None: they do.
-
-    A token counts as whoever issued it, so nobody approves by a token what they asked for, or the other way round.
-    """
-    if approver.is_machine and not _may_approve(approver):
-        message = f"{approver.name} is a machine; it approves only once an owner allows it (manage.py token permit)"
-        return refuse("approver", "machine", message)
-    asking, approving = person_of(asker), person_of(approver)
-    for actor, person in ((asker, asking), (approver, approving)):
-        if person is None:
-            message = f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
-            return refuse("approver", "issuer", message)
-    if asking is not None and approving is not None and asking.is_same(approving):
-        return refuse("approver", "author", f"{_named(approver, approving)} is the author; somebody else has to {verb}")
-    return None
-
-
-def _may_approve(machine: Actor) -> bool:
-    _, _, key_id = machine.identity.partition(":")
-    return ApiToken.objects.filter(key_id=key_id, may_approve=True).exists()
-
-
-def _named(actor: Actor, person: Person) -> str:
-    return f"{actor.name} counts as {person.name}, who" if actor.is_machine else actor.name
-
-
 def change_approve(*, change: int, approver: str, reason: str) -> Approval:
     """Once a change is approved, anybody with the role for it may start and promote it."""
     approver, reason = author_and_reason(approver, reason)
-    return approve(change, actor_of(approver), reason)
+    return approve(change, actor_of(approver), reason, pass_freezes(author=approver, action="change_approve"))
 
 
-def approve(change: int, approver: Actor, reason: str) -> Approval:
+def approve(change: int, approver: Actor, reason: str, passed: FreezePass = NO_FREEZE) -> Approval:
     with acting(author=approver.name, action="change_approve"), transaction.atomic():
         row = Change.objects.select_for_update().filter(pk=change).first()
         if row is None:
             raise refuse("change", "unknown", f"there is no change {change}; correct the number")
         _check_approver(row, approver)
+        passed.record(action="change_approve", author=approver.name, reason=reason, what=str(row))
         return Approval.objects.create(
             change=row, approver=approver.name, approver_identity=approver.identity, reason=reason
         )

@@ -22,6 +22,7 @@ from headroom_edge.algorithms.base import shown
 from quotas.changes.affected import Concerned, Targets
 from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
+from quotas.changes.freeze import FreezePass, pass_freezes
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, snapshots, split_key
 from quotas.changes.turn import turn
@@ -149,18 +150,34 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     _check_not_held(touched)
     proposal = _proposal(opened, action, rules, touched, after)
     attempt = _attempt.get()
+    if attempt and not attempt.may_write:
+        raise EditEndedError(proposal)
+    passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
     waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
     if waits and attempt is None:
         message = f"{action} needs an approver; propose it as a change, or declare an emergency"
         raise refuse("change", "approval", message)
-    if attempt and (waits or not attempt.may_write):
+    if attempt and waits:
         raise EditEndedError(proposal)
     opened.revision = _write(opened.number, proposal)
-    if rules.waits_for_nobody:
-        author, reason, what = opened.author, opened.reason, str(opened.revision)
-        note_skipped(action=action, author=author, reason=reason, what=what, is_declared=rules.emergency)
+    _note(opened, action, rules, passed)
     if attempt:
         attempt.proposal, attempt.revision = proposal, opened.revision
+
+
+def _note(opened: Draft, action: str, rules: _Rules, passed: FreezePass) -> None:
+    """Records what the edit skipped: its approval, a freeze, or nothing."""
+    author, reason, what = opened.author, opened.reason, str(opened.revision)
+    passed.record(action=action, author=author, reason=reason, what=what)
+    if rules.waits_for_nobody:
+        note_skipped(
+            action=action,
+            author=author,
+            reason=reason,
+            what=what,
+            is_declared=rules.emergency,
+            is_grave=passed.by_emergency,
+        )
 
 
 def _write(number: int, proposal: Proposal) -> Revision:

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from quotas.changes.approval import objection
+from quotas.changes.two_people import objection
 from quotas.errors import author_and_reason, refuse
 from quotas.models import AuditEvent, Emergency
 from tenants.history import acting

@@ -11,10 +11,11 @@ from typing import Any, Literal, Unpack
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
-from quotas.changes.approval import approve, check_approved, check_two, objection
+from quotas.changes.approval import approve, check_approved
 from quotas.changes.commit import Unchanged, commit, file_change
 from quotas.changes.draft import Permits, draft
 from quotas.changes.emergency import check_may_declare, note_skipped
+from quotas.changes.freeze import Frozen, freezes_active, pass_freezes
 from quotas.changes.grandfathering import ALL_HURT
 from quotas.changes.guard import Impact, WorstCut, check_accepted, check_cuts
 from quotas.changes.restore import end_change
@@ -29,6 +30,7 @@ from quotas.changes.staging import (
     unstage,
 )
 from quotas.changes.turn import Busy, turn
+from quotas.changes.two_people import check_two, objection
 from quotas.errors import Refused, author_and_reason, check_moment, refuse
 from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Change
@@ -138,13 +140,18 @@ def change_drop(*, change: int, author: str, reason: str) -> Change:
 
 
 def changes_apply_due(now: datetime | None = None) -> int:
-    """Promotes the scheduled changes that are due, each checked again; returns how many were due."""
+    """Promotes the scheduled changes that are due, each checked again; returns how many were due.
+
+    While a freeze is active they wait, whoever scheduled them.
+    """
+    if freezes_active(now).exists():
+        return 0
     due = Change.objects.filter(state=ChangeState.SCHEDULED, at__lte=now or timezone.now()).order_by("at", "id")
     rows = list(due.values_list("pk", "starter", "reason"))
     for number, starter, reason in rows:
         try:
             change_promote(change=number, author=starter, reason=reason)
-        except Busy:
+        except (Busy, Frozen):
             continue  # still due at the next call
         except Refused as refused:
             _block(number, str(refused))
@@ -204,11 +211,15 @@ def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str]
     emergency = permits.get("emergency", False)
     if emergency:
         check_may_declare()
+    passed = pass_freezes(author=author, action="change_schedule", emergency=emergency)
+    passed.record(action="change_schedule", author=author, reason=reason, what=str(row))
     check_approved(row, emergency=emergency)
     impact = _impact(row.pk, author=author, reason=reason, spared=spared)
     check_cuts(impact, force=permits.get("force", False))
     if emergency:
-        note_skipped(action="change_schedule", author=author, reason=reason, what=str(row))
+        note_skipped(
+            action="change_schedule", author=author, reason=reason, what=str(row), is_grave=passed.by_emergency
+        )
     with acting(author=author, action="change_schedule", reason=reason):
         row.state, row.at, row.grandfather, row.starter, row.problem = ChangeState.SCHEDULED, at, spared, author, ""
         row.impact, row.force, row.emergency = asdict(impact), bool(impact.cuts), emergency or row.emergency

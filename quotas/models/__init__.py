@@ -6,6 +6,7 @@ from quotas.models.calendar_counter import CalendarCounter as CalendarCounter
 from quotas.models.change import Approval as Approval
 from quotas.models.change import Change as Change
 from quotas.models.emergency import Emergency as Emergency
+from quotas.models.freeze import Freeze as Freeze
 from quotas.models.jobs import Delivery as Delivery
 from quotas.models.jobs import Heartbeat as Heartbeat
 from quotas.models.jobs import JobSlot as JobSlot

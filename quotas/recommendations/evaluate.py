@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from quotas.calibration.parameters import Parameters
+from quotas.changes.freeze import freezes_active
 from quotas.changes.turn import turn
 from quotas.errors import Refused
 from quotas.models import LimitName, Recommendation
@@ -50,7 +51,10 @@ class Seen:
 def recommendations_advance(now: datetime | None = None) -> list[Recommendation]:
     """One round of the job. Returns the recommendations whose stage changed."""
     now, parameters = now or timezone.now(), calibration_parameters()
-    rows = Recommendation.objects.filter(stage__in=[Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED]).order_by("id")
+    stages = [Stage.APPROVED, Stage.SHADOW, Stage.ENFORCED]
+    if freezes_active(now).exists():
+        stages.remove(Stage.APPROVED)  # its trial starts after the freeze
+    rows = Recommendation.objects.filter(stage__in=stages).order_by("id")
     return [row for number in rows.values_list("pk", flat=True) if (row := _advance(number, now, parameters))]
 
 

@@ -19,9 +19,10 @@ from headroom_edge.algorithms.base import Algorithm, ParameterError
 from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized
-from quotas.changes.approval import check_two
+from quotas.changes.freeze import pass_freezes
 from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
 from quotas.changes.turn import turn
+from quotas.changes.two_people import check_two
 from quotas.errors import Refused, author_and_reason, refuse
 from quotas.long_tasks import Progress
 from quotas.models import Limit, Override, Recommendation
@@ -84,6 +85,8 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
     with turn(), acting(author=author, action="recommendation_approve"):
         row = _locked(recommendation)
         _check_stage(row, "approved", Stage.SIMULATED)
+        passed = pass_freezes(author=author, action="recommendation_approve")
+        passed.record(action="recommendation_approve", author=author, reason=reason, what=str(row))
         approver = actor_of(author)
         check_two(asker=_asker(row), approver=approver)
         row.stage, row.reason, row.decided_at = Stage.APPROVED, reason, timezone.now()
@@ -100,6 +103,7 @@ def recommendations_sure() -> QuerySet[Recommendation]:
 
 def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]:
     """Approves all simulated ones of high confidence. One that is refused stays as it is."""
+    pass_freezes(author=author)
     done = []
     for number in recommendations_sure().values_list("pk", flat=True):
         try:

@@ -32,7 +32,9 @@ _QUERY: Final = """
         (SELECT drained_at FROM quotas_drainstate),
         (SELECT at FROM quotas_heartbeat WHERE name = 'watch'),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s))
+        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s)),
+        EXISTS (SELECT 1 FROM quotas_freeze
+            WHERE lifted_at IS NULL AND start <= clock_timestamp() AND "end" > clock_timestamp())
 """
 
 
@@ -49,6 +51,7 @@ class StatusSummary:
     watched_at: datetime | None  # when the alerts were last evaluated
     open_changes: int  # proposed, in a trial, scheduled or blocked
     waiting: int  # recommendations without a decision
+    is_frozen: bool  # a change freeze is active
 
     @property
     def is_published(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection
@@ -12,6 +13,7 @@ from quotas.alerts.settings import alert_target_create
 from quotas.api_keys import api_key_issue
 from quotas.bypass import bypass_set
 from quotas.changes.emergency import declare
+from quotas.changes.freeze import freeze_set
 from quotas.changes.rollout import change_propose
 from quotas.errors import accepted
 from quotas.long_tasks import task_file
@@ -25,6 +27,7 @@ from tests.quotas.world import PAY, SAID, bucket, limit_of
 
 WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
+YEARS_AHEAD = {"start": "2198-12-01T00:00:00Z", "end": "2199-01-01T00:00:00Z"}
 OWN = 5  # tenants with something of their own, added each time the world grows
 
 
@@ -41,6 +44,7 @@ class World:
     calibration: int
     target: int  # of alerts
     emergency: int
+    freeze: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,9 @@ def grow(tenants: int, endpoints: int) -> World:
     tasks = [task_file(kind=kind, author="ann", asked={}).pk for kind in (Task.Kind.WHAT_IF, Task.Kind.CALIBRATE)]
     Task.objects.update(state=Task.State.DONE)
     emergency = declare(action="limit_set", author="carol", reason="because", what="revision 1")
-    others = [*recommended, *tasks, target.pk, emergency.pk]
+    in_a_year = timezone.now() + timedelta(days=365)
+    freeze = freeze_set(start=in_a_year, end=in_a_year + timedelta(days=1), **SAID)
+    others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk]
     return World(key, override, change.pk, Revision.objects.latest("number").number, *others)
 
 
@@ -142,6 +148,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "revision-diff": f"revisions/{world.revision - 1}/diff",
         "change": f"changes/{world.change}",
         "emergency": f"emergencies/{world.emergency}",
+        "freezes": "freezes",
+        "freeze": f"freezes/{world.freeze}",
         "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
         "denials": "denials?tenant=t000000",
         **{name: name for name in ("bypasses", "enforcers", "document", "schema", "docs")},
@@ -214,6 +222,11 @@ def _history(world: World) -> list[tuple[str, Asked]]:
         ("change-start", Asked("POST", f"{change}/start{DRY}", {"mode": "shadow", **WHY})),
         ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
         ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),
+        (
+            "freezes",
+            Asked("POST", f"/v1/freezes{DRY}", {**YEARS_AHEAD, **WHY}),
+        ),
+        ("freeze-lift", Asked("POST", f"/v1/freezes/{world.freeze}/lift{DRY}", WHY)),
         ("emergency-review", Asked("POST", f"/v1/emergencies/{world.emergency}/review{DRY}", WHY)),
         ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),
     ]

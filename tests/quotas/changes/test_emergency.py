@@ -91,12 +91,12 @@ def test_it_stays_until_somebody_else_has_looked() -> None:
 
 def test_it_alerts_until_then() -> None:
     row, now = cut_at_once(account("ann")), timezone.now()
-    (event,) = alerts_watch(now)
+    (event,) = (event for event in alerts_watch(now) if event.alert == "emergency")
     assert (event.alert, event.about, event.severity) == ("emergency", str(row), "critical")
     assert event.text.startswith(f"ann declared {row}, and nobody else has looked at it: revision")
     review(row, account("bob"))
     later = alerts_watch(now + timedelta(minutes=3))
-    assert [(event.alert, event.state) for event in later] == [("emergency", "resolved")]
+    assert [event.state for event in later if event.alert == "emergency"] == ["resolved"]
 
 
 def test_a_bypass_of_everything_is_one_even_where_two_eyes_are_enough(settings: Any, valkey: redis.Redis) -> None:

@@ -19,6 +19,7 @@ from quotas.models import (
     DrainState,
     Emergency,
     Endpoint,
+    Freeze,
     GapRecord,
     Heartbeat,
     Limit,
@@ -84,6 +85,8 @@ def make_rows() -> dict[str, models.Model]:
     )
     rows["approval"] = Approval.objects.create(change=rows["change"], approver="bob", reason="I agree")
     rows["emergency"] = Emergency.objects.create(action="limit_set", what="revision 1", author="ann", reason="it burns")
+    soon = timezone.now() + timedelta(hours=1)
+    rows["freeze"] = Freeze.objects.create(start=soon, end=soon + timedelta(days=1), author="ann", reason="holidays")
     rows["approval2"] = Approval.objects.create(change=rows["change"], approver="carol", reason="so do I")
     rows["recommendation"] = _recommendation("burst")
     rows["recommendation2"] = _recommendation("daily")

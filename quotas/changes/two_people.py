@@ -1,0 +1,42 @@
+"""Whether two actors are two people, which four eyes and the review of an emergency take."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from quotas.errors import Refused, refuse
+from tenants.identity import Actor, Person, person_of
+from tenants.models import ApiToken
+
+
+def check_two(*, asker: Actor, approver: Actor) -> None:
+    """Under four eyes nobody approves their own request."""
+    if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver)):
+        raise problem
+
+
+def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Refused | None:
+    """Why the approver does not count as a second person; None: they do.
+
+    A token counts as whoever issued it, so nobody approves by a token what they asked for, or the other way round.
+    """
+    if approver.is_machine and not _may_approve(approver):
+        message = f"{approver.name} is a machine; it approves only once an owner allows it (manage.py token permit)"
+        return refuse("approver", "machine", message)
+    asking, approving = person_of(asker), person_of(approver)
+    for actor, person in ((asker, asking), (approver, approving)):
+        if person is None:
+            message = f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
+            return refuse("approver", "issuer", message)
+    if asking is not None and approving is not None and asking.is_same(approving):
+        return refuse("approver", "author", f"{_named(approver, approving)} is the author; somebody else has to {verb}")
+    return None
+
+
+def _may_approve(machine: Actor) -> bool:
+    _, _, key_id = machine.identity.partition(":")
+    return ApiToken.objects.filter(key_id=key_id, may_approve=True).exists()
+
+
+def _named(actor: Actor, person: Person) -> str:
+    return f"{actor.name} counts as {person.name}, who" if actor.is_machine else actor.name

@@ -1,0 +1,47 @@
+"""/v1/freezes, and what a freeze answers to changes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from quotas.models import Freeze, Revision
+from tests.access.people import signed_in
+from tests.quotas.world import bucket
+
+pytestmark = pytest.mark.usefixtures("world")
+HALF = {"limits": [bucket(5)], "reason": "less", "force": True}
+
+
+def test_it_is_set_respected_and_lifted(client: APIClient) -> None:
+    until = (timezone.now() + timedelta(hours=1)).replace(microsecond=0)
+    asked = {"end": until.isoformat(), "roles": ["approver"], "reason": "the holidays"}
+    assert client.post("/v1/freezes?dry_run=true", asked).json()["changes"][0]["object"] == "freeze:new"
+    assert not Freeze.objects.exists()
+    made = client.post("/v1/freezes", asked)
+    assert (made.status_code, made.json()["state"], made.json()["may_pass"]) == (201, "active", "the role approver")
+    before = Revision.objects.count()
+    refused = client.put("/v1/policies/free-all", HALF, headers={"If-Match": "*"})
+    problem = refused.json()
+    assert (refused.status_code, problem["code"], problem["reason"]) == (423, "frozen", "the holidays")
+    assert (problem["until"], problem["may_pass"]) == (f"{until:%Y-%m-%dT%H:%M:%SZ}", "the role approver")
+    assert 3_500 < int(refused["Retry-After"]) <= 3_600
+    assert client.put("/v1/policies/free-all?dry_run=true", HALF, headers={"If-Match": "*"}).status_code == 200
+    assert client.put("/v1/policies/free-all", HALF | {"propose": True}, headers={"If-Match": "*"}).status_code == 202
+    assert Revision.objects.count() == before
+    lifted = client.post(f"{made['Location']}/lift", {"reason": "done"}).json()
+    assert (lifted["state"], lifted["lifted_author"]) == ("lifted", "ann")
+    assert client.put("/v1/policies/free-all", HALF, headers={"If-Match": "*"}).status_code == 200
+    states = {state: len(client.get(f"/v1/freezes?state={state}").json()["items"]) for state in ("active", "lifted")}
+    assert states == {"active": 0, "lifted": 1}
+    again = client.post(f"{made['Location']}/lift", {"reason": "done"})
+    assert (again.status_code, again.json()["code"]) == (409, "over")
+
+
+def test_operators_cannot_set_one(client: APIClient) -> None:
+    otto = signed_in("otto", "operator")
+    asked = {"end": "2199-01-01T00:00:00Z", "reason": "x"}
+    assert otto.post("/v1/freezes", asked, content_type="application/json").status_code == 403
