@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+
+from celery.signals import worker_process_init
 
 from config.celery import app
 
@@ -27,6 +32,32 @@ app.conf.beat_schedule = {
         "options": {"expires": 30},
     }
 }
+
+
+@worker_process_init.connect
+def watch_slices(**_: Any) -> None:
+    """Notes when a slice of a calibration begins and ends. CANARY_KILL: the slice whose first worker dies in it."""
+    from quotas import tasks
+    from quotas.models import Task
+
+    path, doomed = os.environ.get("CANARY_FILE", ""), os.environ.get("CANARY_KILL")
+    work = tasks.SLICED[Task.Kind.CALIBRATE]
+
+    def do(asked: Mapping[str, Any], part: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+        begins = f"{part['what']} begins"
+        is_first = begins not in Path(path).read_text().splitlines() if Path(path).exists() else True
+        write(path, begins)
+
+        def report(*step: Any) -> None:
+            if part["what"] == doomed and is_first:
+                os.kill(os.getpid(), signal.SIGKILL)
+            progress(*step)
+
+        result = work.do(asked, part, report)
+        write(path, f"{part['what']} ends")
+        return result
+
+    tasks.SLICED[Task.Kind.CALIBRATE] = replace(work, do=do)
 
 
 def write(path: str, line: str) -> None:
