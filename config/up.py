@@ -171,7 +171,9 @@ def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
         "web": ["-m", "config.web", "--fd", str(listeners["web"])],
         "gateway": ["-m", "headroom_edge.gateway", "--fd", str(listeners["gateway"])],
         "publisher": ["manage.py", "publisher"],
-        "worker": [*celery, "worker", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
+        "worker": [*celery, "worker", "-Q", "celery", "--loglevel", "WARNING", "--concurrency", "2", *quiet],
+        # Slices of a calibration may take both processes for minutes, and the drain cannot wait that long.
+        "slices": [*celery, "worker", "-Q", "slices", "-n", "slices@%h", "--loglevel", "WARNING", "-c", "2", *quiet],
         "beat": [*celery, "beat", "--loglevel", "WARNING", "--schedule", str(settings.HEADROOM_HOME / "beat-schedule")],
     }
     if settings.HEADROOM_DEMO:

@@ -92,7 +92,7 @@ def test_workers_that_are_killed_again_and_again_cost_their_slices_only(
     workers: Workers, figures: Callable[[str], None]
 ) -> None:
     """Whole workers with their children, at random moments; at most two deaths a slice are survived for certain."""
-    chance, slices, kills = random.Random(36), make_limits(40), 0
+    chance, slices, kills = random.Random(36), make_limits(30), 0
     running = [workers.worker(processes=2) for _ in range(2)]
     number = asked_at_once(workers)
     while not over(number):

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from config.celery import app
 from config.data_folders import ROOT
+from config.up import programs
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ("migrate", "web", "publisher", "worker", "beat")
+OURS = ("migrate", "web", "publisher", "worker", "slices", "beat")
 # Of the shell and the images, not of Headroom.
 PASSWORDS = ("APP", "OWNER", "VALKEY", "BROKER", "GRAFANA")
 FOR_COMPOSE = {f"{name}_PASSWORD": name.lower() for name in PASSWORDS} | {"SECRET_KEY": "d" * 60}
@@ -47,6 +49,15 @@ def test_the_gateway_has_the_counters_and_no_database() -> None:
     assert gateway["ports"][0].endswith(f":{port}")
     assert f":{port}/healthz" in gateway["healthcheck"]["test"][-1]
     assert SERVICES["web"]["environment"]["GATEWAY_URL"] == f"http://gateway:{port}"
+
+
+def test_every_queue_has_a_worker_of_its_own() -> None:
+    """Slices take long and must not keep the drain waiting."""
+    queues = {queue.name for queue in app.conf.task_queues}
+    asked = [SERVICES[name]["command"][SERVICES[name]["command"].index("-Q") + 1] for name in ("worker", "slices")]
+    in_up = programs({"web": 3, "gateway": 4})
+    asked_in_up = [in_up[name][in_up[name].index("-Q") + 1] for name in ("worker", "slices")]
+    assert queues == {"celery", "slices"} == set(asked) == set(asked_in_up)
 
 
 def test_the_hosts_it_names_are_services() -> None:
