@@ -121,6 +121,7 @@ _MEANINGS = {
     403: "The role or the token's scopes do not allow this.",
     404: "Not found.",
     406: "Only JSON is available.",
+    408: "The request did not arrive within 10 s.",
     409: "The change conflicts with the current state.",
     412: "It has changed since the ETag was read.",
     413: "The body is too large.",
@@ -129,9 +130,10 @@ _MEANINGS = {
     423: "The configuration is frozen; `until`, `reason` and `may_pass` say more.",
     428: "If-Match is missing.",
     429: "The API's own limit is used up; `Retry-After` has the time to wait.",
-    503: "PostgreSQL or Redis cannot be reached.",
+    431: "There are more than 16 KiB or 100 fields before the body.",
+    503: "PostgreSQL or Redis cannot be reached, or this server is busy; `Retry-After` has the time to wait.",
 }
-READING = (400, 401, 403, 404, 406, 429, 503)
+READING = (400, 401, 403, 404, 406, 408, 429, 431, 503)
 _SEARCHING = (*READING, 422)
 _ASKING = (*READING, 409, 413, 415, 422)
 _CHANGING = (*_ASKING, 412, 423)
@@ -149,6 +151,9 @@ IDEMPOTENCY = OpenApiParameter(
 REVISION_HEADER = OpenApiParameter(
     REVISION, int, "header", response=True, description="The revision that the change created."
 )
+RETRY_HEADER = OpenApiParameter(
+    "Retry-After", int, "header", response=[429, 503], description="Seconds to wait before the next try."
+)
 ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="Send it as `If-Match`.")
 
 
@@ -164,7 +169,7 @@ def described(
             query(asked, request)
             return view(self, request, *args, **kwargs)
 
-        return cast("View", extend_schema(parameters=[*taken, *parameters], **schema)(checked))
+        return cast("View", extend_schema(parameters=[*taken, *parameters, RETRY_HEADER], **schema)(checked))
 
     return decorate
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from headroom_edge.check import COST_MAX, DIMENSIONS_MAX, ENDPOINT_CHARACTERS, TENANT
 from headroom_edge.gateway.authz import NGINX, ORIGINAL, PROBLEM, STATUS
-from headroom_edge.gateway.check import CHECKS_AT_MOST
+from headroom_edge.gateway.check import CHECKS_AT_MOST, LONGEST_HOLDER
+from headroom_edge.plan.paths import LONGEST_PATH
+from headroom_edge.plan.subject import DIMENSION, RESERVED
 from headroom_edge.problems import CONTENT_TYPE
 
 Json = dict[str, Any]
 
 _TEXT: Final[Json] = {"type": "string"}
+_WORD: Final[Json] = {"type": "string", "minLength": 1}
 _WHOLE: Final[Json] = {"type": "integer"}
 
 
@@ -19,22 +23,38 @@ def _described(schema: Json, text: str) -> Json:
 
 
 _ITEM: Final[Json] = {
-    "tenant": _described(_TEXT, "The tenant to charge. Not needed with a tenant's own key."),
+    "tenant": _described(
+        {"type": "string", "pattern": f"^{TENANT.pattern}$"},
+        "The tenant to charge. Not needed with a tenant's own key.",
+    ),
     "api_key": _described(
         _TEXT, "Instead of `tenant`: the key that your caller sent. The subject then has its id as `key`."
     ),
-    "endpoint": _described(_TEXT, "The name of the endpoint that is called."),
-    "method": _described(
-        _TEXT, "Instead of `endpoint`, together with `path`: matched against the endpoints' templates."
+    "endpoint": _described(
+        {"type": "string", "minLength": 1, "maxLength": ENDPOINT_CHARACTERS}, "The name of the endpoint that is called."
     ),
-    "path": _described(_TEXT, "The path as the client sent it; at most 8,192 characters."),
-    "cost": _described({"type": ["integer", "null"], "minimum": 1}, "Default: the endpoint's default cost."),
+    "method": _described(
+        _WORD, "Instead of `endpoint`, together with `path`: matched against the endpoints' templates."
+    ),
+    "path": _described({**_WORD, "maxLength": LONGEST_PATH}, "The path as the client sent it."),
+    "cost": _described(
+        {"type": ["integer", "null"], "minimum": 1, "maximum": COST_MAX}, "Default: the endpoint's default cost."
+    ),
     "subject": _described(
-        {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{DIMENSION.pattern}$", "not": {"enum": sorted(RESERVED)}},
+            "additionalProperties": {"type": ["string", "null"]},
+            "maxProperties": DIMENSIONS_MAX,
+        },
         'Who sent the request, by dimension: `{"ip": "203.0.113.9"}`.',
     ),
-    "holder": _described(_TEXT, "Your id for this request, for concurrency limits. Default: a generated one."),
+    "holder": _described(
+        {"type": "string", "maxLength": LONGEST_HOLDER},
+        "Your id for this request, for concurrency limits. Default: a generated one.",
+    ),
 }
+_NAMED: Final[Json] = {"anyOf": [{"required": ["endpoint"]}, {"required": ["method", "path"]}]}
 _CHECKS: Final[Json] = {
     "type": "array",
     "items": {"$ref": "#/components/schemas/CheckItem"},
@@ -62,11 +82,19 @@ _DECISION: Final[Json] = {
     "problem": _described({"type": "object"}, "If denied: the problem+json body to send to your caller."),
 }
 COMPONENTS: Final[Json] = {
-    "CheckItem": {"type": "object", "properties": _ITEM, "additionalProperties": False},
+    "CheckItem": {"type": "object", "properties": _ITEM, "additionalProperties": False, **_NAMED},
     "Check": {
         "type": "object",
         "properties": _ITEM | {"checks": _described(_CHECKS, "Several checks. No other field may be sent with it.")},
         "additionalProperties": False,
+        "oneOf": [{"required": ["checks"], "maxProperties": 1}, {**_NAMED, "not": {"required": ["checks"]}}],
+    },
+    "Release": {
+        "type": "object",
+        "properties": _ITEM | {"holder": {"type": "string", "minLength": 1, "maxLength": LONGEST_HOLDER}},
+        "required": ["holder"],
+        "additionalProperties": False,
+        **_NAMED,
     },
     "CheckDecision": {
         "type": "object",
@@ -87,19 +115,23 @@ _REFUSALS: Final = {
     "401": "The token is missing, unknown or revoked.",
     "403": "The token lacks the scope `check`, or belongs to another tenant.",
     "405": "Only POST is allowed.",
+    "408": "The request did not arrive within 10 s.",
     "413": "The body is larger than 1 MiB.",
     "429": "Too many requests without a valid token came from this address; `Retry-After` has the time to wait.",
-    "503": "Redis is down, and the token is not cached.",
+    "431": "There are more than 16 KiB or 100 fields before the body.",
+    "503": "Redis is down, and the token is not cached; or this server is busy. `Retry-After` has the time to wait.",
 }
 _AUTHZ_REFUSALS: Final = {
     "400": "`original-request-missing`: the proxy does not send its two headers (see above); or `unknown-proxy`.",
     "401": "The API key is missing, unknown or revoked.",
     "403": "The tenant is suspended or unknown, or the key lacks the scope. nginx gets 403 for every refusal but 401: "
     f"the real status is in `{STATUS}`, the body in `{PROBLEM}`.",
+    "408": "The request did not arrive within 10 s.",
     "414": "The path is longer than 8,192 characters.",
     "429": "A limit is used up, or too many requests without a valid key came from this address; `Retry-After` has the "
     "time to wait.",
-    "503": "Redis is down, and the failure mode is `closed`.",
+    "431": "There are more than 16 KiB or 100 fields before the body.",
+    "503": "Redis is down, and the failure mode is `closed`; or this server is busy.",
 }
 _ALLOWED_HEADERS: Final = {
     "X-Headroom-Tenant": "The tenant, for the service behind the proxy.",
@@ -115,10 +147,10 @@ def _problems(meanings: dict[str, str]) -> Json:
     return {status: {"description": text, "content": content} for status, text in meanings.items()}
 
 
-def _posted(name: str, text: str, answers: list[str], meaning: str, example: Json) -> Json:
+def _posted(name: str, text: str, question: str, answers: list[str], meaning: str, example: Json) -> Json:
     shapes: list[Json] = [{"$ref": f"#/components/schemas/{answer}"} for answer in answers]
     schema = shapes[0] if len(shapes) == 1 else {"oneOf": shapes}
-    body = {"schema": {"$ref": "#/components/schemas/Check"}, "example": example}
+    body = {"schema": {"$ref": f"#/components/schemas/{question}"}, "example": example}
     return {
         "operationId": f"{name}_post",
         "description": text,
@@ -165,6 +197,7 @@ PATHS: Final[Json] = {
             "check",
             "Decides whether one or several requests are within their limits, and charges the allowed ones. The status "
             "is 200 even if a request is denied.",
+            "Check",
             ["CheckDecision", "CheckDecisions"],
             "The decision, or one per entry of `checks`, in the same order.",
             {"tenant": "blue-line", "endpoint": "rider:track", "subject": {"ip": "203.0.113.9"}},
@@ -174,6 +207,7 @@ PATHS: Final[Json] = {
         "post": _posted(
             "release",
             "Releases a concurrency slot before its hold ends. Send the check's fields and the decision's `holder`.",
+            "Release",
             ["Released"],
             "The number of slots released.",
             {"tenant": "blue-line", "endpoint": "rider:request", "holder": "7f3a"},

@@ -35,7 +35,7 @@ class CheckItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     endpoint: str = ""
     method: str = ""
     path: str = ""
-    cost: int | None = None
+    cost: int | float | None = None  # JSON has one kind of number: 5.0 is whole
     subject: dict[str, str | None] = {}
     holder: str = ""
 
@@ -181,8 +181,11 @@ class CheckHandler:
         if not tenant or not endpoint:
             missing = "tenant (or api_key)" if not tenant else "endpoint (or method and path)"
             return bad_request("missing-field", f"{missing} is missing; {FIELDS}.", where + missing.partition(" ")[0])
+        cost: Any = item.cost
+        if type(cost) is float and cost.is_integer():
+            cost = int(cost)
         try:
-            return Check(tenant, endpoint, item.subject, item.cost, item.holder)
+            return Check(tenant, endpoint, item.subject, cost, item.holder)
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 
