@@ -151,6 +151,18 @@ def test_whatever_the_spelling_what_serves_is_what_is_charged(
     assert tried.seen == {"", "rides:list", "rides:create", "rides:get", "rides:status", "rides:cancel"}
 
 
+@pytest.mark.parametrize("path", ["/v1/rides/7/cancel#x", "http://host/v1/rides/7/cancel#x", "//v1/rides/7/cancel"])
+def test_a_spelling_uses_up_the_limit_of_its_endpoint(
+    store: redis.Redis, gateway: Client, tmp_path: Path, path: str
+) -> None:
+    few = limit("few", "fixed_window", limit=3, window="1h")
+    publish_world(store, endpoints={"rides:cancel": (few,)})
+    with served(fastapi_app()) as rides, in_front(tmp_path, gateway.port, rides.port, strict=False) as nginx:
+        statuses = [nginx.send("POST", path, b"", x_api_key=ACME).status for _ in range(10)]
+        plain = nginx.send("POST", "/v1/rides/7/cancel", b"", x_api_key=ACME).status
+    assert (set(statuses[:3]) <= {200, 404}, statuses[3:], plain) == (True, [429] * 7, 429)
+
+
 def test_a_path_that_servers_read_differently_is_refused(nginx: Client) -> None:
     bad = ["/v1/rides#x", "/v1/rides/.", "/v1/rides/%2E%2e?x", "/v1/x/../rides", "/v1%2f..%2Frides", "/v1/..;x/rides"]
     assert [nginx.get(path, x_api_key=ACME).status for path in bad] == [400] * len(bad)
