@@ -15,7 +15,7 @@ from django.db import connection
 from access.authentication import is_known
 from api.inputs import MOST_BYTES
 from headroom_edge.asgi import App, Message, Receive, Scope, Send, header_of
-from headroom_edge.gateway.server import SMALL_BODY, refuse
+from headroom_edge.gateway.server import KNOWN, SMALL_BODY, refuse
 from headroom_edge.problems import Problem
 
 FRAME_BYTES: Final = 65_536  # of a form around a file
@@ -38,7 +38,7 @@ def bounded(
             await refuse(send, _too_large(most))
             return
         body = _BoundedBody(receive, lambda: is_known(scope), most, small)
-        await inner(scope, body.receive, _closing(send, body))
+        await inner(scope, body.receive, send)
         if body.is_over:
             await refuse(send, _too_large(most))
 
@@ -53,14 +53,14 @@ class _BoundedBody:
 
     def __init__(self, receive: Receive, is_known: Callable[[], Awaitable[bool]], most: int, small: int) -> None:
         self._receive, self._is_known, self._left, self._small = receive, is_known, most, most - small
-        self.is_cut = False
+        self._is_cut = False
 
     @property
     def is_over(self) -> bool:
         return self._left < 0
 
     async def receive(self) -> Message:
-        if self.is_cut:
+        if self._is_cut:
             return await _client_gone(self._receive)
         message = await self._receive()
         was_small = self._left >= self._small
@@ -68,7 +68,7 @@ class _BoundedBody:
         if self.is_over:
             return {"type": "http.disconnect"}
         if was_small and self._left < self._small and not await self._is_known():
-            self.is_cut = True
+            self._is_cut = True
             return {**message, "body": b"", "more_body": False}
         return message
 
@@ -80,19 +80,11 @@ async def _client_gone(receive: Receive) -> Message:
     return message
 
 
-def _closing(send: Send, body: _BoundedBody) -> Send:
-    """Closes the connection after the response if the rest of the body is unread."""
-
-    async def send_and_close(message: Message) -> None:
-        if body.is_cut and message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
-        await send(message)
-
-    return send_and_close
-
-
 async def is_known_apart(scope: Scope) -> bool:
-    return await sync_to_async(_is_known, thread_sensitive=False)(scope)
+    found = await sync_to_async(_is_known, thread_sensitive=False)(scope)
+    if found:
+        scope[KNOWN] = True
+    return found
 
 
 def _is_known(scope: Scope) -> bool:

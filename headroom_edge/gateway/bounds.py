@@ -16,14 +16,15 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from headroom_edge.asgi import encoded
-from headroom_edge.gateway.server import SMALL_BODY
+from headroom_edge.gateway.server import KNOWN, SMALL_BODY
 from headroom_edge.problems import Problem, busy
 from headroom_edge.request_guard import refusal
 
 MOST_CONNECTIONS: Final = 1_000  # in one process
 HEAD_BYTES: Final = 16_384  # of the request line and all fields
 HEAD_FIELDS: Final = 100
-LARGE_BODIES: Final = 32  # that are being read at the same time
+# Of all bodies that are not small, while they arrive: those of strangers, and those of callers who are known.
+LARGE_BYTES: Final = {False: 4_194_304, True: 67_108_864}
 # A request arrives within 10 s: it is given up after these seconds, plus at most one sweep.
 PATIENCE_SECONDS: Final = 9.0
 SWEEP_SECONDS: Final = 0.5
@@ -37,12 +38,12 @@ OTHER_FILES: Final = 200  # descriptors for all but connections
 
 
 class Connections:
-    """Those of one server that wait for their client, longest first, and those with a large body."""
+    """Those of one server that wait for their client, longest first, and what they hold."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.waiting: dict[BoundedProtocol, float] = {}  # since when, by the loop's clock
-        self.large: set[BoundedProtocol] = set()
+        self.held = {False: 0, True: 0}  # of LARGE_BYTES
         self._is_watched = False
 
     def wait(self, connection: BoundedProtocol) -> None:
@@ -52,10 +53,6 @@ class Connections:
         if not self._is_watched:
             self._is_watched = True
             self._loop.call_later(SWEEP_SECONDS, self._sweep)
-
-    def forget(self, connection: BoundedProtocol) -> None:
-        self.waiting.pop(connection, None)
-        self.large.discard(connection)
 
     def make_room(self) -> bool:
         oldest = next(iter(self.waiting), None)
@@ -89,6 +86,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._requests_in_chunk = 0
         self._received = 0  # bytes of the request, from the start of the chunk in which it began
         self._body = 0  # bytes of its body
+        self._held = 0  # those of them that count as held,
+        self._is_known = False  # by a caller who is known
         self._head_bytes = HEAD_BYTES
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
@@ -100,7 +99,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._all.wait(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._all.forget(self)
+        self._all.waiting.pop(self, None)
+        self._hold(0)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -143,10 +143,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
         if self._body <= SMALL_BODY or self.cycle.response_complete:
             return
-        if self not in self._all.large and len(self._all.large) >= LARGE_BODIES:
+        self._hold(self._body)
+        if self._all.held[self._is_known] > LARGE_BYTES[self._is_known]:
+            self._hold(0)
             self._refuse(busy("This server reads as many large bodies as it can; try again in a second."))
             return
-        self._all.large.add(self)
         # The rest stays in the kernel until the application asks for it.
         if len(self.cycle.body) > SMALL_BODY:
             self.flow.pause_reading()
@@ -154,12 +155,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._has_begun = False
         if not self._is_refused:
-            self._all.forget(self)
+            self._all.waiting.pop(self, None)
+            self._hold(0)
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._all.large.discard(self)
+        self._hold(0)
         # The latest request is answered, not only one in front of it.
         if self.cycle.response_complete and self not in self._all.waiting and self in self.connections:
             self._all.wait(self)
@@ -175,7 +177,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def give_up(self) -> None:
         """Close the connection: its client has kept the server waiting."""
-        self._all.forget(self)
+        self._all.waiting.pop(self, None)
+        self._hold(0)
         is_answered = not self._in_head and self.cycle is not None and self.cycle.response_started
         if self.transport.is_closing() or (is_answered and (self._has_begun or self.flow.write_paused)):
             self.transport.abort()
@@ -183,6 +186,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._has_begun:
             self._refuse(_too_slow())
         self.transport.close()
+
+    def _hold(self, held: int) -> None:
+        self._all.held[self._is_known] -= self._held
+        self._is_known = KNOWN in self.scope if held else False
+        self._all.held[self._is_known] += held
+        self._held = held
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

@@ -20,6 +20,7 @@ from headroom_edge.settings import READY_MS
 
 LONGEST_BODY: Final = 1_048_576
 SMALL_BODY: Final = 16_384  # read before the caller is known
+KNOWN: Final = "headroom.known"  # in the scope of a request whose caller is known before its body has arrived
 # Says that the process serves. Not the state of the store: a restart would not mend that.
 HEALTH: Final = "/healthz"
 JSON: Final = (b"content-type", b"application/json")
@@ -81,7 +82,14 @@ class Gateway:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, ask: Ask) -> None:
         token = key_text(partial(header_of, scope))
-        body = await read_body(receive, lambda: self.limiter.converse(lambda core: self._checks.objection(core, token)))
+
+        async def objection() -> Problem | None:
+            problem = await self.limiter.converse(lambda core: self._checks.objection(core, token))
+            if problem is None:
+                scope[KNOWN] = True
+            return problem
+
+        body = await read_body(receive, objection)
         if isinstance(body, Problem):
             reply: bytes | Problem = body
         else:

@@ -32,15 +32,24 @@ class RawClient:
             return False
         return True
 
-    def send_all(self, chunks: Iterable[bytes], pause_s: float = 0.0) -> bytes:
-        """Until the server responds or closes; what it said."""
+    def send_all(self, chunks: Iterable[bytes]) -> bytes:
+        """Until the server responds or closes; the start of what it said."""
         for chunk in chunks:
-            if self.has_news(pause_s) or not self.send(chunk):
+            if self.has_news() or not self.send(chunk):
                 break
-        return self.rest()
+        return self.answer()
+
+    def answer(self) -> bytes:
+        """The start of what the server says; empty if it has closed."""
+        try:
+            return self.socket.recv(65_536)
+        except OSError:
+            return b""
 
     def has_news(self, timeout_s: float = 0.0) -> bool:
-        return bool(select.select([self.socket], [], [], timeout_s)[0])
+        poll = select.poll()  # select() refuses high descriptors
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1_000))
 
     def rest(self) -> bytes:
         """All that the server says until it closes."""
