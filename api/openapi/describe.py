@@ -152,7 +152,7 @@ REVISION_HEADER = OpenApiParameter(
     REVISION, int, "header", response=True, description="The revision that the change created."
 )
 RETRY_HEADER = OpenApiParameter(
-    "Retry-After", int, "header", response=[429, 503], description="Seconds to wait before the next try."
+    "Retry-After", int, "header", response=[423, 429, 503], description="Seconds to wait before the next try."
 )
 ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="Send it as `If-Match`.")
 

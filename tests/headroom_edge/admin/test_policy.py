@@ -6,11 +6,14 @@ import io
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
+from quotas.changes.freeze import freeze_set
 from quotas.models import Change, Revision
 from quotas.policies.edit import limit_set
 from quotas.tokens import token_issue, token_revoke
@@ -97,6 +100,13 @@ def test_a_cut_needs_force(admin: Admin, file: Path) -> None:
     refused = admin("policy", "apply", file, "--reason", "less")
     assert refused.status == 1
     assert "cut of 50 %" in refused.err
+
+
+def test_a_freeze_is_told_at_once(admin: Admin, file: Path) -> None:
+    freeze_set(end=timezone.now() + timedelta(days=1), author="ann", reason="the night of the sale")
+    frozen = admin("policy", "apply", file, "--reason", "x")
+    assert (frozen.status, len(frozen.err.splitlines())) == (1, 1)
+    assert "the night of the sale" in frozen.err
 
 
 def test_a_token_that_may_not_is_told_why(admin: Admin, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
