@@ -16,6 +16,7 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from quotas.secret_rotation import key_hash_again
 from tenants import scope
 from tenants.models import Tenant
 from tenants.scope import Principal, principal_of_text, principal_of_user
@@ -39,6 +40,8 @@ def authenticate(request: HttpRequest) -> Principal | None:
         principal = principal_of_text(bearer_text(authorization))
         if principal is None:
             raise BadToken
+        if principal.is_hash_due:
+            key_hash_again(bearer_text(authorization))
         return principal
     return principal_of_user(request.user)
 

@@ -23,6 +23,8 @@ EVERYTHING = "everything"
 COMMON = "common"
 TIER = "tier:"
 TENANT = "tenant:"
+# What a row of the kind `api_keys` may name, besides ids.
+EVERY_KEY = "*"
 # Past this many names, reading everything is quicker for the publisher than reading them one by one.
 MOST_NAMES = 5_000
 
@@ -35,6 +37,12 @@ def put_revision(revision: Revision, touched: Touched) -> None:
 def put_key(key_id: str) -> None:
     """An API key or a token that was issued or revoked."""
     Outbox.objects.create(kind=Outbox.Kind.API_KEYS, touched=[key_id])
+    _wake_publisher()
+
+
+def put_every_key() -> None:
+    """The hashes of all API keys, or the key they are made with, have changed."""
+    Outbox.objects.create(kind=Outbox.Kind.API_KEYS, touched=[EVERY_KEY])
     _wake_publisher()
 
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
-from tenants.models import ApiKey, ApiToken, Membership, Role, Tenant
+from tenants.models import HASH_DUE, ApiKey, ApiToken, Membership, Role, Tenant
 from tenants.secrets import KeyText
 
 READ: Final = "read"
@@ -42,6 +42,7 @@ class Principal:
     user: User | None = None  # None: a machine
     kind: str = PERSON  # or TOKEN or KEY
     key_id: str = ""  # of a machine's token or key
+    is_hash_due: bool = False  # its secret is to be hashed anew (quotas.secret_rotation)
 
     @property
     def is_machine(self) -> bool:
@@ -89,7 +90,8 @@ def _machine(kind: str, row: ApiToken | ApiKey, role: str) -> Principal:
     # Labels from before they were checked may contain what is not shown in one line.
     text = "".join(one if one.isprintable() else " " for one in row.label[:LONGEST_LABEL])
     actor = f"{kind} {row.key_id} ({text})" if text else f"{kind} {row.key_id}"
-    return Principal(actor, role, frozenset(row.scopes), row.tenant, kind=kind, key_id=row.key_id)
+    due = row.next_hash == HASH_DUE
+    return Principal(actor, role, frozenset(row.scopes), row.tenant, kind=kind, key_id=row.key_id, is_hash_due=due)
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:

@@ -83,6 +83,14 @@ class Sealer:
         """An empty text stays empty."""
         return self._ciphers[0].encrypt(text, None) if text else b""
 
+    def is_newest(self, sealed: bytes) -> bool:
+        """Whether the newest key encrypted it."""
+        try:
+            self._ciphers[0].decrypt(sealed, None)
+        except InvalidTag:
+            return False
+        return True
+
     def unseal(self, sealed: bytes) -> bytes | None:
         """None if it was encrypted with a key that is gone, or is damaged."""
         if not sealed:

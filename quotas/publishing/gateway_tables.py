@@ -14,9 +14,10 @@ from headroom_edge import keys
 from headroom_edge.directory import EVERY_TENANT, MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes
 from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
+from quotas.outbox import EVERY_KEY
 from quotas.publishing.shards import CHUNK, batches
 from tenants.keyring import API_KEYS, read_keys
-from tenants.models import ApiKey, ApiToken
+from tenants.models import HASH_DUE, ApiKey, ApiToken
 
 Pipeline = redis.client.Pipeline
 
@@ -68,7 +69,7 @@ class ShardTable:
 
 class CredentialRow(NamedTuple):
     key_id: str
-    secret_hash: str
+    hashes: tuple[str, ...]  # of the secret: two while a newer version of the pepper is on its way
     scopes: list[str]
     number: int | None  # of the tenant; None: a token, not a tenant's key
     tenant: str
@@ -94,7 +95,7 @@ class ApiKeyIndex:
         return self.registered, self.credentials
 
     def publish(self, changed: Collection[str]) -> None:
-        if not self._is_loaded:
+        if not self._is_loaded or EVERY_KEY in changed:
             self._load()
             for table in self.tables:
                 table.restore(table.drifted())
@@ -106,7 +107,7 @@ class ApiKeyIndex:
         self.registered.load(
             (self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows if row.number is not None
         )
-        self.credentials.load((self._of_secret(row), row.secret_hash, row.entry) for row in rows)
+        self.credentials.load((self._of_hash(text), text, row.entry) for row in rows for text in row.hashes)
         self._is_loaded = True
 
     def _follow(self, changed: Collection[str]) -> None:
@@ -116,17 +117,19 @@ class ApiKeyIndex:
                 if row.is_valid:
                     if row.number is not None:
                         self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
-                    self.credentials.put(pipe, self._of_secret(row), row.secret_hash, row.entry)
+                    for text in row.hashes:
+                        self.credentials.put(pipe, self._of_hash(text), text, row.entry)
                 else:
-                    self.credentials.remove(pipe, self._of_secret(row), row.secret_hash)
+                    for text in row.hashes:
+                        self.credentials.remove(pipe, self._of_hash(text), text)
                     self.registered.remove(pipe, self._of_tenant(row), row.key_id)
             pipe.execute()
 
     def _of_tenant(self, row: CredentialRow) -> int:
         return keys.shard_of(row.tenant, self._shards)
 
-    def _of_secret(self, row: CredentialRow) -> int:
-        return keys.shard_of(row.secret_hash, self._shards)
+    def _of_hash(self, text: str) -> int:
+        return keys.shard_of(text, self._shards)
 
 
 def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
@@ -134,15 +137,20 @@ def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[Cr
 
 
 def _keys(found: QuerySet[ApiKey]) -> Iterator[CredentialRow]:
-    fields = ("key_id", "secret_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
-    for key_id, secret_hash, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
-        yield CredentialRow(key_id, secret_hash, scopes, number, tenant, is_valid=revoked_at is None)
+    fields = ("key_id", "secret_hash", "next_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
+    for key_id, first, newer, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        yield CredentialRow(key_id, _hashes(first, newer), scopes, number, tenant, is_valid=revoked_at is None)
 
 
 def _tokens(found: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
-    fields = ("key_id", "secret_hash", "scopes", "tenant__name", "revoked_at")
-    for key_id, secret_hash, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
-        yield CredentialRow(key_id, secret_hash, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
+    fields = ("key_id", "secret_hash", "next_hash", "scopes", "tenant__name", "revoked_at")
+    for key_id, first, newer, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
+        hashes = _hashes(first, newer)
+        yield CredentialRow(key_id, hashes, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
+
+
+def _hashes(first: str, newer: str) -> tuple[str, ...]:
+    return (first,) if newer in ("", HASH_DUE) else (first, newer)
 
 
 class RouteTable:

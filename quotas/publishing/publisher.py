@@ -20,7 +20,7 @@ from django.utils import timezone
 from headroom_edge import keys
 from quotas import metrics
 from quotas.models.revision import AuditEvent, newest_revision_number, revisions_stamp
-from quotas.outbox import PendingWork, pending_work_delete, pending_work_read
+from quotas.outbox import EVERY_KEY, PendingWork, pending_work_delete, pending_work_read
 from quotas.policies.compile import Compiler, Owner, Target
 from quotas.policies.configuration import configuration_load, configuration_part, one_moment
 from quotas.policies.plans import month_start_us
@@ -109,7 +109,7 @@ class Publisher:
         except SupersededError:
             self.forget()
             raise
-        if parts is not None:
+        if parts is not None or EVERY_KEY in work.api_keys:
             self.routes.publish()
         pending_work_delete(work)
         self._step(PublishStep.SETTLED)

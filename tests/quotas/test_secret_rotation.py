@@ -8,19 +8,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from config.data_folders import ROOT
-from quotas.api_keys import api_key_issue
-from quotas.models import AlertTarget, AuditEvent
+from headroom_edge import keys
+from headroom_edge.directory import PEPPER, secret_hash
+from quotas.api_keys import api_key_issue, api_key_revoke
+from quotas.models import AlertTarget, AuditEvent, CalendarCounter
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
+from quotas.secret_rotation import GRACE, keys_advance, keys_renew
 from tenants import keyring
 from tenants.keyring import WRONG_KEY, KeyringError
 from tenants.models import KeyVersion
@@ -176,3 +181,104 @@ class TestRotation:
         with pytest.raises(KeyringError, match="start once with the SECRET_KEY used so far"):
             rotate()
         assert not KeyVersion.objects.exists()
+
+
+def accepted(client: redis.Redis, text: str) -> bool:
+    """As enforcers of every release look a key up."""
+    digest = secret_hash(bytes.fromhex(str(client.hget(keys.directory(), PEPPER))), text)
+    return client.hget(keys.credentials(keys.shard_of(digest)), digest) is not None
+
+
+def hashes_published(client: redis.Redis) -> int:
+    return sum(client.hlen(keys.credentials(shard)) - 1 for shard in range(keys.SHARDS))
+
+
+@pytest.mark.usefixtures("world")
+class TestNewKeys:
+    def test_enforcers_accept_every_key_at_every_step(self, valkey: redis.Redis, valkey_url: str) -> None:
+        client = store.connect(valkey_url)
+        store.prepare(client)
+        publisher = Publisher(client, keys.SHARDS)
+        used = str(api_key_issue(tenant="acme", scopes=["check", "read"], **SAID).text)
+        unused = api_key_issue(tenant="acme", scopes=["read"], **SAID)
+        publisher.publish()
+        first = client.hget(keys.directory(), PEPPER)
+
+        assert "api_keys: version 2 is added" in rotate("--new-keys")
+        issued = str(api_key_issue(tenant="acme", **SAID).text)
+        everybody = [used, str(unused.text), issued]
+
+        def all_accepted(hashes: int) -> bool:
+            publisher.publish()
+            return all(accepted(client, text) for text in everybody) and hashes_published(client) == hashes
+
+        assert all_accepted(4)
+        # Seen by the REST API, a key gets its second hash; the other one is waited for by name.
+        assert machine(used).get("/v1/tenants/acme").status_code == 200
+        assert all_accepted(5)
+        assert "1 API keys and tokens have only a hash with the old key. Any request" in (left := rotate())
+        assert unused.text.key_id in left
+        assert client.hget(keys.directory(), PEPPER) == first
+        assert machine(str(unused.text)).get("/v1/tenants/acme").status_code == 200
+        assert "api_keys: nothing needs the old key" in rotate()
+        # The flip: enforcers hash with the new key, and the old hashes stay for those that have not noticed.
+        assert all_accepted(6)
+        assert client.hget(keys.directory(), PEPPER) != first
+        keys_advance(timezone.now() + GRACE + timedelta(minutes=1))
+        assert all_accepted(3)
+        assert machine(used).get("/v1/tenants/acme").status_code == 200
+        assert list(KeyVersion.objects.filter(purpose=keyring.API_KEYS).values_list("version", flat=True)) == [2]
+        api_key_revoke(key_id=unused.row.key_id, **SAID)
+        publisher.publish()
+        assert not accepted(client, str(unused.text))
+
+    def test_a_key_revoked_on_the_way_is_refused_under_both_hashes(self, valkey: redis.Redis, valkey_url: str) -> None:
+        client = store.connect(valkey_url)
+        store.prepare(client)
+        publisher = Publisher(client, keys.SHARDS)
+        api_key_issue(tenant="acme", **SAID)
+        rotate("--new-keys")
+        issued = api_key_issue(tenant="acme", **SAID)
+        publisher.publish()
+        assert hashes_published(client) == 3
+        api_key_revoke(key_id=issued.row.key_id, **SAID)
+        publisher.publish()
+        assert hashes_published(client) == 1
+
+    def test_sealed_texts_move_to_the_new_key_and_the_old_one_goes(self) -> None:
+        target = AlertTarget.objects.create(kind="webhook", address="https://a.example", secret=sealer().seal(b"s"))
+        now = timezone.now()
+        facts = {"generation": 1, "period_start": now, "expires_at": now, "drained_at": now, "shard": 1}
+        place = {"tenant_number": 1, "scope": "", "limit_number": 1} | facts
+        for number in range(3):
+            text = sealer().seal(f"/user:{number}".encode())
+            CalendarCounter.objects.create(subject=text, used=number, **place)
+        rotate("--new-keys")
+        rotate()
+        keys_advance(timezone.now() + GRACE + timedelta(minutes=1))
+        assert list(KeyVersion.objects.filter(purpose=keyring.SEALING).values_list("version", flat=True)) == [2]
+        target.refresh_from_db()
+        assert sealer().unseal(bytes(target.secret)) == b"s"
+        found = {sealer().unseal(bytes(row.subject)): row.used for row in CalendarCounter.objects.all()}
+        assert found == {f"/user:{number}".encode(): number for number in range(3)}
+
+    def test_a_counter_that_the_drain_stored_meanwhile_wins(self) -> None:
+        now = timezone.now()
+        place = {"tenant_number": 1, "scope": "", "limit_number": 1, "generation": 1, "period_start": now, "shard": 1}
+        place |= {"expires_at": now, "drained_at": now}
+        CalendarCounter.objects.create(subject=sealer().seal(b"/user:a"), used=1, **place)
+        keys_renew(author="ann")
+        CalendarCounter.objects.create(subject=sealer().seal(b"/user:a"), used=2, **place)
+        keys_advance()
+        assert [row.used for row in CalendarCounter.objects.all()] == [2]
+
+    def test_a_second_renewal_waits_for_the_first(self) -> None:
+        rotate("--new-keys")
+        before = wraps()
+        assert "added" not in rotate("--new-keys")
+        assert wraps() == before
+
+    def test_a_dry_run_says_what_would_be_added(self) -> None:
+        before = wraps()
+        assert "api_keys: version 2 would be added" in rotate("--new-keys", "--dry-run")
+        assert wraps() == before

@@ -7,7 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from quotas.secret_rotation import key_states, keys_rewrap
+from quotas.secret_rotation import KeyState, key_states, keys_advance, keys_renew, keys_rewrap
+from tenants.models import KeyPurpose
 
 
 class Command(BaseCommand):
@@ -17,23 +18,41 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--new-keys",
+            action="store_true",
+            help="after a leak: also make new versions of the stored keys, and move everything to them step by step",
+        )
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        former = sum(not state.is_current for state in key_states())
+        states = key_states()
         if options["dry_run"]:
-            self.stdout.write(f"{former} stored keys would be encrypted under the new SECRET_KEY.")
+            self._would(states, is_new=options["new_keys"])
             return
         done = keys_rewrap(author=getpass.getuser())
         self.stdout.write(f"{done} stored keys are now encrypted under the new SECRET_KEY.")
-        self.stdout.write(_what_is_left())
+        if options["new_keys"]:
+            for row in keys_renew(author=getpass.getuser()):
+                self.stdout.write(f"{row.purpose}: version {row.version} is added.")
+        for sentence in [*keys_advance(), *_fallbacks()] or ["nothing"]:
+            self.stdout.write(f"What is left: {sentence}.")
+
+    def _would(self, states: list[KeyState], *, is_new: bool) -> None:
+        former = sum(not state.is_current for state in states)
+        self.stdout.write(f"{former} stored keys would be encrypted under the new SECRET_KEY.")
+        for purpose in KeyPurpose.values:
+            versions = [state.row.version for state in states if state.row.purpose == purpose]
+            if len(versions) > 1:
+                self.stdout.write(f"{purpose}: moving to version {max(versions)} would go on.")
+            elif is_new:
+                self.stdout.write(f"{purpose}: version {max(versions) + 1} would be added.")
 
 
-def _what_is_left() -> str:
+def _fallbacks() -> list[str]:
     if not settings.SECRET_KEY_FALLBACKS:
-        return "Nothing is left to do."
+        return []
     hours = settings.SESSION_COOKIE_AGE // 3600
-    return (
-        f"What is left: in {hours} hours, when every session signed with the former SECRET_KEY has ended, "
-        "remove SECRET_KEY_FALLBACKS."
-    )
+    return [
+        f"in {hours} hours, when every session signed with the former SECRET_KEY has ended, remove SECRET_KEY_FALLBACKS"
+    ]
