@@ -6,7 +6,7 @@ import io
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +15,12 @@ import pytest
 import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
+from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from config.data_folders import ROOT
+from config.startup_check import report_locked_keys
 from headroom_edge import keys
 from headroom_edge.directory import PEPPER, secret_hash
 from quotas.api_keys import api_key_issue, api_key_revoke
@@ -67,24 +69,20 @@ def wraps() -> list[bytes]:
     return [bytes(row.wrapped) for row in KeyVersion.objects.all()]
 
 
-def _listening(port: int, process: subprocess.Popen[bytes]) -> Client:
-    wait_for(port, process)
-    client = Client(port)
-    # Its pool gives up after two seconds, which a busy machine may need for the first connection.
-    wait_until(lambda: client.get("/healthz").json()["database"] == "ok", "the first connection")
-    return client
-
-
 @contextmanager
-def web(log: Path, valkey_url: str, **variables: str) -> Iterator[Callable[[], Client]]:
-    """The web process, with the gateway in it. Yields what waits until it listens, so that two start at once."""
+def web(log: Path, valkey_url: str, **variables: str) -> Iterator[Client]:
+    """The web process, with the gateway in it."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port), "--log-level", "error"]
     own = environment(valkey_url, HEADROOM_HTTPS="0", HEADROOM_BUDGET_MS="60000", **variables)
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=own, cwd=ROOT, stdout=output, stderr=output)
     try:
-        yield lambda: _listening(port, process)
+        wait_for(port, process)
+        client = Client(port)
+        # Its pool gives up after two seconds, which a busy machine may need for the first connection.
+        wait_until(lambda: client.get("/healthz").json()["database"] == "ok", "the first connection")
+        yield client
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(120)
@@ -101,10 +99,8 @@ def test_processes_with_the_old_key_and_the_new_one_accept_the_same_api_keys(
     before, old = list(KeyVersion.objects.all()), settings.SECRET_KEY
     with (
         alone(REDIS_URL=valkey_url) as gateway,
-        web(tmp_path / "new", valkey_url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=old) as started,
-        web(tmp_path / "wrong", valkey_url, SECRET_KEY=WRONG) as wrongly_started,
+        web(tmp_path / "log", valkey_url, SECRET_KEY=NEW, SECRET_KEY_FALLBACKS=old) as renewed,
     ):
-        renewed, wrong = started(), wrongly_started()
 
         def statuses() -> list[int]:
             checks = [client.post("/v1/check", asked, **sent).status for client in (gateway, renewed)]
@@ -121,11 +117,20 @@ def test_processes_with_the_old_key_and_the_new_one_accept_the_same_api_keys(
             assert statuses() == [200, 200, 200]
         finally:
             KeyVersion.objects.bulk_update(before, ["wrapped"])
-        refused = wrong.get("/v1/tenants/acme", **sent)
-        assert (refused.status, refused.json()["detail"]) == (503, WRONG_KEY)
-        assert f"keys: {WRONG_KEY}" in wrong.get("/healthz").json()["reason"]
-        wait_until(lambda: WRONG_KEY in (tmp_path / "wrong").read_text(), "the sentence at the start")
-    assert WRONG_KEY not in (tmp_path / "new").read_text()
+    assert WRONG_KEY not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wrong_key_is_one_sentence_at_the_start_in_health_and_for_machines(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = token("viewer", "read")
+    settings.SECRET_KEY = WRONG
+    report_locked_keys()
+    assert [record.message for record in caplog.records] == [WRONG_KEY]
+    refused = machine(text).get("/v1/tenants")
+    assert (refused.status_code, refused.json()["detail"]) == (503, WRONG_KEY)
+    assert f"keys: {WRONG_KEY}" in HttpClient().get("/healthz").json()["reason"]
 
 
 @pytest.mark.usefixtures("world")
