@@ -60,7 +60,7 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
 
 
-def make_world() -> None:
+def make_world(count: int = TENANTS) -> None:
     from quotas.errors import accepted
     from quotas.policies.apply import document_apply
     from quotas.policies.document import read_document
@@ -74,7 +74,7 @@ def make_world() -> None:
     )
     text = f"tiers: [{{name: pro}}]\nendpoints:\n{endpoints}\npolicies:\n{policies}\n"
     document_apply(document=accepted(read_document(text)), author="benchmark", reason="a fleet")
-    tenants = [NewTenant(f"t{number}", "pro") for number in range(TENANTS)]
+    tenants = [NewTenant(f"t{number}", "pro") for number in range(count)]
     tenants_create(tenants=tenants, author="benchmark", reason="a fleet")
 
 

@@ -71,7 +71,8 @@ def _tell(on: BaseDatabaseWrapper, scope: str) -> None:
 @receiver(connection_created)
 def _watch(connection: BaseDatabaseWrapper, **_: Any) -> None:
     if _as_wanted not in connection.execute_wrappers:
-        connection.execute_wrappers.append(_as_wanted)
+        # First in the list, because whoever adds a wrapper for a while takes the last one off again.
+        connection.execute_wrappers.insert(0, _as_wanted)
 
 
 def _as_wanted(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]) -> Any:

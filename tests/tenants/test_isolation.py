@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, connections, models, transaction
+from pghistory.runtime import _inject_history_context
 
 from config.data_folders import APPLICATION
 from quotas.api_keys import api_key_issue
@@ -23,6 +24,7 @@ from quotas.overrides import override_create
 from quotas.policies.edit import policy_create
 from quotas.usage.partitions import partition_of
 from quotas.usage.rollups import add_cells
+from tenants.history import acting
 from tenants.isolation import astream, narrowed, stream, unrestricted
 from tenants.models import ApiKey, ApiToken, Membership, Tenant
 from tests.access.people import person, token
@@ -224,3 +226,16 @@ def test_a_stream_on_an_event_loop_is_narrow_too(acme: Tenant) -> None:
         return found
 
     assert asyncio.run(collect()) == [["acme"], ["acme"]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_was_made_anew_in_the_middle_of_an_edit_stays_narrowed() -> None:
+    """Whoever waits for its turn gives its connection back; what notes the author must not take the guard away."""
+    usual = list(connection.execute_wrappers)
+    with acting(author="ann"):
+        connection.close()
+        connection.execute_wrappers.clear()  # as for a thread that connects for the first time
+        connection.execute_wrappers.append(_inject_history_context)
+        assert Tenant.objects.count() == 0
+    assert connection.execute_wrappers == usual
+    assert Tenant.objects.count() == 0
