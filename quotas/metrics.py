@@ -73,6 +73,10 @@ ALERTS_UNSENT = MetricDefinition("headroom_alert_messages_waiting", "Alert messa
 EMERGENCIES_OPEN = MetricDefinition(
     "headroom_emergencies_open", "Emergencies that nobody but their author has looked at"
 )
+ALERTS_FAILING = MetricDefinition(
+    "headroom_alert_messages_failing",
+    "Alert messages of the last day that could not be delivered so far, or were given up",
+)
 STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered this scrape", ("store",))
 
 COLLECTED_METRICS = (
@@ -90,6 +94,7 @@ COLLECTED_METRICS = (
     TASKS_SET_ASIDE,
     ALERTS_FIRING,
     ALERTS_UNSENT,
+    ALERTS_FAILING,
     EMERGENCIES_OPEN,
     STORE_UP,
 )

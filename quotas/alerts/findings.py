@@ -10,7 +10,8 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Min
 
-from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS
+from quotas.alerts.queries import targets_unreached
+from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS, UNDELIVERED
 from quotas.alerts.settings import RuleRow
 from quotas.changes.emergency import emergencies_open
 from quotas.models import DrainState, Outbox
@@ -49,7 +50,14 @@ class Finding:
 
 def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
     on = {row.rule.name: row for row in rules}
-    return [*_quotas(now, on), *_denied(now, on), *_degraded(on), *_lags(now, on), *_emergencies(on)]
+    return [
+        *_quotas(now, on),
+        *_denied(now, on),
+        *_degraded(on),
+        *_lags(now, on),
+        *_undelivered(now, on),
+        *_emergencies(on),
+    ]
 
 
 def _quotas(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
@@ -118,3 +126,13 @@ def _emergencies(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
         for each in found:
             text = f"{each.author} declared {each}, and nobody else has looked at it: {each.what} ({each.reason})"
             yield Finding(EMERGENCY.name, str(each), len(found), text[:LONGEST_TEXT])
+
+
+def _undelivered(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    """The failing target is told too, when it is back; the others are told now."""
+    row = on.get(UNDELIVERED.name)
+    for target, since in targets_unreached() if row else ():
+        seconds = (now - since).total_seconds()
+        if row and seconds >= row.threshold:
+            text = f"alerts have not reached target {target.pk} ({target}) for {seconds:.0f} s"
+            yield Finding(UNDELIVERED.name, f"target {target.pk}", seconds, text[:300])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import Count, Max, Min, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from quotas.models import AlertDelivery, AlertTarget
@@ -31,6 +31,16 @@ class TargetRow:
 
 def target_rows(*, with_addresses: bool) -> list[TargetRow]:
     return [_row(row, with_addresses) for row in _targets()]
+
+
+def targets_unreached() -> list[tuple[AlertTarget, datetime]]:
+    """Targets that got nothing since a message to them failed, and when that message was created."""
+    delivered = AlertDelivery.objects.filter(target=OuterRef("target")).order_by().values("target")
+    last = Subquery(delivered.annotate(last=Max("sent_at")).values("last"))
+    failed = AlertDelivery.objects.filter(sent_at=None, problem__gt="", target__is_on=True).annotate(last=last)
+    failed = failed.filter(Q(last=None) | Q(created__gt=F("last")))
+    since = dict(failed.order_by().values_list("target").annotate(since=Min("created")))
+    return [(row, since[row.pk]) for row in AlertTarget.objects.filter(pk__in=since)] if since else []
 
 
 def _targets() -> QuerySet[AlertTarget, Any]:

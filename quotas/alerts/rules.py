@@ -49,11 +49,15 @@ EMERGENCY: Final = AlertRule(
     "critical",
     NOW,
 )
+UNDELIVERED: Final = AlertRule(
+    "alert-delivery", "a target of alerts has not been reached for this long", 600, "seconds", "warning", NOW
+)
 # Evaluated by quotas.alerts.guard, in another process. The watch runs every 15 s.
 WATCH_SILENT: Final = AlertRule(
     "watch-silent", "no alert has been evaluated for this long", 60, "seconds", "critical", NOW, least=30
 )
 
 RULES: Final = {
-    rule.name: rule for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, WATCH_SILENT)
+    rule.name: rule
+    for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, UNDELIVERED, WATCH_SILENT)
 }

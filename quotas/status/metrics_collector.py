@@ -73,7 +73,7 @@ def from_postgres() -> list[Metric]:
             cursor.execute(f"SET LOCAL statement_timeout = {PATIENCE_MS}")
             cursor.execute("SELECT now()")
             (now,) = cursor.fetchone()
-        return [checks(), *utilisation(now), *configuration(now), *freshness(now), *trouble()]
+        return [checks(), *utilisation(now), *configuration(now), *freshness(now), *trouble(now)]
 
 
 def checks() -> Metric:
@@ -132,7 +132,7 @@ def heartbeats(now: datetime) -> GaugeMetricFamily:
     return pulses
 
 
-def trouble() -> list[Metric]:
+def trouble(now: datetime) -> list[Metric]:
     firing = gauge(metrics.ALERTS_FIRING)
     found = AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by()
     for name, count in found.values_list("name").annotate(count=Count("about")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
@@ -14,10 +14,12 @@ from django.core.mail import get_connection
 
 from quotas.alerts import webhook
 from quotas.alerts.messages import AlertEvent, body_of
+from quotas.alerts.queries import targets_unreached
 from quotas.alerts.sending import AT_ONCE, FIRST_WAIT, MOST_TRIES, OLDEST, alerts_send
 from quotas.alerts.settings import alert_target_create
+from quotas.alerts.watch import alerts_watch
 from quotas.locks import Lock
-from quotas.models import AlertDelivery, AlertTarget
+from quotas.models import AlertDelivery, AlertSetting, AlertTarget
 from tests.quotas.alerts.receivers import GREETING, HEAD, Receiver, dripping, receiving
 from tests.quotas.test_locks import is_free, other_process
 from tests.quotas.world import SAID
@@ -151,6 +153,23 @@ def test_an_old_message_is_given_up_with_its_next_failure(caplog: pytest.LogCapt
     assert f"alert message {row.pk} to target {row.target_id} is given up: 127.0.0.1 answered 503" in caplog.text
 
 
+@pytest.mark.django_db
+def test_the_other_targets_are_told_of_one_that_is_not_reached() -> None:
+    AlertSetting.objects.create(name="degraded", threshold=1, is_on=False)
+    later = NOW + timedelta(minutes=10)
+    with receiving() as server:
+        server.status = 503
+        row = queued(target(server.url))
+        alerts_send(NOW)
+        assert alerts_watch(later - timedelta(seconds=1)) == []
+        (event,) = alerts_watch(later)
+        assert (event.alert, event.about) == ("alert-delivery", f"target {row.target_id}")
+        assert event.text == f"alerts have not reached target {row.target_id} (webhook http://127.0.0.1/…) for 600 s"
+        server.status = 204
+        assert alerts_send(later) == 2
+    assert targets_unreached() == []
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_lock_of_the_watch_is_free_while_messages_are_sent() -> None:
     free: list[bool] = []
@@ -165,16 +184,9 @@ def test_the_lock_of_the_watch_is_free_while_messages_are_sent() -> None:
     assert free == [True]
 
 
-@pytest.fixture
-def rounds() -> Iterator[list[str]]:
-    lines: list[str] = []
-    yield lines
-    print("\n" + "\n".join(lines))  # noqa: T201
-
-
 @pytest.mark.faults_long
 @pytest.mark.django_db
-def test_f35_at_full_length(rounds: list[str], settings: Any) -> None:
+def test_f35_at_full_length(figures: Callable[[str], None], settings: Any) -> None:
     """The real deadlines and a byte every 2 s, 49 dripping targets (webhooks and mail) and one that works."""
     settings.EMAIL_BACKEND = "quotas.alerts.mail.TimedBackend"
     ended: list[int] = []
@@ -199,7 +211,4 @@ def test_f35_at_full_length(rounds: list[str], settings: Any) -> None:
     assert len(good.got) == tries
     accepted = sum(server.accepted for server in slow) + mail.accepted
     assert accepted == 49 * MOST_TRIES
-    rounds.append(
-        f"F35 dripping receivers: {tries} rounds, 49 dripping, {accepted} exchanges cut, "
-        f"{len(good.got)} of {tries} told first, all given up: held"
-    )
+    figures(f"{tries} rounds, 49 dripping targets, {accepted} exchanges cut, {len(good.got)} of {tries} told meanwhile")
