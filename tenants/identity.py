@@ -15,8 +15,9 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
+from tenants.credentials import KEY, TOKEN
 from tenants.models import ApiToken
-from tenants.scope import KEY, PERSON, TOKEN, Principal
+from tenants.scope import PERSON, Principal
 
 _MACHINE: Final = re.compile(rf"({TOKEN}|{KEY}) ([0-9a-z]{{8,32}})(?: \(|$)")
 _principal: ContextVar[Principal | None] = ContextVar("principal", default=None)

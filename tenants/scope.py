@@ -12,8 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
-from tenants.models import HASH_DUE, ApiKey, ApiToken, Membership, Role, Tenant
-from tenants.secrets import KeyText
+from tenants.credentials import Credential, verify
+from tenants.models import Membership, Role, Tenant
 
 READ: Final = "read"
 WRITE: Final = "write"
@@ -23,8 +23,6 @@ METRICS: Final = "metrics"
 SCOPES: Final = (READ, WRITE, APPROVE, CHECK, METRICS)
 
 PERSON: Final = "person"
-TOKEN: Final = "token"  # noqa: S105 - a word, not a secret
-KEY: Final = "key"
 
 LONGEST_LABEL: Final = 100  # in an actor's name, which must fit into a revision's author
 
@@ -40,7 +38,7 @@ class Principal:
     scopes: frozenset[str] = frozenset(SCOPES)
     tenant: Tenant | None = None  # the only tenant it sees; None: all
     user: User | None = None  # None: a machine
-    kind: str = PERSON  # or TOKEN or KEY
+    kind: str = PERSON  # or what tenants.credentials verified
     key_id: str = ""  # of a machine's token or key
     is_hash_due: bool = False  # its secret is to be hashed anew (quotas.secret_rotation)
 
@@ -67,31 +65,26 @@ def principal_of_user(user: AbstractBaseUser | AnonymousUser | None) -> Principa
 
 def principal_of_text(text: str) -> Principal | None:
     """The principal of a token, or of an API key, which acts as its tenant's user within its scopes."""
-    key = KeyText.parse(text)
-    if key is None:
+    found = verify(text)
+    if found is None:
         return None
-    token = ApiToken.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
-    if token is not None:
-        return _of_token(token) if key.opens(token) else None
-    row = ApiKey.objects.select_related("tenant").filter(key_id=key.key_id, revoked_at=None).first()
-    return _of_key(row) if row is not None and key.opens(row) else None
+    tenant = None if found.tenant is None else Tenant.objects.get(pk=found.tenant)
+    return Principal(
+        _name(found),
+        found.role,
+        found.scopes,
+        tenant,
+        kind=found.kind,
+        key_id=found.key_id,
+        is_hash_due=found.is_hash_due,
+    )
 
 
-def _of_token(token: ApiToken) -> Principal:
-    return _machine(TOKEN, token, token.role)
-
-
-def _of_key(key: ApiKey) -> Principal:
-    return _machine(KEY, key, Role.TENANT)
-
-
-def _machine(kind: str, row: ApiToken | ApiKey, role: str) -> Principal:
-    """Named by its id, which is unique, and its label, which people know."""
+def _name(found: Credential) -> str:
+    """Of a machine: its id, which is unique, and its label, which people know."""
     # Labels from before they were checked may contain what is not shown in one line.
-    text = "".join(one if one.isprintable() else " " for one in row.label[:LONGEST_LABEL])
-    actor = f"{kind} {row.key_id} ({text})" if text else f"{kind} {row.key_id}"
-    due = row.next_hash == HASH_DUE
-    return Principal(actor, role, frozenset(row.scopes), row.tenant, kind=kind, key_id=row.key_id, is_hash_due=due)
+    text = "".join(one if one.isprintable() else " " for one in found.label[:LONGEST_LABEL])
+    return f"{found.kind} {found.key_id} ({text})" if text else f"{found.kind} {found.key_id}"
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:

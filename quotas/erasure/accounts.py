@@ -33,7 +33,18 @@ from tenants.privileges import as_owner
 
 # Columns, and members of JSON objects, that name whoever did something.
 NAMES: Final = (
-    *("author", "end_author", "answer_author", "starter", "approver", "reviewer", "editor", "decider", "actor"),
+    *(
+        "author",
+        "end_author",
+        "answer_author",
+        "lifted_author",
+        "starter",
+        "approver",
+        "reviewer",
+        "editor",
+        "decider",
+        "actor",
+    ),
     *("user", "username", "issuer", "by"),
 )
 _COLUMNS: Final = """

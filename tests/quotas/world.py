@@ -68,7 +68,7 @@ def opened_by(text: str) -> ApiKey | None:
     """The key that is stored for this text and not revoked."""
     key = KeyText.parse(text)
     row = ApiKey.objects.filter(key_id=key.key_id, revoked_at=None).first() if key else None
-    return row if key and row and key.opens(row) else None
+    return row if key and row and key.opens(row.secret_hash, row.secret_version) else None
 
 
 def waiting() -> list[str]:
