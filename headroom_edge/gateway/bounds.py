@@ -42,17 +42,10 @@ class Connections:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.waiting: dict[BoundedProtocol, float] = {}  # since when, by the loop's clock
+        self.waiting: dict[BoundedProtocol, float] = {}  # since when, by `now`
         self.held = {False: 0, True: 0}  # of LARGE_BYTES
-        self._is_watched = False
-
-    def wait(self, connection: BoundedProtocol) -> None:
-        """It waits from now on."""
-        self.waiting.pop(connection, None)
-        self.waiting[connection] = self._loop.time()
-        if not self._is_watched:
-            self._is_watched = True
-            self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self.now = 0.0  # the loop's clock at the last sweep, which is exact enough and costs nothing
+        self._sweep()
 
     def make_room(self) -> bool:
         oldest = next(iter(self.waiting), None)
@@ -61,15 +54,16 @@ class Connections:
         return oldest is not None
 
     def _sweep(self) -> None:
-        late = self._loop.time() - PATIENCE_SECONDS
+        self.now = self._loop.time()
+        late = self.now - PATIENCE_SECONDS
         while (oldest := next(iter(self.waiting), None)) is not None and self.waiting[oldest] <= late:
             oldest.give_up()
-        self._is_watched = bool(self.waiting)
-        if self._is_watched:
-            self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
 
 class BoundedProtocol(HttpToolsProtocol):
+    """Most requests arrive in one piece. For those it does next to nothing, because every check pays for it."""
+
     def __init__(
         self,
         config: Config,
@@ -82,13 +76,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_refused = False
         self._has_begun = False  # some of a request has arrived, and not all of it
         self._in_head = False
+        self._is_behind = False  # the request began in a chunk behind another one
         self._chunk = 0  # bytes of what is being parsed now
-        self._requests_in_chunk = 0
         self._received = 0  # bytes of the request, from the start of the chunk in which it began
         self._body = 0  # bytes of its body
         self._held = 0  # those of them that count as held,
         self._is_known = False  # by a caller who is known
-        self._head_bytes = HEAD_BYTES
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         super().connection_made(transport)
@@ -96,7 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(busy("This server has as many connections as it can serve; try again in a second."))
             self.transport.close()
         else:
-            self._all.wait(self)
+            self._all.waiting[self] = self._all.now
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.waiting.pop(self, None)
@@ -106,23 +99,27 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        self._chunk = len(data)
-        self._requests_in_chunk = 0
-        self._received += self._chunk
+        self._chunk = size = len(data)
+        if was_begun := self._has_begun:
+            self._received += size
+        else:
+            self._received = 0
         super().data_received(data)
-        if self._in_head and self._received > self._head_bytes:
+        if not self._has_begun:
+            return
+        if not was_begun or self._received == size:  # the request began in this chunk
+            self._wait()
+        if self._in_head and self._received > (PIPELINED_BYTES if self._is_behind else HEAD_BYTES):
             self._refuse(_head_too_large())
-        elif self._has_begun and self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
+        elif self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
             self.transport.abort()  # fields behind the body, or chunks that say more than they carry
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._requests_in_chunk += 1
-        self._head_bytes = HEAD_BYTES if self._requests_in_chunk == 1 else PIPELINED_BYTES
-        self._received, self._body = self._chunk, 0
+        self._is_behind = self._received > 0
+        self._received = self._chunk
+        self._body = 0
         self._has_begun = self._in_head = True
-        if not self._is_refused:
-            self._all.wait(self)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -147,33 +144,40 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._all.held[self._is_known] > LARGE_BYTES[self._is_known]:
             self._hold(0)
             self._refuse(busy("This server reads as many large bodies as it can; try again in a second."))
-            return
-        # The rest stays in the kernel until the application asks for it.
-        if len(self.cycle.body) > SMALL_BODY:
+        elif len(self.cycle.body) > SMALL_BODY:
+            # The rest stays in the kernel until the application asks for it.
             self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         self._has_begun = False
-        if not self._is_refused:
-            self._all.waiting.pop(self, None)
+        if self._is_refused:
+            return
+        self._all.waiting.pop(self, None)
+        if self._held:
             self._hold(0)
-            super().on_message_complete()
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._hold(0)
-        # The latest request is answered, not only one in front of it.
-        if self.cycle.response_complete and self not in self._all.waiting and self in self.connections:
-            self._all.wait(self)
+        if self._held:
+            self._hold(0)
+        # The latest request is answered, not only one in front of it. One that has not arrived whole waits already.
+        if self.cycle.response_complete and not self._has_begun and self in self.connections:
+            self._all.waiting[self] = self._all.now
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._all.wait(self)
+        self._wait()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if not self._has_begun and not (self.cycle is None or self.cycle.response_complete):
             self._all.waiting.pop(self, None)
+
+    def _wait(self) -> None:
+        """It waits for its client from now on."""
+        self._all.waiting.pop(self, None)
+        self._all.waiting[self] = self._all.now
 
     def give_up(self) -> None:
         """Close the connection: its client has kept the server waiting."""

@@ -1,0 +1,42 @@
+"""Loads pages over many connections as fast as it is let: `python -m tests.faults.page_load PORT KEY CONNECTIONS PATH`.
+
+A process of its own, so that its work does not delay whoever measures. Ends when its input closes, with a count of
+each status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter
+
+
+async def load(port: int, key: str, path: str, counts: Counter[str]) -> None:
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n\r\n"
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request.encode())
+            answer = await reader.read()
+            writer.close()
+        except OSError:
+            counts["closed"] += 1
+            await asyncio.sleep(0.05)
+        else:
+            counts[answer[9:12].decode() or "closed"] += 1
+
+
+async def main(port: int, key: str, connections: int, path: str) -> None:
+    counts = Counter[str]()
+    tasks = [asyncio.create_task(load(port, key, path, counts)) for _ in range(connections)]
+    sys.stdout.write("loading\n")
+    sys.stdout.flush()
+    await asyncio.to_thread(sys.stdin.read)
+    for task in tasks:
+        task.cancel()
+    sys.stdout.write(json.dumps(counts) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))
