@@ -193,7 +193,7 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
 
 
 def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
-    needs_turn = action.present is not None and preconditions.is_conditional(request)
+    needs_turn = not is_dry and action.present is not None and preconditions.is_conditional(request)
     with turn() if needs_turn else transaction.atomic():
         _check_match(request, action.present)
         if not is_dry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Unpack
 
@@ -11,12 +11,13 @@ from django.utils import timezone
 
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import ENDPOINT, Draft, key_of
-from quotas.errors import accepted, refuse
-from quotas.lookups import find_endpoint
+from quotas.errors import Refused, accepted, refuse
+from quotas.lookups import find_endpoint, next_number
 from quotas.models import Endpoint, Revision
 from quotas.models.policy import ENDPOINT_NUMBERS
 from quotas.policies.endpoint import DeclaredEndpoint, Hints, parse_endpoint
-from quotas.policies.limit_rows import next_number
+
+_WRITTEN = ["method", "path", "default_cost", "hints", "retired"]
 
 
 def endpoint_create(
@@ -63,39 +64,83 @@ def endpoint_delete(*, name: str, author: str, reason: str, **permits: Unpack[Pe
 
 def write_endpoint(opened: Draft, declared: DeclaredEndpoint) -> Endpoint:
     """Creates or updates an endpoint; a retired one that is declared again keeps its number."""
-    opened.touch(key_of(ENDPOINT, declared.name))
-    row = Endpoint.objects.filter(name=declared.name).first()
-    if row is None:
+    return write_endpoints(opened, [declared])[0]
+
+
+def write_endpoints(opened: Draft, declared: Sequence[DeclaredEndpoint]) -> list[Endpoint]:
+    """Many in as many queries as one."""
+    opened.touch(*(key_of(ENDPOINT, one.name) for one in declared))
+    check_routes(declared)
+    known = {row.name: row for row in Endpoint.objects.filter(name__in=[one.name for one in declared])}
+    _free_routes([one for one in declared if one.name in known], known)
+    newest = 0
+    if len(known) < len(declared):
         newest = Endpoint.objects.aggregate(newest=Max("number"))["newest"]
-        row = Endpoint(number=next_number(newest, ENDPOINT_NUMBERS, "endpoint"), name=declared.name)
-    _check_route(declared)
+    new = []
+    for one in declared:
+        if one.name not in known:
+            newest = next_number(newest, ENDPOINT_NUMBERS, "endpoint")
+            known[one.name] = Endpoint(number=newest, name=one.name)
+            new.append(known[one.name])
+        _fill(known[one.name], one)
+    Endpoint.objects.bulk_create(new)
+    added = set(map(id, new))
+    Endpoint.objects.bulk_create(
+        [row for row in known.values() if id(row) not in added],
+        update_conflicts=True,
+        unique_fields=["number"],
+        update_fields=_WRITTEN,
+    )
+    return [known[one.name] for one in declared]
+
+
+def _fill(row: Endpoint, declared: DeclaredEndpoint) -> None:
     row.method, row.path, row.default_cost = declared.method, declared.path, declared.default_cost
     row.hints, row.retired = _said(declared.hints), False
-    row.save()
-    return row
+
+
+def _free_routes(declared: Sequence[DeclaredEndpoint], known: Mapping[str, Endpoint]) -> None:
+    """Endpoints that exchange their routes give them up first: Postgres compares row by row."""
+    held = {(row.method, row.path): row.number for row in known.values() if row.path}
+    moving = [
+        held[one.method, one.path]
+        for one in declared
+        if held.get((one.method, one.path), known[one.name].number) != known[one.name].number
+    ]
+    if moving:
+        Endpoint.objects.filter(number__in=moving).update(path="")
 
 
 def retire_endpoint(opened: Draft, row: Endpoint) -> None:
     opened.touch(key_of(ENDPOINT, row.name))
-    policies = list(row.policies.values_list("name", flat=True))
-    if policies:
-        message = f"endpoint {row.name} has limits in {', '.join(policies)}; delete those policies first"
-        raise refuse("endpoint", "in_use", message)
-    live = row.overrides.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None)
-    if override := live.select_related("tenant").first():
-        message = f"endpoint {row.name} has override {override.pk} of {override.tenant}; cancel it first"
-        raise refuse("endpoint", "in_use", message)
+    if problem := endpoint_in_use(row, list(row.policies.values_list("name", flat=True))):
+        raise problem
     row.retired = True
     row.save(update_fields=["retired"])
 
 
-def _check_route(declared: DeclaredEndpoint) -> None:
-    if not declared.path:
+def endpoint_in_use(row: Endpoint, policies: Collection[str]) -> Refused | None:
+    """Why it cannot be retired; `policies` are attached to it."""
+    if policies:
+        message = f"endpoint {row.name} has limits in {', '.join(policies)}; delete those policies first"
+        return refuse("endpoint", "in_use", message)
+    live = row.overrides.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None)
+    if override := live.select_related("tenant").first():
+        message = f"endpoint {row.name} has override {override.pk} of {override.tenant}; cancel it first"
+        return refuse("endpoint", "in_use", message)
+    return None
+
+
+def check_routes(declared: Sequence[DeclaredEndpoint]) -> None:
+    """Refuses a route that another endpoint has, once all these are as declared."""
+    if not any(one.path for one in declared):
         return
-    others = Endpoint.objects.filter(method=declared.method, retired=False).exclude(name=declared.name).exclude(path="")
-    for name, path in others.values_list("name", "path"):
-        if DeclaredEndpoint(name, declared.method, path).route == declared.route:
-            message = f"{declared.method} {declared.path} is already the route of {name}; choose another path"
+    names = {one.name for one in declared}
+    rows = Endpoint.objects.filter(retired=False).exclude(path="").order_by().values_list("name", "method", "path")
+    taken = {DeclaredEndpoint(*row).route: row[0] for row in rows if row[0] not in names}
+    for one in declared:
+        if one.path and taken.setdefault(one.route, one.name) != one.name:
+            message = f"{one.method} {one.path} is already the route of {taken[one.route]}; choose another path"
             raise refuse("path", "taken", message)
 
 

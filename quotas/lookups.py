@@ -1,4 +1,4 @@
-"""Find rows by name, or refuse an unknown name."""
+"""Find rows by name, or refuse an unknown name; and the numbers of new rows."""
 
 from __future__ import annotations
 
@@ -26,3 +26,10 @@ def find_endpoint(name: str) -> Endpoint:
     if row is None:
         raise refuse("endpoint", "unknown", f"there is no endpoint {name}; register it, or correct the name")
     return row
+
+
+def next_number(newest: int | None, end: int, what: str) -> int:
+    number = (newest or 0) + 1
+    if number >= end:
+        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the maximum; reuse one")
+    return number

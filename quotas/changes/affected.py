@@ -9,6 +9,7 @@ from typing import Protocol
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from quotas.changes.foresight import foreseen
 from quotas.changes.snapshot import (
     CHANGE,
     ENDPOINT,
@@ -117,13 +118,14 @@ class Concerned:
     configuration: Configuration  # times are the numbers of revisions
 
     @classmethod
-    def load(cls, targets: Targets, before: States) -> Concerned:
-        every = Tier.objects.values_list("name", flat=True) if targets.is_common else targets.tiers
-        tiers = frozenset(every)
+    def load(cls, targets: Targets, before: States, after: States | None = None) -> Concerned:
+        """`after`: states that are not in the database, because a rehearsal does not write them."""
+        every = Tier.objects.values_list("name", flat=True) if targets.is_common else ()
+        tiers = frozenset(every) | targets.tiers
         tenants = (targets.tenants - targets.newcomers) | tenants_with_own_limits(tiers=tiers)
         left = {state["tier"] for key, state in before.items() if state and split_key(key)[0] == TENANT}
         part = configuration_part(tenants=tenants, tiers=tiers | left, in_revisions=True)
-        return cls(targets, tiers, tenants, part)
+        return cls(targets, tiers, tenants, foreseen(part, after) if after else part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Generic, Literal, TypeVar
 
 from django.db import transaction
 
 from quotas.changes.affected import Effect, effect_of
 from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting
+from quotas.changes.dry_run import dry_run, tried_again
 from quotas.changes.guard import Impact
 from quotas.changes.turn import turn
 from quotas.models import Change, Revision
@@ -83,27 +84,35 @@ Outcome = Written[T] | Proposed | Unchanged[T]
 
 
 def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
-    """Runs `edit`, which calls service functions, once and in one transaction, when it is its turn.
+    """Runs `edit`, which calls service functions, in one transaction, when it is its turn.
 
     `write`: an edit that has to wait for an approver is rolled back and filed. `propose`: every edit is. `dry_run`: the
     edit is rolled back, and the outcome says what it would do; call the service with force=True, or cuts are refused.
+    These two wait for nobody and keep nobody waiting; they may run `edit` again if somebody writes meanwhile.
     The edit ends at the first draft that is not written: nothing after it runs.
     """
-    attempt = Attempt(may_write=mode == "write")
+    if mode != "write":
+        return tried_again(partial(_rehearsed, edit, mode))
+    attempt = Attempt(may_write=True)
     try:
         with turn(), attempting(attempt):
             result = edit()
-            if mode != "write":
-                transaction.set_rollback(True)
-            elif attempt.was_refused:
+            if attempt.was_refused:
                 _check_kept(attempt)
     except EditEndedError as ended:
         # The transaction is rolled back by now, so that what is filed is all that stays.
-        proposal = ended.proposal
-        return Proposed(proposal, None if mode == "dry_run" else file_change(proposal))
+        return Proposed(ended.proposal, file_change(ended.proposal))
     if attempt.proposal is None or attempt.revision is None:
         return Unchanged(result)
     return Written(result, attempt.revision, attempt.proposal)
+
+
+def _rehearsed(edit: Callable[[], T], mode: Mode) -> Outcome[T]:
+    try:
+        with dry_run(), attempting(Attempt(may_write=False)):
+            return Unchanged(edit())
+    except EditEndedError as ended:
+        return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))
 
 
 def _check_kept(attempt: Attempt) -> None:

@@ -24,7 +24,7 @@ from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import FreezePass, pass_freezes
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
-from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, snapshots, split_key
+from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
 from quotas.models import Change, Revision
@@ -132,6 +132,7 @@ def draft(
     mine = turn() if attempt is None else transaction.atomic(savepoint=False)
     with acting(author=author, action=action), mine:
         opened = Draft(newest_revision_number() + 1, author, reason, carry)
+        opened.is_rehearsal = attempt is not None and not attempt.may_write
         try:
             yield opened
             _close(opened, action, rules)
@@ -143,7 +144,7 @@ def draft(
 
 def _close(opened: Draft, action: str, rules: _Rules) -> None:
     """Checks the draft and writes it, or ends the edit; a draft that changed nothing is only left."""
-    after = snapshots(opened.before)
+    after = opened.after()
     touched = sorted(key for key, state in opened.before.items() if after[key] != state)
     if not touched:
         return
@@ -209,7 +210,7 @@ def _check_not_held(touched: list[str]) -> None:
 def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], every: Mapping[str, State]) -> Proposal:
     """Refused if it cannot be enforced, or cuts more than is permitted."""
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
-    concerned = Concerned.load(Targets.of(touched, before, after), before)
+    concerned = Concerned.load(Targets.of(touched, before, after), before, opened.foreseen)
     _check_enforceable(concerned)
     if rules.is_unnoticed:
         check_unnoticed(concerned, before)

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.utils import timezone
 
+from quotas.changes.foresight import with_candidates_of
+from quotas.changes.rehearsal import FORESEEN, foresee
 from quotas.changes.snapshot import (
     CHANGE,
     ENDPOINT,
@@ -20,15 +22,18 @@ from quotas.changes.snapshot import (
     snapshots,
     split_key,
 )
-from quotas.endpoints import retire_endpoint, write_endpoint
+from quotas.endpoints import retire_endpoint, write_endpoints
 from quotas.errors import accepted
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Change, Limit, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override
-from quotas.policies.endpoint import parse_endpoint
+from quotas.policies import spec
+from quotas.policies.bulk import delete_policies, write_policies
+from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
+from quotas.policies.export import endpoint_state, policy_state
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
-from quotas.policies.limit_rows import delete_policy, set_candidate, write_policy
+from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
 from tenants.models import Tenant
@@ -39,9 +44,7 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
     endpoints = dict(_of_kind(wanted, ENDPOINT))
-    for name, state in endpoints.items():
-        if state is not None:
-            write_endpoint(opened, accepted(parse_endpoint({"name": name, **state})))
+    write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
     _restore_policies(opened, dict(_of_kind(wanted, POLICY)))
     for name, state in _of_kind(wanted, TENANT):
         _restore_tenant(opened, name, state)
@@ -54,6 +57,28 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
         _restore_change(opened, int(name), state)
 
 
+def restore_foreseen(opened: Draft, states: Mapping[str, State]) -> bool:
+    """`restore` for a rehearsal, without writing. False: some objects must be written to know what they become."""
+    now = snapshots(states)
+    wanted = {key: state for key, state in states.items() if state != now[key]}
+    if not all(split_key(key)[0] in FORESEEN for key in wanted):
+        return False
+    foresee(opened, dict(_foreseen(wanted, now)), may_move=True)
+    return True
+
+
+def _foreseen(wanted: Mapping[str, State], now: Mapping[str, State]) -> Iterator[tuple[str, State]]:
+    """No tier and no tenant goes, and a tenant's tier and suspension stay."""
+    for key, state in wanted.items():
+        kind, name = split_key(key)
+        if kind == ENDPOINT:
+            yield key, endpoint_state(_declared(name, state)) if state is not None else None
+        elif kind == POLICY:
+            yield key, with_candidates_of(state, policy_state(_policy(name, state))) if state is not None else None
+        elif kind == TENANT and state is not None:
+            yield key, {**(now[key] or {}), "label": state["label"], "timezone": state["timezone"]}
+
+
 def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, State]]:
     for key, state in sorted(states.items()):
         if split_key(key)[0] == kind:
@@ -62,25 +87,30 @@ def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, Stat
 
 def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
     present = snapshots(key_of(POLICY, name) for name in states)
+    gone = []
     for name, state in states.items():
         before = present[key_of(POLICY, name)]
         if before is not None and (state is None or _place(before) != _place(state)):
-            delete_policy(opened, Policy.objects.get(name=name))
-    for name, state in states.items():
-        if state is not None:
-            _restore_policy(opened, name, state)
+            gone.append(name)
+    delete_policies(opened, Policy.objects.filter(name__in=gone))
+    wanted = {name: state for name, state in states.items() if state is not None}
+    write_policies(opened, [_policy(name, state) for name, state in wanted.items()])
+    for limit in Limit.objects.filter(policy__name__in=wanted).select_related("name", "policy"):
+        candidate = wanted[limit.policy.name]["limits"][limit.name.name].get(CANDIDATE)
+        if limit.candidate != candidate:
+            set_candidate(limit, fields_of_stored(candidate) if candidate else None)
 
 
 def _place(state: Mapping[str, Any]) -> tuple[Any, ...]:
     return state["tier"], state["tenant"], state["endpoint"]
 
 
-def _restore_policy(opened: Draft, name: str, state: Mapping[str, Any]) -> None:
-    wanted = accepted(parse_policy({**state, "name": name, "limits": limit_list(state["limits"])}))
-    for limit in write_policy(opened, wanted).limits.select_related("name"):
-        candidate = state["limits"][limit.name.name].get(CANDIDATE)
-        if limit.candidate != candidate:
-            set_candidate(limit, fields_of_stored(candidate) if candidate else None)
+def _policy(name: str, state: Mapping[str, Any]) -> spec.Policy:
+    return accepted(parse_policy({**state, "name": name, "limits": limit_list(state["limits"])}))
+
+
+def _declared(name: str, state: Mapping[str, Any]) -> DeclaredEndpoint:
+    return accepted(parse_endpoint({"name": name, **state}))
 
 
 def _restore_tenant(opened: Draft, name: str, state: State) -> None:

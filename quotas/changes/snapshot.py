@@ -55,11 +55,21 @@ class Draft:
     reason: str
     carry: spec.Carry  # how live state moves to the limits that this changes
     before: dict[str, State] = field(default_factory=dict)
+    is_rehearsal: bool = False  # it will not be written
+    foreseen: dict[str, State] = field(default_factory=dict)  # in a rehearsal: what would be written
     revision: Revision | None = None  # set once it is written; None if nothing changed
 
     def touch(self, *keys: str) -> None:
         """Call it before the first write to these objects: it remembers what they were."""
         self.before |= snapshots(key for key in keys if key not in self.before)
+
+    def foresee(self, states: States) -> None:
+        """In a rehearsal, in place of writing."""
+        self.touch(*states)
+        self.foreseen |= states
+
+    def after(self) -> dict[str, State]:
+        return snapshots(key for key in self.before if key not in self.foreseen) | self.foreseen
 
     def created(self, key: str) -> None:
         """For an object whose key was not known before it was written."""
@@ -148,14 +158,14 @@ def rewound(configuration: spec.Configuration, before: States) -> spec.Configura
     """The configuration as it was. History is dropped."""
     policies = (
         *(policy for policy in configuration.policies if key_of(POLICY, policy.name) not in before),
-        *(policy for name, state in _present(before, POLICY) if (policy := policy_of(name, state))),
+        *(policy for name, state in present_states(before, POLICY) if (policy := policy_of(name, state))),
     )
     return replace(
         configuration,
         policies=policies,
         overrides=(
             *(override for override in configuration.overrides if key_of(OVERRIDE, override.id) not in before),
-            *(override_of(int(name), state) for name, state in _present(before, OVERRIDE)),
+            *(override_of(int(name), state) for name, state in present_states(before, OVERRIDE)),
         ),
         endpoints=_endpoints_before(configuration, before),
         tenants=_tenants_before(configuration, before),
@@ -174,14 +184,14 @@ def override_of(number: int, state: Mapping[str, Any]) -> spec.Override:
     )
 
 
-def _present(before: States, kind: str) -> list[tuple[str, dict[str, Any]]]:
+def present_states(before: States, kind: str) -> list[tuple[str, dict[str, Any]]]:
     named = ((*split_key(key), state) for key, state in before.items())
     return [(name, state) for found, name, state in named if found == kind and state is not None]
 
 
 def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Canary]:
     """The canaries as they were, without their history."""
-    for name, state in _present(before, CHANGE):
+    for name, state in present_states(before, CHANGE):
         if "share" in state:
             policies = policies_of(state["policies"])
             yield from canaries_of(CanaryChange(int(name), state["share"], policies, 0, state["carry"]), live)
@@ -189,7 +199,7 @@ def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Cana
 
 def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:
     """An endpoint that is retired now had no limits of its own left, so it is left out."""
-    costs = {name: state["default_cost"] for name, state in _present(before, ENDPOINT)}
+    costs = {name: state["default_cost"] for name, state in present_states(before, ENDPOINT)}
     return {
         name: replace(endpoint, default_cost=costs.get(name, endpoint.default_cost))
         for name, endpoint in configuration.endpoints.items()
@@ -198,5 +208,5 @@ def _endpoints_before(configuration: spec.Configuration, before: States) -> dict
 
 
 def _tenants_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Tenant]:
-    tiers = {name: state["tier"] for name, state in _present(before, TENANT)}
+    tiers = {name: state["tier"] for name, state in present_states(before, TENANT)}
     return {name: replace(tenant, tier=tiers.get(name, tenant.tier)) for name, tenant in configuration.tenants.items()}

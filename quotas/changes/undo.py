@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Unpack
 
 from quotas.changes.draft import Permits, draft
-from quotas.changes.restore import restore
-from quotas.changes.snapshot import State
+from quotas.changes.restore import restore, restore_foreseen
+from quotas.changes.snapshot import Draft, State, States
 from quotas.errors import refuse
 from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
@@ -21,9 +21,10 @@ def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpac
     with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
         _check_there(number)
         states: dict[str, State] = {}
-        for before in Revision.objects.filter(number__gt=number).order_by("number").values_list("before", flat=True):
-            states = {**before, **states}  # the earliest of them has the state we want
-        restore(opened, states)
+        later = Revision.objects.filter(number__gt=number).order_by("-number").values_list("before", flat=True)
+        for before in later.iterator(chunk_size=100):
+            states.update(before)  # the earliest of them has the state we want
+        _restore(opened, states)
     return opened.revision
 
 
@@ -33,11 +34,16 @@ def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[
         _check_there(number)
         revision = Revision.objects.get(number=number)
         _check_untouched(revision)
-        restore(opened, revision.before)
+        _restore(opened, revision.before)
     if opened.revision is None:
         message = f"revision {number} only moved or suspended tenants; move or resume them instead"
         raise refuse("number", "nothing", message)
     return opened.revision
+
+
+def _restore(opened: Draft, states: States) -> None:
+    if not (opened.is_rehearsal and restore_foreseen(opened, states)):
+        restore(opened, states)
 
 
 def _check_there(number: int) -> None:

@@ -12,13 +12,16 @@ from django.db.models import Prefetch
 
 from quotas.changes.commit import Outcome, commit
 from quotas.changes.draft import Permits, draft
+from quotas.changes.foresight import with_candidates_of
+from quotas.changes.rehearsal import foresee
+from quotas.changes.snapshot import POLICY, State, key_of, snapshots
 from quotas.errors import Refused, refuse
 from quotas.matrix.sheet import SheetRow, read_sheet, write_sheet
 from quotas.models import Endpoint, Limit, Policy, Revision
 from quotas.policies import spec
-from quotas.policies.bulk import write_policies
+from quotas.policies.bulk import delete_policies, write_policies
+from quotas.policies.export import policy_state
 from quotas.policies.limit_codec import row_fields
-from quotas.policies.limit_rows import delete_policy
 from quotas.policies.problems import Problem
 from quotas.policies.validate import parse_policy
 from tenants.models import Tier
@@ -51,10 +54,21 @@ def limits_set(
         present = _present()
         _check_names(edits)
         wanted = list(_wanted(edits, present))
-        for place in {edit.place for edit in edits} - {(policy.tier, policy.endpoint) for policy in wanted}:
-            delete_policy(opened, present[place])
+        emptied = {edit.place for edit in edits} - {(policy.tier, policy.endpoint) for policy in wanted}
+        gone = [present[place] for place in emptied]
+        if opened.is_rehearsal:
+            foresee(opened, _after(wanted, gone))
+            return None
+        delete_policies(opened, gone)
         write_policies(opened, wanted)
     return opened.revision
+
+
+def _after(wanted: Iterable[spec.Policy], gone: Iterable[Policy]) -> dict[str, State]:
+    states = {key_of(POLICY, policy.name): policy_state(policy) for policy in wanted}
+    live = snapshots(states)
+    after: dict[str, State] = {key: with_candidates_of(live[key], state) for key, state in states.items()}
+    return after | {key_of(POLICY, row.name): None for row in gone}
 
 
 def limits_plan(*, edits: Sequence[Edit], author: str, carry: spec.Carry = "keep") -> Outcome[object]:

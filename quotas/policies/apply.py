@@ -6,15 +6,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import TouchedTenants
 from quotas.changes.commit import commit
 from quotas.changes.draft import Permits, draft
+from quotas.changes.dry_run import dry_run
+from quotas.changes.foresight import with_candidates_of
 from quotas.changes.guard import Impact
-from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, key_of, snapshots
-from quotas.endpoints import write_endpoint
+from quotas.changes.rehearsal import foresee
+from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, key_of, snapshots
+from quotas.endpoints import write_endpoints
 from quotas.errors import Refused
 from quotas.models import Endpoint, Policy, Revision
 from quotas.models.revision import newest_revision_number
@@ -25,7 +28,7 @@ from quotas.policies.document import Document
 from quotas.policies.export import document_text, states_of, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
-from quotas.tenants import write_tier
+from quotas.tenants import write_tiers
 from tenants.models import Tenant, Tier
 
 APPLIED = "document_apply"
@@ -50,14 +53,14 @@ def unresolved(document: Document, live: Names) -> list[Problem]:
 
 
 def _references(document: Document, live: Names) -> Iterator[tuple[str, str, str, frozenset[str]]]:
-    tiers = frozenset((*document.tiers, *live.tiers))
+    tiers, tenants = frozenset((*document.tiers, *live.tiers)), frozenset(live.tenants)
     endpoints = frozenset((*(endpoint.name for endpoint in document.endpoints), *live.endpoints))
     for index, policy in enumerate(document.policies):
         path = f"policies[{index}]"
         if policy.tier is not None:
             yield f"{path}.tier", "tier", policy.tier, tiers
         if policy.tenant is not None:
-            yield f"{path}.tenant", "tenant", policy.tenant, frozenset(live.tenants)
+            yield f"{path}.tenant", "tenant", policy.tenant, tenants
         if not policy.endpoint.endswith(EVERYWHERE):  # a whole service may have no endpoint yet
             yield f"{path}.endpoint", "endpoint", policy.endpoint, endpoints
 
@@ -139,25 +142,29 @@ def document_apply(
         wanted = states_of(document)
         live = snapshots(wanted)
         changed = {key for key, state in wanted.items() if without_candidates(live[key]) != state}
-        opened.touch(*changed)
-        for name in document.tiers:
-            if key_of(TIER, name) in changed:
-                write_tier(opened, name)
-        for endpoint in document.endpoints:
-            if key_of(ENDPOINT, endpoint.name) in changed:
-                write_endpoint(opened, endpoint)
+        opened.before |= {key: live[key] for key in changed}
+        if opened.is_rehearsal:
+            foresee(opened, {key: _after(live[key], wanted[key]) for key in changed})
+            return None
+        write_tiers(opened, [name for name in document.tiers if key_of(TIER, name) in changed])
+        write_endpoints(opened, [one for one in document.endpoints if key_of(ENDPOINT, one.name) in changed])
         write_policies(opened, [policy for policy in document.policies if key_of(POLICY, policy.name) in changed])
     return opened.revision
 
 
+def _after(before: State, wanted: Mapping[str, Any]) -> State:
+    return with_candidates_of(before, wanted) if "limits" in wanted else dict(wanted)
+
+
 def document_plan(*, document: Document, author: str, carry: Carry = "keep") -> DocumentPlan:
     """What applying the document would do, found out by a dry run; refused as applying it would be."""
-    newest = newest_revision_number()
-    others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
     apply = partial(document_apply, document=document, author=author, reason="plan", carry=carry, force=True)
-    outcome = commit(apply, "dry_run")
-    drift = drift_of([change.object for change in outcome.effect.changes])
-    return DocumentPlan(newest, outcome.effect.changes, drift, others, outcome.effect.tenants, outcome.impact)
+    with dry_run():  # all of it from one snapshot
+        newest = newest_revision_number()
+        others = tuple(sorted(set(_live_keys()) - set(states_of(document))))
+        outcome = commit(apply, "dry_run")
+        drift = drift_of([change.object for change in outcome.effect.changes])
+        return DocumentPlan(newest, outcome.effect.changes, drift, others, outcome.effect.tenants, outcome.impact)
 
 
 def document_export() -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.db.models import Prefetch
 
 from quotas.changes.snapshot import POLICY, Draft, key_of
-from quotas.lookups import find_endpoint, find_tier
+from quotas.lookups import find_endpoint, find_tier, next_number
 from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import LIMIT_NUMBERS
 from quotas.policies import spec
@@ -19,9 +19,9 @@ from quotas.policies.carry_over import Formers, Place, former_limits
 from quotas.policies.limit_rows import (
     Finders,
     check_place,
+    delete_policy,
     fill_limit,
     new_limit,
-    next_number,
     place_of,
     place_taken,
     write_policy,
@@ -42,6 +42,16 @@ def write_policies(opened: Draft, wanted: Collection[spec.Policy]) -> None:
         _Writer.load(opened, shared).write(shared)
 
 
+def delete_policies(opened: Draft, rows: Collection[Policy]) -> None:
+    opened.touch(*(key_of(POLICY, row.name) for row in rows))
+    for row in rows:
+        if row.tenant_id is not None:
+            delete_policy(opened, row)
+    shared = [row.pk for row in rows if row.tenant_id is None]
+    Limit.objects.filter(policy__in=shared).delete()
+    Policy.objects.filter(pk__in=shared).delete()
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     opened: Draft
@@ -49,13 +59,15 @@ class _Writer:
     policies: dict[str, Policy]  # by name
     places: dict[tuple[object, ...], str]  # where something is attached → its policy
     names: dict[str, LimitName]
+    limits: dict[str, list[Limit]]  # by the name of the policy, as they were
 
     @classmethod
     def load(cls, opened: Draft, wanted: Sequence[spec.Policy]) -> _Writer:
         tiers = {tier.name: tier for tier in Tier.objects.all()}
         endpoints = {endpoint.name: endpoint for endpoint in Endpoint.objects.filter(retired=False)}
         limits = Prefetch("limits", Limit.objects.select_related("name"))
-        named = Policy.objects.filter(name__in=[policy.name for policy in wanted]).prefetch_related(limits)
+        found = Policy.objects.filter(name__in=[policy.name for policy in wanted]).prefetch_related(limits)
+        named = list(found.select_related("tier", "endpoint"))
         shared = Policy.objects.filter(tenant=None).values_list("tier", "endpoint", "service", "name")
         return cls(
             opened,
@@ -64,9 +76,10 @@ class _Writer:
                 tier=lambda name: tiers.get(name) or find_tier(name),
                 endpoint=lambda name: endpoints.get(name) or find_endpoint(name),
             ),
-            {policy.name: policy for policy in named.select_related("tier", "endpoint")},
+            {policy.name: policy for policy in named},
             {(tier, endpoint, service): name for tier, endpoint, service, name in shared},
             {row.name: row for row in LimitName.objects.all()},
+            {policy.name: list(policy.limits.all()) for policy in named},
         )
 
     def write(self, wanted: Sequence[spec.Policy]) -> None:
@@ -100,7 +113,7 @@ class _Writer:
         self.names.update({row.name: row for row in LimitName.objects.bulk_create(new)})
 
     def _present(self, wanted: spec.Policy) -> list[Limit]:
-        return list(self.policies[wanted.name].limits.all())
+        return self.limits.get(wanted.name, [])
 
     def _formers(self, wanted: Sequence[spec.Policy]) -> Formers:
         added = {

@@ -92,12 +92,37 @@ def same_enforced(before: Plan, after: Plan) -> bool:
 def compared(before: Plan, after: Plan) -> Iterator[str]:
     """`*`, every named endpoint, and one of the others for each pair of costs."""
     yield EVERYWHERE
-    both = before.endpoints.keys() & after.endpoints.keys()
-    named = (before.named | after.named) & both
+    named = {name for name in before.named | after.named if name in before.endpoints and name in after.endpoints}
     yield from sorted(named)
-    alike = {(before.cost(name), after.cost(name)): name for name in sorted(both - named, reverse=True)}
-    alike.pop((1, 1), None)
-    yield from sorted(alike.values())
+    alike = (next((name for name in names if name not in named), None) for names in _by_costs(before, after))
+    yield from sorted(name for name in alike if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Endpoints that cost the same before and the same after, by name; without those that always cost 1."""
+
+    before: Mapping[str, Endpoint]
+    after: Mapping[str, Endpoint]
+    groups: tuple[tuple[str, ...], ...]
+
+
+_recent: tuple[_Alike, ...] = ()
+
+
+def _by_costs(before: Plan, after: Plan) -> tuple[tuple[str, ...], ...]:
+    """Remembered for the last few pairs: all plans of a configuration share its endpoints, and there may be many."""
+    global _recent  # noqa: PLW0603 - replaced as a whole, so threads need no lock
+    for one in _recent:
+        if one.before is before.endpoints and one.after is after.endpoints:
+            return one.groups
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in sorted(before.endpoints.keys() & after.endpoints.keys()):
+        groups.setdefault((before.cost(name), after.cost(name)), []).append(name)
+    groups.pop((1, 1), None)
+    found = _Alike(before.endpoints, after.endpoints, tuple(map(tuple, groups.values())))
+    _recent = (found, *_recent[:3])
+    return found.groups
 
 
 def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Iterator[tuple[str, Cut]]:

@@ -7,7 +7,7 @@ A part that does not compile keeps its last good state and is reported; everythi
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from headroom_edge.keys import base36
@@ -62,7 +62,7 @@ class Compiler:
         self.problems: dict[Owner, str] = {}
         self._target = target
         self._book = Book(self.month_us)
-        self._terms = Terms({}, {}, {}, self.month_us)
+        self._terms = Terms.of({}, {}, self.month_us)
         self._endpoints = Piece("", {})
         self._tiers: dict[str, dict[str, Piece]] = {}  # tier → what an entry says (`t2`, `t2@Asia/Kolkata`) → piece
         self._own: dict[str, Piece] = {}  # tenant → piece
@@ -147,8 +147,8 @@ class Compiler:
             if self._is_good(Owner("endpoint", name), endpoint_problem(endpoint))
         }
         last_good = self._terms.globals
-        self._terms = Terms(endpoints, self._book.limit_numbers, {}, self.month_us)
-        self._terms = replace(self._terms, globals=self._good_globals(last_good))
+        self._terms = Terms.of(endpoints, self._book.limit_numbers, self.month_us)
+        self._terms = self._terms.with_globals(self._good_globals(last_good))
         text = canonical({name: [base36(e.number, 3), e.default_cost] for name, e in endpoints.items()})
         before, self._endpoints = self._endpoints, Piece(content_name(text), {f"e:{content_name(text)}": text})
         self._share(before.fields, self._endpoints.fields)

@@ -19,7 +19,7 @@ from quotas.policies.validate import check_policies, parse_policy, read_name
 
 DOCUMENT_FIELDS = ("tiers", "endpoints", "policies")
 MOST_BYTES = 1_048_576
-# A plan holds the lock that orders revisions, so it must not take minutes.
+# A plan takes some seconds at most.
 MOST_ENTRIES = {"tiers": 1_000, "endpoints": 5_000, "policies": 10_000}
 MOST_PROBLEMS = 100  # then the search stops
 DEEPEST = 12

@@ -27,7 +27,7 @@ def global_problem(policy: Policy, terms: Terms, *, is_clustered: bool) -> str:
     if uses_tenant_zone([policy]):
         return "timezone of a global calendar_quota cannot be tenant; name one, such as UTC"
     try:
-        PlanWriter(replace(terms, globals={policy.endpoint: policy}), "UTC").write_set(Resolved((), {}))
+        PlanWriter(terms.with_globals({policy.endpoint: policy}), "UTC").write_set(Resolved((), {}))
     except CompileError as error:
         return str(error)
     return ""

@@ -17,8 +17,8 @@ States = Mapping[str, Mapping[str, Any]]
 
 def states_of(document: Document) -> dict[str, dict[str, Any]]:
     tiers = {f"tier:{name}": dict[str, Any]() for name in document.tiers}
-    endpoints = {f"endpoint:{endpoint.name}": _endpoint(endpoint) for endpoint in document.endpoints}
-    return tiers | endpoints | {f"policy:{policy.name}": _policy(policy) for policy in document.policies}
+    endpoints = {f"endpoint:{endpoint.name}": endpoint_state(endpoint) for endpoint in document.endpoints}
+    return tiers | endpoints | {f"policy:{policy.name}": policy_state(policy) for policy in document.policies}
 
 
 def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -28,7 +28,7 @@ def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | N
     return {**state, "limits": {name: fields_of(limit) for name, limit in state["limits"].items()}}
 
 
-def _endpoint(endpoint: DeclaredEndpoint) -> dict[str, Any]:
+def endpoint_state(endpoint: DeclaredEndpoint) -> dict[str, Any]:
     hints = {name: value for name, value in asdict(endpoint.hints).items() if value is not None}
     return {
         "method": endpoint.method,
@@ -38,7 +38,7 @@ def _endpoint(endpoint: DeclaredEndpoint) -> dict[str, Any]:
     }
 
 
-def _policy(policy: Policy) -> dict[str, Any]:
+def policy_state(policy: Policy) -> dict[str, Any]:
     limits = {limit.name: limit_fields(limit) for limit in policy.limits}
     return {"tier": policy.tier, "tenant": policy.tenant, "endpoint": policy.endpoint, "limits": limits}
 

@@ -10,7 +10,7 @@ from django.db.models import Max
 
 from quotas.changes.snapshot import POLICY, Draft, key_of
 from quotas.errors import Refused, read, refuse
-from quotas.lookups import find_endpoint, find_tenant, find_tier
+from quotas.lookups import find_endpoint, find_tenant, find_tier, next_number
 from quotas.models import Endpoint, Limit, LimitName, Policy
 from quotas.models.policy import CANDIDATE_SUFFIX, LIMIT_NUMBERS
 from quotas.policies import spec
@@ -71,13 +71,6 @@ def limit_name(name: str) -> LimitName:
     return row
 
 
-def next_number(newest: int | None, end: int, what: str) -> int:
-    number = (newest or 0) + 1
-    if number >= end:
-        raise refuse("name", "exhausted", f"there are {number - 1:,} {what}s, the maximum; reuse one")
-    return number
-
-
 class Finders(NamedTuple):
     """How rows are found by name; a bulk write looks them up in memory."""
 
@@ -103,8 +96,12 @@ def place_of(wanted: spec.Policy, find: Finders = _ONE_BY_ONE) -> dict[str, Any]
 
 def check_place(row: Policy, wanted: spec.Policy, place: Mapping[str, Any]) -> None:
     if any(getattr(row, field) != value for field, value in place.items()):
-        message = f"policy {row.name} cannot move to {wanted.source}; delete it first, or choose another name"
-        raise refuse("endpoint", "moved", message)
+        raise place_moved(row.name, wanted)
+
+
+def place_moved(name: str, wanted: spec.Policy) -> Refused:
+    message = f"policy {name} cannot move to {wanted.source}; delete it first, or choose another name"
+    return refuse("endpoint", "moved", message)
 
 
 def place_taken(wanted: spec.Policy, by: str) -> Refused:

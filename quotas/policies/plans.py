@@ -5,7 +5,7 @@ Every text is named after a hash of its content, so a cached text never becomes 
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -49,6 +49,23 @@ class Terms:
     limit_numbers: Mapping[str, int]
     globals: Mapping[str, Policy]
     month_us: int
+    services: Mapping[str, tuple[str, ...]]  # `payments:*` → its endpoints
+    global_endpoints: frozenset[str]  # those that a global policy names, by itself or by its service
+
+    @classmethod
+    def of(cls, endpoints: Mapping[str, Endpoint], limit_numbers: Mapping[str, int], month_us: int) -> "Terms":
+        """Without global policies."""
+        services: dict[str, list[str]] = defaultdict(list)
+        for endpoint in endpoints.values():
+            services[f"{endpoint.service}:*"].append(endpoint.name)
+        members = {scope: tuple(names) for scope, names in services.items()}
+        return cls(endpoints, limit_numbers, {}, month_us, members, frozenset())
+
+    def with_globals(self, policies: Mapping[str, Policy]) -> "Terms":
+        """The cost depends on these policies and the endpoints they name, not on all endpoints."""
+        named = {scope for scope in policies if not scope.endswith(EVERYWHERE)}
+        named.update(*(self.services.get(scope, ()) for scope in policies))
+        return replace(self, globals=policies, global_endpoints=frozenset(named))
 
 
 class Member(NamedTuple):
@@ -76,11 +93,8 @@ class PlanWriter:
                 plans[endpoint] = plan
         return self._write("s", canonical(plans))
 
-    def _endpoints(self, resolved: Resolved) -> set[str]:
-        scopes = set(self.terms.globals)
-        of_services = {e.name for e in self.terms.endpoints.values() if f"{e.service}:*" in scopes}
-        named = {scope for scope in scopes if not scope.endswith(EVERYWHERE)}
-        return of_services | named | set(resolved.own)
+    def _endpoints(self, resolved: Resolved) -> frozenset[str]:
+        return self.terms.global_endpoints | set(resolved.own)
 
     def _write_plan(self, resolved: Resolved, endpoint: str) -> str:
         applied = _switched_on((*resolved.at(endpoint), *globals_at(self.terms.globals, endpoint)))
