@@ -28,6 +28,7 @@ from dashboards.pages.settings import (
     freeze_end,
     settings,
     settings_recommender,
+    token,
 )
 from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
@@ -59,6 +60,7 @@ urlpatterns = [
     path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),
     path("settings", settings, name="settings"),
     path("settings/recommender", settings_recommender, name="settings-recommender"),
+    path("settings/tokens/<slug:key_id>", token, name="token-permit"),
     path("settings/freezes", freeze, name="freeze"),
     path("settings/freezes/<int:number>/lift", freeze_end, name="freeze-lift"),
     path("settings/alert", alert_rule, name="alert-rule"),

@@ -28,6 +28,10 @@ class Viewer:
         return self.role in APPROVES
 
     @property
+    def owns(self) -> bool:
+        return self.role == Role.OWNER.value
+
+    @property
     def initials(self) -> str:
         return initials(self.name)
 

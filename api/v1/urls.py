@@ -25,6 +25,7 @@ from api.v1 import (
     tenant_limits,
     tenants,
     tiers,
+    tokens,
     usage,
     what_if,
 )
@@ -89,6 +90,8 @@ urlpatterns = [
     path("emergencies", emergencies.EmergencyList.as_view(), name="emergencies"),
     path("emergencies/<number:number>", emergencies.EmergencyDetail.as_view(), name="emergency"),
     path("emergencies/<number:number>/review", emergencies.EmergencyReview.as_view(), name="emergency-review"),
+    path("tokens", tokens.TokenList.as_view(), name="tokens"),
+    path("tokens/<key:key_id>", tokens.TokenDetail.as_view(), name="token"),
     path("freezes", freezes.FreezeList.as_view(), name="freezes"),
     path("freezes/<number:number>", freezes.FreezeDetail.as_view(), name="freeze"),
     path("freezes/<number:number>/lift", freezes.FreezeLift.as_view(), name="freeze-lift"),

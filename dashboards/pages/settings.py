@@ -26,10 +26,13 @@ from quotas.errors import Refused
 from quotas.models.alert import TargetKind
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
+from quotas.tokens import token_permit
+from tenants.models import ApiToken
 
 PERCENT = 100
 UNITS = {"share": "%", "seconds": "s", "enforcers": "", "emergencies": ""}
 MOST_FIRING = 20
+MOST_TOKENS = 100
 LIFTED = "lifted on the settings page"
 
 
@@ -136,6 +139,7 @@ def settings_page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
+        "tokens": list(ApiToken.objects.filter(revoked_at=None).select_related("tenant", "issuer")[:MOST_TOKENS]),
         **freezes_shown(refused.pop("freeze_form", None)),
         **alerts_shown(may(principal_of(request), "dashboards:alert-target", "POST"), **refused),
     }
@@ -232,3 +236,16 @@ def freeze_end(request: HttpRequest, number: int) -> HttpResponse:
     else:
         messages.success(request, f"{row} lifted|Changes are possible again".capitalize())
     return redirect("/settings#freezes")
+
+
+@require_POST
+def token(request: HttpRequest, key_id: str) -> HttpResponse:
+    may_approve = "may_approve" in request.POST
+    said = {"author": principal_of(request).actor, "reason": "set on the settings page"}
+    try:
+        row = token_permit(key_id=key_id, may_approve=may_approve, **said)
+    except Refused as refusal:
+        messages.error(request, f"No changes|{refusal.problems[0].message}")
+    else:
+        messages.success(request, f"{row.label} {'may approve' if may_approve else 'no longer approves'}|Token {row}")
+    return redirect("/settings#tokens")

@@ -22,6 +22,7 @@ from quotas.overrides import override_create
 from quotas.policies.apply import document_apply, document_export
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set, policy_create
+from quotas.tokens import token_issue
 from tenants.models import ApiKey, Tenant
 from tests.quotas.world import PAY, SAID, bucket, limit_of
 
@@ -34,6 +35,7 @@ OWN = 5  # tenants with something of their own, added each time the world grows
 @dataclass(frozen=True, slots=True)
 class World:
     key: str
+    token: str
     override: int
     change: int
     revision: int
@@ -76,7 +78,8 @@ def grow(tenants: int, endpoints: int) -> World:
     in_a_year = timezone.now() + timedelta(days=365)
     freeze = freeze_set(start=in_a_year, end=in_a_year + timedelta(days=1), **SAID)
     others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk]
-    return World(key, override, change.pk, Revision.objects.latest("number").number, *others)
+    token = token_issue(label="ci", role="viewer", scopes=["read"], **SAID).row.key_id
+    return World(key, token, override, change.pk, Revision.objects.latest("number").number, *others)
 
 
 def _recommended(stage: str, policy: str, limit: str) -> int:
@@ -149,6 +152,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "change": f"changes/{world.change}",
         "emergency": f"emergencies/{world.emergency}",
         "freezes": "freezes",
+        "tokens": "tokens",
+        "token": f"tokens/{world.token}",
         "freeze": f"freezes/{world.freeze}",
         "usage": "usage?group=tenant,tier,endpoint,outcome,limit&step=1h&tenant=t000000",
         "denials": "denials?tenant=t000000",
@@ -226,6 +231,7 @@ def _history(world: World) -> list[tuple[str, Asked]]:
             "freezes",
             Asked("POST", f"/v1/freezes{DRY}", {**YEARS_AHEAD, **WHY}),
         ),
+        ("token", Asked("PATCH", f"/v1/tokens/{world.token}{DRY}", {"may_approve": False, **WHY})),
         ("freeze-lift", Asked("POST", f"/v1/freezes/{world.freeze}/lift{DRY}", WHY)),
         ("emergency-review", Asked("POST", f"/v1/emergencies/{world.emergency}/review{DRY}", WHY)),
         ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),
