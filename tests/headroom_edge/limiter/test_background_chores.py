@@ -80,5 +80,5 @@ def test_it_leaves_the_list_when_it_is_closed(store: redis.Redis, make_limiter: 
         about_of(store, limiter)
     leaves.close()
     until(lambda: store.zscore(keys.enforcers(), leaves.core.chores.heartbeat.enforcer) is None)
-    assert store.hlen(keys.enforcer_info()) == store.zcard(keys.enforcers()) == 1
+    assert not store.hexists(keys.enforcer_info(), leaves.core.chores.heartbeat.enforcer)
     assert store.zscore(keys.enforcers(), stays.core.chores.heartbeat.enforcer) is not None

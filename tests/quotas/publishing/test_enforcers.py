@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import redis
 
 from headroom_edge import keys
 from headroom_edge.version import __version__
@@ -102,6 +101,6 @@ def test_a_process_that_fell_silent_is_stale(server: Server, make_limiter: MakeL
     assert (seen - found.seen).total_seconds() == pytest.approx(20)
 
 
-def test_a_lost_list_is_an_empty_list(valkey: redis.Redis, valkey_url: str) -> None:
-    with connect(valkey_url) as client:
-        assert enforcers_read(client) == []
+def test_a_lost_list_is_an_empty_list(server: Server) -> None:
+    server.client.flushall()
+    assert server.read() == []
