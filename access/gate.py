@@ -24,6 +24,7 @@ from access.request_ids import is_api, request_id_of
 from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from headroom_edge.request_guard import RequestVerdict
+from quotas.caller import CallerGoneError
 from tenants.history import acting
 from tenants.identity import acting_as
 from tenants.isolation import astream, narrowed, stream
@@ -54,6 +55,8 @@ class Gate:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Of a page; the API has its own (api.errors)."""
+        if isinstance(exception, CallerGoneError):
+            return HttpResponse(status=HTTPStatus.REQUEST_TIMEOUT)
         if is_api(request) or not isinstance(exception, OperationalError | InterfaceError):
             return None
         logger.warning("The database did not answer: %s", exception)

@@ -18,6 +18,7 @@ from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 from access.outage import busy, outage_of
 from headroom_edge.errors import StoreError
 from headroom_edge.problems import CONTENT_TYPE, Problem
+from quotas.caller import CallerGoneError
 from quotas.changes.freeze import Frozen
 from quotas.changes.turn import Busy
 from quotas.errors import Refused
@@ -66,6 +67,8 @@ def response(problem: Problem) -> HttpResponse:
 
 
 def problem_of(error: Exception) -> Problem | None:
+    if isinstance(error, CallerGoneError):
+        return Problem(HTTPStatus.REQUEST_TIMEOUT, "caller-gone", "The connection was closed before the answer.")
     if isinstance(error, Busy):
         return busy(sentence(str(error)), error.retry_s)
     if isinstance(error, Frozen):

@@ -9,6 +9,7 @@ from typing import Protocol
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from quotas.caller import check_waiting
 from quotas.changes.foresight import foreseen
 from quotas.changes.snapshot import (
     CHANGE,
@@ -190,6 +191,7 @@ class Judgement:
 
     def groups(self) -> Iterator[Group]:
         """Without suspended tenants and without new ones, who have nothing to lose."""
+        check_waiting()
         if self.concerned.targets.is_common:
             yield Group()
         for tier in sorted(self.concerned.tiers):
@@ -207,6 +209,7 @@ class Judgement:
     def periods(self, group: Group) -> tuple[Period, ...]:
         found = self._periods.get(group)
         if found is None:
+            check_waiting()
             found = self._periods[group] = tuple(self._judged(group))
         return found
 

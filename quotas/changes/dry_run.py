@@ -6,14 +6,17 @@ Postgres would look for a deadlock, so that no writer is ever ended for it, and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final, TypeVar
 
 from django.db import IntegrityError, OperationalError, connection, transaction
 
+from quotas.caller import CallerGoneError, stops_with_caller
 from quotas.changes.turn import Busy
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TRIES: Final = 3
@@ -30,8 +33,19 @@ def dry_run() -> Iterator[None]:
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute(_BEGIN)
-        yield
+        with _stopped_with_caller() if is_outermost else nullcontext():
+            yield
         transaction.set_rollback(True)
+
+
+@contextmanager
+def _stopped_with_caller() -> Iterator[None]:
+    try:
+        with stops_with_caller():
+            yield
+    except CallerGoneError:
+        logger.info("A dry run was stopped: its caller has gone.")
+        raise
 
 
 def tried_again(rehearse: Callable[[], T]) -> T:

@@ -1,0 +1,145 @@
+"""F33, dry runs: the largest one of a viewer hurts no writer, grows with its entries, and ends with its caller."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import redis
+from django.db import connection
+
+from tests.access.people import token
+from tests.faults.web import Web, serving
+from tests.figures import percentile
+from tests.quotas.world import make_world
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PLAN, VALIDATE = "/v1/document/plan", "/v1/document/validate"
+STOPPED = "A dry run was stopped: its caller has gone."
+
+
+@pytest.fixture
+def web(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> Iterator[Web]:
+    make_world()
+    with serving(valkey_url, token("owner"), tmp_path) as process:
+        yield process
+
+
+def entries(count: int) -> str:
+    """A sixth are tiers, the others are endpoints: 6,000 is the most that a document may have of both."""
+    tiers = count // 6
+    lines = ["tiers:", *(f"  - {{name: t{n}}}" for n in range(tiers))]
+    lines += ["endpoints:", *(f"  - {{name: 's{n % 7}:op{n}', path: /v1/op{n}}}" for n in range(count - tiers))]
+    return "\n".join(lines)
+
+
+def policies(count: int) -> str:
+    limits = "[{name: burst, algorithm: gcra, rate: 5, burst: 10}]"
+    tiers, endpoints = 10, count // 10
+    lines = ["tiers:", *(f"  - {{name: t{n}}}" for n in range(tiers))]
+    lines += ["endpoints:", *(f"  - {{name: 's:o{n}'}}" for n in range(endpoints)), "policies:"]
+    for n in range(count):
+        owner = f"tier: t{n % tiers}, endpoint: 's:o{n // tiers}'"
+        lines.append(f"  - {{name: p{n}, {owner}, limits: {limits}}}")
+    return "\n".join(lines)
+
+
+def snapshots_open() -> int:
+    """Transactions of a dry run, which alone have this setting."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() "
+            "AND xact_start IS NOT NULL AND datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])
+
+
+def test_a_dry_run_ends_when_its_caller_has_gone(web: Web) -> None:
+    body = {"document": entries(3_000)}
+    for _ in range(5):  # a fast machine may be done first
+        wire = web.send("POST", PLAN, body)
+        while not snapshots_open() and STOPPED not in web.log.read_text():
+            threading.Event().wait(0.005)
+        wire.close()
+        while snapshots_open():
+            threading.Event().wait(0.02)
+        if STOPPED in web.log.read_text():
+            break
+    assert STOPPED in web.log.read_text()
+    assert "Traceback" not in web.log.read_text()
+    assert web.ask("GET", "/v1/tiers").status == 200
+
+
+def patch(web: Web, number: int) -> float:
+    asked = {"label": f"Label {number}", "reason": "a better name"}
+    answer = web.ask("PATCH", "/v1/tenants/acme", asked, If_Match="*")
+    assert answer.status == 200, answer
+    return answer.took_s
+
+
+@pytest.mark.faults_long
+def test_a_writer_beside_the_largest_dry_run(web: Web, figures: Callable[[str], None]) -> None:
+    patch(web, 0)
+    alone = [patch(web, number) for number in range(1, 40)]
+    body, beside, done = {"document": entries(6_000)}, list[float](), threading.Event()
+
+    def plan() -> float:
+        try:
+            answer = web.ask("POST", PLAN, body)
+            assert answer.status in (200, 202), answer
+            return answer.took_s
+        finally:
+            done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        planned = pool.submit(plan)
+        number = 100
+        while not done.is_set():
+            beside.append(patch(web, number))
+            number += 1
+        took = planned.result()
+    before, middle = percentile(alone, 0.5), percentile(beside, 0.5)
+    figures(
+        f"PATCH alone {before * 1000:.0f} ms (worst {max(alone) * 1000:.0f}); {len(beside)} beside a plan of 6,000 "
+        f"entries that took {took:.1f} s: {middle * 1000:.0f} ms (worst {max(beside) * 1000:.0f}), "
+        f"{middle / before:.1f} times as long"
+    )
+    assert beside
+
+
+@pytest.mark.faults_long
+def test_a_dry_run_grows_with_its_entries(web: Web, figures: Callable[[str], None]) -> None:
+    def took(path: str, text: str) -> float:
+        began = time.monotonic()
+        answer = web.ask("POST", path, {"document": text})
+        assert answer.status == 200, answer
+        return time.monotonic() - began
+
+    took(PLAN, entries(60))
+    sizes = {size: min(took(PLAN, entries(size)) for _ in range(3)) for size in (375, 1_500, 6_000)}
+    checked = {size: min(took(VALIDATE, policies(size)) for _ in range(2)) for size in (2_250, 9_000)}
+    told = ", ".join(f"{size:,}: {seconds:.2f} s" for size, seconds in sizes.items())
+    valid = ", ".join(f"{size:,}: {seconds:.2f} s" for size, seconds in checked.items())
+    figures(f"plan of entries {told}; validate of policies {valid}")
+    assert sizes[6_000] <= 5 * sizes[1_500]
+
+
+@pytest.mark.faults_long
+def test_the_preview_of_a_rollback_of_thousands_of_objects(web: Web, figures: Callable[[str], None]) -> None:
+    applied = web.ask("POST", "/v1/document/apply", {"document": policies(3_000), "reason": "many", "force": True})
+    assert applied.status == 200, applied
+    number = applied.body["revision"]
+    times = []
+    for path, way in (
+        (f"/v1/revisions/{number - 1}/rollback", "rollback"),
+        (f"/v1/revisions/{number}/revert", "revert"),
+    ):
+        answer = web.ask("POST", f"{path}?dry_run=true", {"reason": "see"})
+        assert answer.status == 200, answer
+        times.append(f"{way} {answer.took_s:.2f} s")
+    figures(f"applied 3,000 policies in {applied.took_s:.1f} s; previews: {', '.join(times)}")
