@@ -25,8 +25,8 @@ from quotas.alerts.sending import alerts_send
 from quotas.alerts.settings import RuleRow, alert_rules
 from quotas.alerts.watch import AlertWatch, enqueue
 from quotas.locks import Lock, take_lock
-from quotas.models import AlertState, AlertTarget, Heartbeat
-from quotas.models.jobs import WATCH
+from quotas.models import AlertState, AlertTarget
+from quotas.models.jobs import watched_at
 from tenants.keyring import KeyringError
 from tenants.secrets import sealer
 
@@ -77,13 +77,13 @@ class WatchGuard:
         """The time, and since when no alert was evaluated."""
         with transaction.atomic():
             now = _be_brief()
-            watched_at = Heartbeat.objects.filter(name=WATCH).values_list("at", flat=True).first()
+            last = watched_at()
             targets = [row for row in AlertTarget.objects.filter(is_on=True) if row.wants(WATCH_SILENT.name)]
             opener = sealer()
         recipients = tuple(Recipient.of(target, opener) for target in targets)
         self.memory = GuardMemory(time.monotonic(), rule, recipients)
         self.first = self.first or now
-        return now, max(watched_at or self.first, self.first)
+        return now, max(last or self.first, self.first)
 
     def _fire(self, silence: timedelta, now: datetime, rules: dict[str, RuleRow]) -> None:
         seconds = silence.total_seconds()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import connection, models
 from django.db.models import F
 from django.db.models.functions import Now
 
 MOST_DELIVERIES = 3
+WATCH_JOB = "quotas.alerts"
 WATCH = "watch"  # the heartbeat of the watch of alerts: nothing went wrong while it evaluated all rules
 _TAKE = """
     INSERT INTO quotas_jobslot AS held (job, slot, task_id, is_done, at) VALUES (%s, %s, %s, false, now())
@@ -62,6 +65,13 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job}, delivered {self.times} times"
+
+
+def watched_at() -> datetime | None:
+    """When the alerts were last evaluated. Workers of releases without this heartbeat only note the slot."""
+    beats = Heartbeat.objects.filter(name=WATCH).values_list("at")
+    slots = JobSlot.objects.filter(job=WATCH_JOB, is_done=True).values_list("at")
+    return max((at for (at,) in beats.union(slots, all=True)), default=None)
 
 
 def slot_take(*, job: str, slot: int, task_id: str) -> bool:

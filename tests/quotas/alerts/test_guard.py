@@ -19,7 +19,8 @@ from quotas.alerts.settings import alert_setting_set, alert_target_create
 from quotas.alerts.watch import CLEAR, alerts_watch
 from quotas.locks import Lock
 from quotas.models import AlertDelivery, AlertSetting, AlertState, Heartbeat
-from quotas.models.jobs import WATCH, record_heartbeat
+from quotas.models.jobs import WATCH, record_heartbeat, slot_done, slot_take
+from quotas.tasks import watch_alerts
 from tests.quotas.alerts.receivers import Receiver, receiving
 from tests.quotas.test_locks import other_process
 from tests.quotas.world import SAID
@@ -67,6 +68,18 @@ def test_a_silent_watch_is_told_once(receiver: Receiver, guard: WatchGuard) -> N
 
 
 def test_a_watch_that_never_ran_is_silent_too(receiver: Receiver, guard: WatchGuard) -> None:
+    guard.check_watch()
+    assert told(receiver) == [("watch-silent", "firing")]
+
+
+def test_a_worker_of_the_last_release_counts(receiver: Receiver, guard: WatchGuard) -> None:
+    last_run(75)
+    assert slot_take(job=watch_alerts.name, slot=1, task_id="a")
+    slot_done(job=watch_alerts.name, slot=1)
+    guard.check_watch()
+    assert told(receiver) == []
+    # It began another one and is stuck in it.
+    assert slot_take(job=watch_alerts.name, slot=2, task_id="b")
     guard.check_watch()
     assert told(receiver) == [("watch-silent", "firing")]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from django.core.mail import get_connection
 
-from quotas.alerts import webhook
+from quotas.alerts import delivery, webhook
 from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.queries import targets_unreached
 from quotas.alerts.sending import AT_ONCE, FIRST_WAIT, MOST_TRIES, OLDEST, alerts_send
@@ -20,6 +22,7 @@ from quotas.alerts.settings import alert_target_create
 from quotas.alerts.watch import alerts_watch
 from quotas.locks import Lock
 from quotas.models import AlertDelivery, AlertSetting, AlertTarget
+from tenants.secrets import sealer
 from tests.quotas.alerts.receivers import GREETING, HEAD, Receiver, dripping, receiving
 from tests.quotas.test_locks import is_free, other_process
 from tests.quotas.world import SAID
@@ -108,6 +111,37 @@ def test_the_other_messages_to_an_unreachable_receiver_wait_without_being_tried(
     assert set(AlertDelivery.objects.values_list("due_at", flat=True)) == {NOW + FIRST_WAIT}
     assert AlertDelivery.objects.get(tries=1) == tried
     assert AlertDelivery.objects.filter(tries=0).count() == len(others)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("short")
+def test_a_name_that_is_never_found_delays_nobody_and_is_not_reached_afterwards(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """The look-up of a name cannot be ended, so nobody waits for it."""
+    found, looked_up = threading.Event(), threading.Event()
+    real = socket.getaddrinfo
+
+    def late(host: Any, *arguments: Any, **named: Any) -> Any:
+        if host != "stuck.example":
+            return real(host, *arguments, **named)
+        found.wait(300)
+        looked_up.set()
+        return real("127.0.0.1", *arguments, **named)
+
+    monkeypatch.setattr(delivery, "TURN_S", 0)
+    monkeypatch.setattr(delivery, "GRACE_S", 0)
+    with receiving() as never, receiving() as good:
+        address = f"http://stuck.example:{never.server_port}/hook"
+        stuck = queued(AlertTarget.objects.create(kind="webhook", address=address, secret=sealer().seal(b"x")))
+        queued(target(good.url))
+        monkeypatch.setattr(socket, "getaddrinfo", late)
+        assert alerts_send(NOW) == 1
+        stuck.refresh_from_db()
+        assert (stuck.tries, stuck.problem) == (1, "the name of the server was not found in time")
+        found.set()
+        assert looked_up.wait(300)
+    assert never.got == []
 
 
 @pytest.mark.django_db
