@@ -114,7 +114,10 @@ class PageQueue:
                 del self._streams[caller]
 
     def _credential(self, scope: Scope) -> int | None:
-        """None if the request is not one for a page, or sends no session and no token. Nothing secret is kept."""
+        """None if the request is not one for a page, or sends no session and no token. Nothing secret is kept.
+
+        It tells people from programs, because a refusal that is repeated was written for one of them.
+        """
         if scope["type"] != "http" or scope["path"].startswith(FREE):
             return None
         sent = header_of(scope, "authorization")
@@ -122,7 +125,7 @@ class PageQueue:
             with suppress(CookieError):
                 cookie = SimpleCookie(header_of(scope, "cookie")).get(self._session_cookie)
                 sent = cookie.value if cookie else ""
-        return hash(sent) if sent else None
+        return hash((sent, "text/html" in header_of(scope, "accept"))) if sent else None
 
     def _refusal(self, credential: int) -> Refusal | None:
         refusal = self._refusals.get(credential)

@@ -42,8 +42,8 @@ class Django:
 
 
 class Browser:
-    def __init__(self, app: PageQueue, token: str) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: PageQueue, token: str, accept: bytes = b"*/*") -> None:
+        self.app, self.token, self.accept = app, token, accept
 
     async def get(self, path: str = "/tenants") -> tuple[int, dict[bytes, bytes]]:
         sent = list[Any]()
@@ -54,7 +54,7 @@ class Browser:
         async def receive() -> Any:
             return {"type": "http.disconnect"}
 
-        headers = [(b"authorization", f"Bearer {self.token}".encode())]
+        headers = [(b"authorization", f"Bearer {self.token}".encode()), (b"accept", self.accept)]
         await self.app({"type": "http", "path": path, "headers": headers}, receive, send)
         return sent[0]["status"], {name.lower(): value for name, value in sent[0]["headers"]}
 
@@ -117,6 +117,9 @@ async def test_a_refusal_is_repeated_from_memory_until_it_is_over(monkeypatch: p
     assert django.served <= AT_ONCE
     assert (await Browser(app, ANN).get())[1].keys() == {b"retry-after"}
     served = django.served
+    await Browser(app, ANN, b"text/html").get()
+    assert django.served == served + 1, "a page must not repeat what a program was told"
+    served += 1
     django.status = HTTPStatus.OK
     assert (await Browser(app, EVE).get())[0] == 200
     assert (await Browser(app, ANN).get())[0] == 429
