@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
-from quotas.models.jobs import WATCH, Delivery, Heartbeat
+from quotas.models.jobs import Delivery, Heartbeat, watched_at
 from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
@@ -31,8 +31,8 @@ STALE_AFTER: Final[Mapping[str, timedelta]] = {
     "publisher": timedelta(seconds=10),
     "worker": timedelta(seconds=20),
     "beat": timedelta(seconds=20),
-    WATCH: timedelta(seconds=60),
 }
+WATCH_STALE_AFTER: Final = timedelta(seconds=60)
 # The watch runs every 15 s. For a minute after a start, its last run may be long ago.
 _STARTED: Final = time.monotonic()
 
@@ -52,6 +52,7 @@ class HealthFacts:
     overdue: Change | None = None  # the change that is overdue longest
     set_aside: tuple[Delivery, ...] = ()  # tasks that repeatedly killed their worker, newest first
     locked: str = ""  # why the stored keys cannot be opened
+    watched: datetime | None = None  # when the alerts were last evaluated
 
 
 @require_safe
@@ -62,7 +63,12 @@ def healthz(request: HttpRequest) -> JsonResponse:
     if settings.GATEWAY_URL:
         parts["gateway"] = check_gateway(settings.GATEWAY_URL)
     parts |= {name: check_heartbeat(name, facts) for name in STALE_AFTER}
-    parts |= {"schedule": check_schedule(facts), "tasks": check_tasks(facts), "keys": check_keys(facts)}
+    parts |= {
+        "watch": check_watch(facts),
+        "schedule": check_schedule(facts),
+        "tasks": check_tasks(facts),
+        "keys": check_keys(facts),
+    }
     healthy = all(part.ok for part in parts.values())
     body: dict[str, object] = {"status": "ok" if healthy else "unhealthy"}
     body |= {name: part.text for name, part in parts.items()}
@@ -82,9 +88,10 @@ def check_database() -> tuple[PartHealth, HealthFacts | None]:
             overdue = changes_overdue(now).first()
             set_aside = tuple(Delivery.objects.filter(is_set_aside=True).order_by("-at")[:MOST_SET_ASIDE])
             locked = why_keys_are_locked()
+            watched = watched_at()
     except Error as error:
         return PartHealth(False, first_line(error)), None
-    return PartHealth(True, "ok"), HealthFacts(now, beats, overdue, set_aside, locked)
+    return PartHealth(True, "ok"), HealthFacts(now, beats, overdue, set_aside, locked, watched)
 
 
 def check_redis() -> PartHealth:
@@ -119,12 +126,22 @@ def check_heartbeat(name: str, facts: HealthFacts | None) -> PartHealth:
     if facts is None:
         return PartHealth(False, "unknown while the database is down")
     beat = facts.beats.get(name)
-    if name == WATCH and time.monotonic() - _STARTED < STALE_AFTER[WATCH].total_seconds():
-        return PartHealth(True, "ok" if beat else "has not run yet")
     if beat is None:
         return PartHealth(False, "has not reported yet")
     age = facts.now - beat.at
     if age > STALE_AFTER[name]:
+        return PartHealth(False, f"silent for {age.total_seconds():.0f} s")
+    return PartHealth(True, "ok")
+
+
+def check_watch(facts: HealthFacts | None) -> PartHealth:
+    if facts is None:
+        return PartHealth(False, "unknown while the database is down")
+    is_starting = time.monotonic() - _STARTED < WATCH_STALE_AFTER.total_seconds()
+    if facts.watched is None:
+        return PartHealth(is_starting, "has not run yet")
+    age = facts.now - facts.watched
+    if age > WATCH_STALE_AFTER and not is_starting:
         return PartHealth(False, f"silent for {age.total_seconds():.0f} s")
     return PartHealth(True, "ok")
 

@@ -12,9 +12,11 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
-from django.core.mail import get_connection
+from django.utils.module_loading import import_string
 
+from config import settings as project
 from quotas.alerts import delivery, webhook
+from quotas.alerts.mail import TimedBackend
 from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.queries import targets_unreached
 from quotas.alerts.sending import AT_ONCE, FIRST_WAIT, MOST_TRIES, OLDEST, alerts_send
@@ -40,9 +42,9 @@ def loopback(settings: Any) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """A deadline of 20 bytes of a dripping answer. Other receivers have all of it to get their message."""
-    monkeypatch.setattr(webhook, "TIMEOUT_S", 20 * DRIP_S)
-    settings.EMAIL_TIMEOUT = 20 * DRIP_S
+    """Deadlines of many dripping bytes. The one of webhooks also holds for receivers that answer, on a busy machine."""
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 40 * DRIP_S)
+    settings.EMAIL_TIMEOUT = 10 * DRIP_S
 
 
 def target(url: str) -> AlertTarget:
@@ -73,7 +75,7 @@ def test_a_dripping_receiver_delays_nobody_and_is_tried_later() -> None:
     for row in slow_rows:
         row.refresh_from_db()
         assert (row.sent_at, row.tries, row.due_at) == (None, 1, NOW + FIRST_WAIT)
-        assert row.problem == "127.0.0.1 did not accept it: the exchange was not over after 1 s"
+        assert row.problem == "127.0.0.1 did not accept it: the exchange was not over after 2 s"
     for row in good_rows:
         row.refresh_from_db()
         assert row.sent_at == NOW
@@ -93,16 +95,18 @@ def test_a_dripping_mail_server_is_given_up_too(text: bytes, settings: Any) -> N
         queued(target(good.url))
         assert alerts_send(NOW) == 1
     mail.refresh_from_db()
-    assert (mail.tries, mail.problem) == (1, "the exchange was not over after 1 s")
+    assert (mail.tries, mail.problem) == (1, "the exchange was not over after 0.5 s")
 
 
 def test_the_mail_client_is_the_one_with_a_deadline() -> None:
-    assert type(get_connection("quotas.alerts.mail.TimedBackend")).__name__ == "TimedBackend"
+    assert import_string(project.EMAIL_BACKEND) is TimedBackend
 
 
 @pytest.mark.django_db
-@pytest.mark.usefixtures("short")
-def test_the_other_messages_to_an_unreachable_receiver_wait_without_being_tried() -> None:
+def test_the_other_messages_to_an_unreachable_receiver_wait_without_being_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 10 * DRIP_S)
     with dripping(HEAD, DRIP_S) as slow:
         row = target(slow.url)
         tried, *others = [queued(row) for _ in range(5)]
