@@ -82,6 +82,7 @@ class Edit(Generic[T]):
     # For dry runs of one step of a filed change, which tell what the whole change does:
     effect: Callable[[], Effect] | None = None
     impact: Callable[[], Impact] | None = None
+    is_large: bool = False  # judged before it takes its turn, so that it keeps others waiting only while it writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,11 @@ def _edit(request: Request, edit: Edit[T], where: Callable[[T], str] | None) -> 
         _check_match(request, edit.present)
         return _response(request, edit.show, service(), where)
 
-    outcome = commit(run, mode)
+    def rehearse() -> T:
+        _check_match(request, edit.present)
+        return service()
+
+    outcome = commit(run, mode, rehearsal=rehearse if edit.is_large else None)
     if isinstance(outcome, Proposed):
         number = outcome.change.pk if outcome.change else None
         return Response({"change": number}, status=202, headers={"Location": reverse("v1:change", args=[number])})

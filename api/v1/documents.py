@@ -145,6 +145,7 @@ class DocumentApply(APIView):
             who,
             lambda revision: {"revision": revision.number if revision else None},
             _newest,
+            is_large=document.is_large,
         )
         return changed(request, edit)
 

@@ -124,7 +124,8 @@ def _go_back(request: Request, number: int, call: Callable[..., Revision | None]
     def show(revision: Revision | None) -> dict[str, Any]:
         return _revision(revision.number if revision else number)
 
-    return changed(request, Edit(partial(call, number=number), who, show, lambda: _revision(number)))
+    edit = Edit(partial(call, number=number), who, show, lambda: _revision(number), is_large=True)
+    return changed(request, edit)
 
 
 def _rows() -> QuerySet[Revision, Revision]:

@@ -83,17 +83,20 @@ class Unchanged(Generic[T_co]):
 Outcome = Written[T] | Proposed | Unchanged[T]
 
 
-def commit(edit: Callable[[], T], mode: Mode = "write") -> Outcome[T]:
+def commit(edit: Callable[[], T], mode: Mode = "write", *, rehearsal: Callable[[], object] | None = None) -> Outcome[T]:
     """Runs `edit`, which calls service functions, in one transaction, when it is its turn.
 
     `write`: an edit that has to wait for an approver is rolled back and filed. `propose`: every edit is. `dry_run`: the
     edit is rolled back, and the outcome says what it would do; call the service with force=True, or cuts are refused.
     These two wait for nobody and keep nobody waiting; they may run `edit` again if somebody writes meanwhile.
     The edit ends at the first draft that is not written: nothing after it runs.
+
+    `rehearsal`: the same edit, to be judged by a dry run first. A large edit then holds the turn only while it writes,
+    unless somebody else has written meanwhile.
     """
     if mode != "write":
         return tried_again(partial(_rehearsed, edit, mode))
-    attempt = Attempt(may_write=True)
+    attempt = Attempt(may_write=True, rehearsed=_judged(rehearsal) if rehearsal else None)
     try:
         with turn(), attempting(attempt):
             result = edit()
@@ -113,6 +116,11 @@ def _rehearsed(edit: Callable[[], T], mode: Mode) -> Outcome[T]:
             return Unchanged(edit())
     except EditEndedError as ended:
         return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))
+
+
+def _judged(rehearsal: Callable[[], object]) -> Proposal | None:
+    outcome = commit(rehearsal, "dry_run")
+    return outcome.proposal if isinstance(outcome, Proposed) else None
 
 
 def _check_kept(attempt: Attempt) -> None:

@@ -59,6 +59,7 @@ class Proposal:
     after: States
     force: bool
     impact: Impact
+    number: int = 0  # of the revision it would have been
 
 
 @dataclass(slots=True)
@@ -66,6 +67,7 @@ class Attempt:
     """One run of an edit by `commit`: what its drafts may do, and the last one that was written."""
 
     may_write: bool  # False: the first draft that changes something ends the edit
+    rehearsed: Proposal | None = None  # what a rehearsal of this edit found, without the lock
     proposal: Proposal | None = None
     revision: Revision | None = None
     was_refused: bool = False  # a draft was refused; if the edit goes on, something may have been rolled back
@@ -149,8 +151,8 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     if not touched:
         return
     _check_not_held(touched)
-    proposal = _proposal(opened, action, rules, touched, after)
     attempt = _attempt.get()
+    proposal = _rehearsed(opened, action, touched, after) or _proposal(opened, action, rules, touched, after)
     if attempt and not attempt.may_write:
         raise EditEndedError(proposal)
     passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
@@ -207,6 +209,16 @@ def _check_not_held(touched: list[str]) -> None:
         raise refuse("policy", "in_use", message)
 
 
+def _rehearsed(opened: Draft, action: str, touched: list[str], after: Mapping[str, State]) -> Proposal | None:
+    """The rehearsal's judgement, if nobody has written since: large edits are judged before they hold the lock."""
+    attempt = _attempt.get()
+    found = attempt.rehearsed if attempt else None
+    if found is None or (found.number, found.action, found.touched) != (opened.number, action, tuple(touched)):
+        return None
+    is_same = all(found.before[key] == opened.before[key] and found.after[key] == after[key] for key in touched)
+    return found if is_same else None
+
+
 def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], every: Mapping[str, State]) -> Proposal:
     """Refused if it cannot be enforced, or cuts more than is permitted."""
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
@@ -217,7 +229,16 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     impact = impact_of(concerned, before)
     check_cuts(impact, force=rules.force)
     return Proposal(
-        action, opened.author, opened.reason, opened.carry, tuple(touched), before, after, rules.force, impact
+        action,
+        opened.author,
+        opened.reason,
+        opened.carry,
+        tuple(touched),
+        before,
+        after,
+        rules.force,
+        impact,
+        opened.number,
     )
 
 

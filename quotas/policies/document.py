@@ -21,6 +21,7 @@ DOCUMENT_FIELDS = ("tiers", "endpoints", "policies")
 MOST_BYTES = 1_048_576
 # A plan takes some seconds at most.
 MOST_ENTRIES = {"tiers": 1_000, "endpoints": 5_000, "policies": 10_000}
+LARGE = 200  # entries
 MOST_PROBLEMS = 100  # then the search stops
 DEEPEST = 12
 
@@ -33,6 +34,11 @@ class Document:
     endpoints: tuple[DeclaredEndpoint, ...] = ()
     policies: tuple[Policy, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # by path
+
+    @property
+    def is_large(self) -> bool:
+        """Whether judging it takes much longer than writing a row."""
+        return len(self.tiers) + len(self.endpoints) + len(self.policies) > LARGE
 
     def line(self, path: str) -> int | None:
         """The line of the path, or of its nearest parent that the document contains."""

@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ class Command(BaseCommand):
     def _apply(self, options: dict[str, Any]) -> None:
         document = _document(options["file"])
         permits = {name: options[name] for name in ("author", "reason", "force", "emergency")}
-        outcome = commit(lambda: document_apply(document=document, **permits))
+        apply = partial(document_apply, document=document, **permits)
+        outcome = commit(apply, rehearsal=apply if document.is_large else None)
         if isinstance(outcome, Proposed):
             self.stdout.write(f"filed as {outcome.change}, which waits for an approver")
         else:

@@ -148,6 +148,53 @@ def calls(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profile.getstats())
 
 
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each judgement of a draft: was it a rehearsal?"""
+    found: list[bool] = []
+    check = drafts._proposal
+
+    def noted(opened: Any, *rest: Any) -> Any:
+        found.append(opened.is_rehearsal)
+        return check(opened, *rest)
+
+    monkeypatch.setattr(drafts, "_proposal", noted)
+    return found
+
+
+@pytest.mark.usefixtures("world")
+def test_a_large_edit_is_judged_before_its_turn_and_only_written_in_it(judged: list[bool]) -> None:
+    apply = partial(document_apply, document=large(60), **SAID)
+    outcome = commit(apply, rehearsal=apply)
+    assert isinstance(outcome, Written)
+    assert outcome.revision == newest()
+    assert judged == [True]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_large_edit_is_judged_again_if_somebody_wrote_meanwhile(judged: list[bool]) -> None:
+    def apply() -> object:
+        return document_apply(document=large(60), **SAID)
+
+    def rehearsal() -> object:
+        return apply()
+
+    def late() -> object:
+        endpoint_create(name="z:z", path="/z", **SAID)
+        return apply()
+
+    assert isinstance(commit(late, rehearsal=rehearsal), Written)
+    assert judged == [True, False, False]
+
+
+@pytest.mark.usefixtures("world")
+def test_what_a_rehearsal_refuses_never_takes_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = partial(limit_set, policy="pro-all", limit=bucket(1), **SAID)
+    monkeypatch.setattr("quotas.changes.commit.turn", lambda: pytest.fail("it took the turn"))
+    with pytest.raises(Refused, match="a cut of"):
+        commit(apply, rehearsal=apply)
+
+
 @pytest.mark.usefixtures("world")
 def test_a_matrix_preview_foresees_what_is_written() -> None:
     edits = [
