@@ -61,6 +61,13 @@ def take_lock(lock: Lock, *, shared: bool = False, wait_s: float | None = None) 
             cursor.execute(bounded, [f"{round(wait_s * 1000)}ms", lock.value])
 
 
+def take_lock_if_free(lock: Lock) -> bool:
+    """Takes the lock to the end of the transaction, unless somebody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_try_advisory_xact_lock({_key(lock)})", [lock.value])
+        return bool(cursor.fetchone()[0])
+
+
 def try_lock(lock: Lock, postgres: psycopg.Connection[Any]) -> bool:
     """Takes the lock for as long as the connection lives, unless somebody else has it."""
     row = postgres.execute(f"SELECT pg_try_advisory_lock({_key(lock)})", [lock.value]).fetchone()

@@ -19,7 +19,7 @@ from quotas.recommendations.runs import CALIBRATION, calibration_ask
 from quotas.slices import slice_do, slices_cut
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
-from quotas.usage.fold import fold_due
+from quotas.usage.fold import fold_one, folds_due
 from quotas.usage.tier_usage import measure_tier_usage
 from quotas.what_if import WHAT_IF
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 SLICED = {Task.Kind.CALIBRATE: CALIBRATION, Task.Kind.WHAT_IF: WHAT_IF}
 LONGEST_WAIT_S = 86_400  # for a free worker
+FOLD_EVERY_S = 5  # the interval of `fold_usage` in the schedule
 ASKED_AGAIN_S = 15  # the interval of `run_waiting_tasks` in the schedule
 
 
@@ -38,10 +39,22 @@ def drain_usage() -> None:
         log.warning("%s", error)
 
 
-@shared_task(name="quotas.fold", soft_time_limit=300, time_limit=360)
+@shared_task(name="quotas.fold", soft_time_limit=60, time_limit=90)
 def fold_usage() -> None:
+    """Sends one message for each fold that is due, so that a long one does not keep the short ones waiting."""
     try:
-        log.debug("folded: %s", fold_due(timezone.now()))
+        due = folds_due(timezone.now())
+    except DatabaseError as error:
+        log.warning("Postgres did not say which folds are due; the next run will try again: %s", error)
+        return
+    for name in due:
+        fold_usage_into.apply_async((name,), expires=FOLD_EVERY_S)
+
+
+@shared_task(name="quotas.fold_into", soft_time_limit=300, time_limit=360)
+def fold_usage_into(name: str) -> None:
+    try:
+        log.debug("folded into %s: %s", name, fold_one(name, timezone.now()))
     except DatabaseError as error:
         log.warning("Postgres did not store the fold; the next run will try again: %s", error)
 

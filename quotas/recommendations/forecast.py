@@ -91,10 +91,9 @@ def _edges(parameters: Parameters, now: datetime) -> list[float]:
 
 
 def _observed(row: Recommendation, target: Target, parameters: Parameters, now: datetime) -> Iterator[list[Observed]]:
-    begin = days_ago(now, parameters.history_days)
-    for parts in observed(target, parameters, begin, now):
-        if not row.tenant or parts[0].tenant == row.tenant:
-            yield parts
+    """Of a recommendation for one tenant, that tenant's data alone."""
+    wanted = target.of_one(row.tenant) if row.tenant else target
+    return observed(wanted, parameters, days_ago(now, parameters.history_days), now)
 
 
 def _split(parts: list[Observed], sudden: set[str], now: datetime) -> tuple[list[Observed], list[Observed]]:

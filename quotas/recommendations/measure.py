@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -111,12 +111,10 @@ def is_sudden(minutes: Counts, now_s: float) -> bool:
 
 def curve_of(measured: Measured, tenant: str, parameters: Parameters, now: datetime) -> tuple[Point, ...]:
     """Reads the data of one tenant again, for its curve b(r)."""
-    target = measured.target
-    number = next((number for number, name in target.names.items() if name == tenant), None)
     own = next((one for one in measured.estimates if one.tenant == tenant), None)
-    if number is None or own is None:
+    if own is None:
         return ()
-    alone = replace(target, traffic=replace(target.traffic, tenants=frozenset({number})))
+    alone = measured.target.of_one(tenant)
     for parts in observed(alone, parameters, days_ago(now, parameters.history_days), now):
         return _curve(parts, own, now.timestamp(), parameters)
     return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import QuerySet
@@ -87,6 +87,11 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.limit} of {self.policy}"
+
+    def of_one(self, tenant: str) -> Target:
+        """The same limit with the traffic of one tenant; without any if the limit does not apply to it."""
+        numbers = frozenset(number for number, name in self.names.items() if name == tenant)
+        return replace(self, traffic=replace(self.traffic, tenants=numbers))
 
 
 def candidates(**wanted: Any) -> QuerySet[Limit]:

@@ -15,7 +15,7 @@ from typing import Final
 from django.db import connection, transaction
 from django.utils import timezone
 
-from quotas.locks import Lock, take_lock
+from quotas.locks import Lock, take_lock, take_lock_if_free
 from quotas.models.usage import BEGINNING, DrainState, UsageDay, UsageHour, UsageMinute, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState, UsageLog
 from quotas.observations.cells import Cells
@@ -50,19 +50,27 @@ FOLDS: Final[Mapping[str, Fold]] = {
 Observer = Callable[[str], None]
 
 
-def fold_due(now: datetime) -> list[str]:
-    """Runs the folds that are due and returns their names."""
+def folds_due(now: datetime) -> list[str]:
+    """Names of the folds that are due. They share nothing, so they may run side by side."""
     states = {state.name: state.until for state in FoldState.objects.all()}
-    due = [fold for fold in FOLDS.values() if now - states.get(fold.name, BEGINNING) >= fold.every]
-    for fold in due:
-        run_fold(fold)
-    names = [fold.name for fold in due]
-    if now - states.get(FoldName.LATENCY, BEGINNING) >= LATENCY_EVERY:
-        fold_latency(now)
-        names.append(FoldName.LATENCY)
-    if names:
+    every = {name: fold.every for name, fold in FOLDS.items()} | {FoldName.LATENCY.value: LATENCY_EVERY}
+    return [name for name, step in every.items() if now - states.get(name, BEGINNING) >= step]
+
+
+def fold_one(name: str, now: datetime) -> bool:
+    """Runs the fold of that name. False: another process is at it, and nothing was done."""
+    if name == FoldName.LATENCY:
+        is_free = fold_latency(now, wait=False)
+    else:
+        is_free = run_fold(FOLDS[name], wait=False) is not None
+    if is_free:
         delete_folded_log()
-    return names
+    return is_free
+
+
+def fold_due(now: datetime) -> list[str]:
+    """Runs the folds that are due, one after another, and returns their names."""
+    return [name for name in folds_due(now) if fold_one(name, now)]
 
 
 def fold_all() -> None:
@@ -72,22 +80,26 @@ def fold_all() -> None:
     delete_folded_log()
 
 
-def run_fold(fold: Fold, *, on_step: Observer = lambda step: None) -> int:
+def run_fold(fold: Fold, *, wait: bool = True, on_step: Observer = lambda step: None) -> int | None:
     """Folds everything in the log, in transactions of bounded size; returns the number of log rows.
 
-    Tests use `on_step` to stop a fold after each step: added, folded.
+    Without `wait`: None at once if another process has this fold. Tests use `on_step` to stop a fold after each step:
+    added, folded.
     """
     drained = DrainState.objects.first()
     rows = 0
-    while found := _fold_some(fold, drained.drained_at if drained else BEGINNING, on_step):
+    while found := _fold_some(fold, drained.drained_at if drained else BEGINNING, wait, on_step):
         rows += found
         on_step("folded")
-    return rows
+    return None if found is None and not rows else rows
 
 
-def _fold_some(fold: Fold, drained_at: datetime, on_step: Observer) -> int:
+def _fold_some(fold: Fold, drained_at: datetime, wait: bool, on_step: Observer) -> int | None:
     with transaction.atomic():
-        take_lock(fold.lock)
+        if wait:
+            take_lock(fold.lock)
+        elif not take_lock_if_free(fold.lock):
+            return None
         state, _ = FoldState.objects.get_or_create(name=fold.name, defaults={"until": BEGINNING})
         chosen, is_rest = _next(state.position)
         logged = UsageLog.objects.in_bulk(chosen)

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from headroom_edge import keys
 from headroom_edge.observations import ENDS, Observation
-from quotas.locks import Lock, take_lock
+from quotas.locks import Lock, take_lock, take_lock_if_free
 from quotas.models import Endpoint
 from quotas.models.usage import BEGINNING, DrainBatch, DrainState
 from quotas.models.usage_rates import FoldName, FoldState, LatencyHour, UsageLog
@@ -80,11 +80,17 @@ def _parse(items: Iterable[bytes], at: datetime, unreadable: UnreadableItems) ->
     return LatencyCounts.of(rows)
 
 
-def fold_latency(now: datetime) -> None:
-    """Adds the seconds that have settled; keeps the newer ones in `FoldState.rest` for the next fold."""
+def fold_latency(now: datetime, *, wait: bool = True) -> bool:
+    """Adds the seconds that have settled; keeps the newer ones in `FoldState.rest` for the next fold.
+
+    Without `wait`: False at once if another process is at it.
+    """
     drained = DrainState.objects.first()
     with transaction.atomic():
-        take_lock(Lock.FOLD_LATENCY)
+        if wait:
+            take_lock(Lock.FOLD_LATENCY)
+        elif not take_lock_if_free(Lock.FOLD_LATENCY):
+            return False
         state, _ = FoldState.objects.get_or_create(name=FoldName.LATENCY, defaults={"until": BEGINNING})
         rows = list(UsageLog.objects.filter(id__gt=state.position).order_by("id").values_list("id", "observed"))
         answers = LatencyCounts.joined(
@@ -96,6 +102,7 @@ def fold_latency(now: datetime) -> None:
         state.position = rows[-1][0] if rows else state.position
         state.until = max(state.until, drained.drained_at if drained else BEGINNING)
         state.save()
+    return True
 
 
 def add_latency(answers: LatencyCounts, now: datetime) -> None:

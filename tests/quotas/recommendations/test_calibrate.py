@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
@@ -15,8 +17,9 @@ from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.observations.arrays import Floats
 from quotas.recommendations.calibrate import calibrate
-from quotas.recommendations.lifecycle import recommendation_dismiss
+from quotas.recommendations.lifecycle import recommendation_dismiss, recommendation_simulate
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
+from tenants.models import Tenant
 from tests.quotas.recorded import NOW, make_recorded, working
 from tests.quotas.world import SAID
 
@@ -140,6 +143,19 @@ def test_a_tenant_above_its_tier_is_an_override_and_no_inflation_for_all() -> No
     assert (row.kind, row.tenant, row.tier) == (Kind.OVERRIDE, "giant", "pro")
     assert row.proposed is not None
     assert (row.proposed["parameters"]["rate"], row.proposed["parameters"]["per"]) == (24, "1m")
+
+
+def test_the_forecast_of_an_override_reads_the_data_of_its_tenant_alone() -> None:
+    """Twenty overrides of a limit would otherwise read all tenants twenty times."""
+    make_recorded(fleet(0.05, 22) | {"giant": working("giant", 0.6)}, days=21)
+    calibrate()
+    row = Recommendation.objects.get()
+    with CaptureQueriesContext(connection) as seen:
+        recommendation_simulate(recommendation=row.pk, author="ann")
+    number = Tenant.objects.get(name="giant").number
+    reads = [query["sql"] for query in seen if "quotas_seconds" in query["sql"]]
+    assert reads
+    assert all(f"IN ({number})" in sql or f"'{{{number}}}'" in sql for sql in reads)
 
 
 def test_a_new_tenant_has_no_vote_and_gets_its_tiers() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from django.db import connection, transaction
 
+from quotas.locks import take_lock
 from quotas.models.usage import ROLLUPS, DrainState
 from quotas.models.usage_rates import FoldState, RatesHour, UsageLog
 from quotas.usage import fold
 from quotas.usage.drain import drain
-from quotas.usage.fold import FOLDS, fold_all, fold_due, run_fold
+from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_one, folds_due, run_fold
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,6 +91,29 @@ def test_each_fold_has_its_own_pace(valkey: redis.Redis) -> None:
     assert fold_due(now + timedelta(seconds=3)) == []
     assert fold_due(now + timedelta(seconds=9)) == ["steps"]
     assert fold_due(now + timedelta(seconds=11)) == ["steps", "minutes"]
+
+
+def test_folds_run_side_by_side_and_none_waits_for_another_at_the_same_one(valkey: redis.Redis) -> None:
+    every = fill(valkey)
+    now = DrainState.objects.get().drained_at
+
+    def fold_elsewhere(name: str) -> bool:
+        try:
+            return fold_one(name, now)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(FOLDS)) as others:
+        with transaction.atomic():
+            take_lock(FOLDS["minutes"].lock)
+            names = folds_due(now)
+            done = dict(zip(names, others.map(fold_elsewhere, names), strict=True))
+        assert [name for name, is_done in done.items() if not is_done] == ["minutes"]
+        assert len(UsageLog.objects.all()) == 4  # what the minutes have not read stays
+        assert any(others.map(fold_elsewhere, ["minutes"] * 4))
+    for model in ROLLUPS:
+        assert in_postgres(model) == expected(every)
+    assert not UsageLog.objects.exists()
 
 
 def test_a_fold_knows_up_to_when_it_is_whole(valkey: redis.Redis) -> None:
