@@ -24,7 +24,8 @@ from quotas.models import AlertDelivery, AlertState, AlertTarget
 from quotas.models.jobs import WATCH, record_heartbeat
 
 CLEAR: Final = timedelta(minutes=2)  # resolved once the condition was gone for this long
-FLICKER: Final = timedelta(minutes=15)  # a condition that returns sooner is the same alert
+FLICKER: Final = timedelta(minutes=15)  # a condition that returns sooner is told again only if it lasts
+LASTS: Final = timedelta(minutes=5)
 REMIND: Final = timedelta(hours=24)
 KEPT: Final = timedelta(days=7)
 # Alerts of which one replaces another: the thresholds of a quota.
@@ -53,9 +54,15 @@ class AlertWatch:
         if row is None or (row.resolved_at is not None and self.now - row.resolved_at > FLICKER):
             since, told_at = self.now, None
         else:
-            since, told_at = row.since, row.told_at
+            is_back = row.resolved_at is not None and row.told_at is not None and row.name not in _STEPS
+            since, told_at = self.now if is_back else row.since, row.told_at
         state: EventState | None = None
-        if told_at is None and self.now - since >= self.rules[finding.name].rule.hold:
+        if told_at is None:
+            is_due = self.now - since >= self.rules[finding.name].rule.hold
+        else:
+            # Told before it came back: its end was told since.
+            is_due = told_at < since and self.now - since >= LASTS
+        if is_due:
             state, told_at = "firing", self.now
         elif told_at is not None and self.now - told_at >= REMIND:
             state, told_at = "reminder", self.now
@@ -78,7 +85,8 @@ class AlertWatch:
         if row.resolved_at is not None or not (is_higher or self.now - row.seen_at >= CLEAR):
             return None
         AlertState.objects.filter(name=row.name, about=row.about).update(resolved_at=self.now)
-        if row.told_at is None or is_higher or row.name not in self.rules:
+        is_told = row.told_at is not None and row.told_at >= row.since
+        if not is_told or is_higher or row.name not in self.rules:
             return None
         return self.event(Finding(row.name, row.about, row.value, row.text), row.since, "resolved")
 

@@ -81,6 +81,34 @@ def test_what_flickers_is_told_once() -> None:
         assert told(NOW + (minute + 1) * MINUTE) == []
 
 
+def resolved_at(minute: int) -> None:
+    """Fires a minute after NOW, and is resolved and told to be at this minute."""
+    drained(5 * MINUTE)
+    told(NOW)
+    assert told(NOW + MINUTE) == ["drain-lag firing"]
+    drained(timedelta(0), NOW + minute * MINUTE)
+    assert told(NOW + minute * MINUTE) == ["drain-lag resolved"]
+
+
+def test_what_returns_soon_after_its_end_was_told_is_told_again_if_it_lasts() -> None:
+    resolved_at(4)
+    drained(15 * MINUTE, NOW + 15 * MINUTE)
+    assert [told(NOW + minute * MINUTE) for minute in (6, 7, 10)] == [[], [], []]
+    assert told(NOW + 11 * MINUTE) == ["drain-lag firing"]
+    assert told(NOW + 12 * MINUTE) == []
+    drained(timedelta(0), NOW + 15 * MINUTE)
+    assert told(NOW + 15 * MINUTE) == ["drain-lag resolved"]
+
+
+def test_what_returns_for_a_moment_is_not_told_again_nor_is_its_end() -> None:
+    resolved_at(4)
+    drained(15 * MINUTE, NOW + 15 * MINUTE)
+    assert told(NOW + 6 * MINUTE) == []
+    drained(timedelta(0), NOW + 9 * MINUTE)
+    assert told(NOW + 9 * MINUTE) == []
+    assert AlertState.objects.get().resolved_at == NOW + 9 * MINUTE
+
+
 def test_an_alert_about_the_platform_ends_none_of_the_others() -> None:
     drained(5 * MINUTE)
     told(NOW)
