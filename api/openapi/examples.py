@@ -28,7 +28,7 @@ BODIES: Final[Mapping[str, Json]] = {
     "policy_limit_put": {"limit": {**_BURST, "name": "quotes"}},
     "override_list_post": {"tenant": "blue-line", "multiplier": {"numerator": 2}, "end": "2030-01-31T18:00:00Z"},
     "change_start_post": {"mode": "shadow"},
-    "freeze_list_post": {"end": "2030-01-02T06:00:00Z", "roles": ["owner"]},
+    "freeze_list_post": {"start": "2030-01-01T06:00:00Z", "end": "2030-01-02T06:00:00Z", "roles": ["owner"]},
     "token_detail_patch": {"may_approve": True},
     "explain_post": {"tenant": "blue-line", "method": "GET", "path": "/rider/v1/rides/7"},
     "bypass_list_post": {"scope": "tenant", "name": "blue-line", "duration": "30m"},

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from access.authentication import narrowed
 from api.edits import Edit, Guarded, GuardedRemovalQuery, Permitted, changed, created, permitted
 from api.inputs import LIMITS, Choice, LimitField, Text, Word, body, query
-from api.openapi.describe import AnythingField, changes, creates, lists, reads, removes
+from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.errors import refuse
@@ -69,7 +69,7 @@ class WholePolicy(LimitsChange):
     tier = Word(WORD, required=False, allow_null=True)
     tenant = Word(TENANT_NAME, required=False, allow_null=True)
     endpoint = EndpointOrService(required=False, max_length=LONGEST_NAME)
-    candidates = serializers.DictField(required=False, child=AnythingField())
+    candidates = serializers.DictField(required=False, child=serializers.DictField())
 
 
 class NewPolicy(LimitsChange):
@@ -79,6 +79,9 @@ class NewPolicy(LimitsChange):
     endpoint = EndpointOrService(
         max_length=LONGEST_NAME, default="*", help_text="`service:operation`, `service:*` or `*`."
     )
+
+    # Not for both.
+    rules = {"anyOf": [{"properties": {"tier": {"type": "null"}}}, {"properties": {"tenant": {"type": "null"}}}]}
 
 
 class LimitChange(Guarded):

@@ -77,6 +77,8 @@ THERE: dict[str, list[Any]] = {
 # Codes of 422, and why no schema can state the rule.
 BEYOND = {
     "address": "the host of a webhook has to be found, and to be public",
+    "author": "whoever wrote a change cannot approve it",
+    "change": "it depends on what was done before",
     "cursor": "it is signed",
     "cut": "it depends on the limits that are live",
     "duplicate": "two limits of one policy have the same name",
@@ -97,6 +99,7 @@ BEYOND = {
     "subject": "a dimension may be named once",
     "timezone": "the zone has to exist",
     "too-early": "it depends on the clock",
+    "too-long": "how long a freeze lasts depends on two times",
     "too-many": "it depends on several values, or on what there is",
     "unknown": "what is named has to exist",
     "zone": "a calendar quota for everyone has no tenant",
