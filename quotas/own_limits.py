@@ -79,7 +79,7 @@ def own_limits_install(author: str) -> bool:
     with transaction.atomic():
         for text in documents:
             # Nobody may be there yet who could approve it.
-            document_apply(document=accepted(read_document(text)), author=author, reason=REASON, emergency=True)
+            document_apply(document=accepted(read_document(text)), author=author, reason=REASON, by_design=True)
         if is_new:
             tenants_create(tenants=[NewTenant(OWN_TENANT, "headroom")], author=author, reason=REASON)
     return bool(documents)

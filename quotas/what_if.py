@@ -114,7 +114,7 @@ def _sides(text: str, author: str) -> _Sides:
     document = accepted(read_document(text))
     with transaction.atomic():
         revision, before = newest_revision_number(), configuration_load()
-        document_apply(document=document, author=author, reason="what if", force=True, emergency=True)
+        document_apply(document=document, author=author, reason="what if", force=True, is_tried=True)
         after = configuration_load()
         transaction.set_rollback(True)
     indices = (PolicyIndex.of_configuration(before), PolicyIndex.of_configuration(after))

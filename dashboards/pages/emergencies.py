@@ -16,7 +16,7 @@ from quotas.errors import Refused
 from quotas.models import Emergency
 from tenants.identity import actor_of, person_of
 
-MOST: Final = 5
+MOST: Final = 20
 LOOKED: Final = "looked at it"
 
 
@@ -26,9 +26,9 @@ class EmergencyRow:
     is_own: bool  # the viewer declared it, in person or by a token
 
 
-def emergencies_shown(request: HttpRequest) -> list[EmergencyRow]:
+def emergencies_shown(request: HttpRequest, most: int = MOST) -> list[EmergencyRow]:
     viewer = person_of(actor_of(principal_of(request).actor))
-    rows = list(emergencies_open()[:MOST])
+    rows = list(emergencies_open()[:most])
     authors = [person_of(author_of(row)) for row in rows]
     return [
         EmergencyRow(row, bool(viewer and author and viewer.is_same(author)))

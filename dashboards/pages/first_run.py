@@ -127,7 +127,7 @@ def _limit(found: FirstSteps, data: dict[str, Any], author: str) -> None:
         limits=[fields],
         author=author,
         reason=REASON,
-        emergency=True,
+        by_design=True,
         force=True,
     )
 

@@ -37,12 +37,12 @@ IN_SHADOW: Final = timedelta(days=13, hours=12)
 
 
 class GuardFlags(TypedDict):
-    emergency: bool
+    by_design: bool
     force: bool
 
 
 # The demo has no second person who could approve a change.
-PERMITTED: Final[GuardFlags] = {"emergency": True, "force": True}
+PERMITTED: Final[GuardFlags] = {"by_design": True, "force": True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def shadow_ends(row: Recommendation, parameters: Parameters) -> datetime:
 
 
 # The approver has seen the cuts in the forecast, and a rollback must not wait for an approval.
-_PERMITTED: Any = {"force": True, "undoes": True}
+_PERMITTED: Any = {"force": True, "by_design": True}
 
 
 def _start_shadow(row: Recommendation) -> None:

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 LATE = timedelta(seconds=30)  # the drain runs every few seconds
 LATEST = 6
+MOST_EMERGENCIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "reigns": revision_spans(traffic, revisions, _held_before(revisions, pulse))[::-1],
             "throttled": throttled,
             "enforcement": enforcement,
-            "emergencies": emergencies_shown(request),
+            # One more than are shown tells that there are more.
+            "emergencies": emergencies_shown(request, MOST_EMERGENCIES + 1),
+            "most_emergencies": MOST_EMERGENCIES,
             "near": near_limits_read(),
             "all_tenants": pulse.tenants,
             "waiting": pulse.waiting,

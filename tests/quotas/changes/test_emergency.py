@@ -13,11 +13,14 @@ from django.utils import timezone
 from quotas.alerts.watch import alerts_watch
 from quotas.bypass import bypass_plan, bypass_set
 from quotas.changes.emergency import emergencies_open, emergency_review
+from quotas.changes.freeze import freeze_set
 from quotas.changes.rollout import change_propose, change_start
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Emergency
+from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.tokens import token_issue
+from quotas.what_if import whatif
 from tenants.identity import acting_as
 from tenants.scope import Principal, principal_of_text, principal_of_user
 from tests.access.people import person
@@ -114,6 +117,14 @@ def test_a_bypass_by_the_command_is_one_too(valkey: redis.Redis) -> None:
 
 
 def test_taking_back_a_recommendation_is_none() -> None:
-    limit_set(policy="pro-all", limit=bucket(50), undoes=True, **FORCED)
+    limit_set(policy="pro-all", limit=bucket(50), by_design=True, **FORCED)
     assert not Emergency.objects.exists()
     assert AuditEvent.objects.filter(kind="approval_skipped").exists()
+
+
+def test_setting_up_and_trying_out_are_none() -> None:
+    own_limits_install("headroom")
+    freeze_set(end=timezone.now() + timedelta(hours=1), **SAID)
+    with acting_as(account("otto", "operator")):
+        whatif("tiers: [{name: gold}]", days=1, author="otto")
+    assert not Emergency.objects.exists()
