@@ -13,7 +13,7 @@ import yaml
 
 from config.celery import app
 from config.data_folders import ROOT
-from config.up import programs
+from config.up import preparations, programs
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -39,6 +39,13 @@ def test_each_of_ours_has_the_servers_and_the_secret() -> None:
     needed = {"DATABASE_URL", "MIGRATION_DATABASE_URL", "REDIS_URL", "BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"}
     for name in OURS:
         assert needed <= set(SERVICES[name]["environment"]), name
+
+
+def test_it_prepares_what_make_up_prepares() -> None:
+    said = " ".join(SERVICES["migrate"]["command"])
+    # The demo and the first owner are left to whoever installs it.
+    for step, arguments in preparations().items():
+        assert " ".join(arguments[:2]) in said or step in ("seed", "owner"), step
 
 
 def test_the_gateway_has_the_counters_and_no_database() -> None:

@@ -117,6 +117,7 @@ def test_strangers_are_refused_and_take_no_memory(target: Target) -> None:
             stack.enter_context(RawClient(target.port, HALF))
         heads, said = endless_heads(target, 2), bodies(target, 40)
         assert target.is_well()
+        assert "server" not in Client(target.port).get(ALIVE[target.module]).headers
     assert_refused(target, heads, said)
 
 
