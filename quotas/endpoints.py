@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Unpack
 
@@ -13,7 +14,7 @@ from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import ENDPOINT, Draft, key_of
 from quotas.errors import Refused, accepted, refuse
 from quotas.lookups import find_endpoint, next_number
-from quotas.models import Endpoint, Revision
+from quotas.models import Endpoint, Override, Policy, Revision
 from quotas.models.policy import ENDPOINT_NUMBERS
 from quotas.policies.endpoint import DeclaredEndpoint, Hints, parse_endpoint
 
@@ -69,6 +70,8 @@ def write_endpoint(opened: Draft, declared: DeclaredEndpoint) -> Endpoint:
 
 def write_endpoints(opened: Draft, declared: Sequence[DeclaredEndpoint]) -> list[Endpoint]:
     """Many in as many queries as one."""
+    if not declared:
+        return []
     opened.touch(*(key_of(ENDPOINT, one.name) for one in declared))
     check_routes(declared)
     known = {row.name: row for row in Endpoint.objects.filter(name__in=[one.name for one in declared])}
@@ -112,21 +115,32 @@ def _free_routes(declared: Sequence[DeclaredEndpoint], known: Mapping[str, Endpo
 
 
 def retire_endpoint(opened: Draft, row: Endpoint) -> None:
-    opened.touch(key_of(ENDPOINT, row.name))
-    if problem := endpoint_in_use(row, list(row.policies.values_list("name", flat=True))):
+    retire_endpoints(opened, [row])
+
+
+def retire_endpoints(opened: Draft, rows: Collection[Endpoint]) -> None:
+    """Many in as many queries as one."""
+    if not rows:
+        return
+    opened.touch(*(key_of(ENDPOINT, row.name) for row in rows))
+    attached = Policy.objects.filter(endpoint__in=rows).values_list("endpoint__name", "name")
+    if problem := endpoints_in_use(rows, attached):
         raise problem
-    row.retired = True
-    row.save(update_fields=["retired"])
+    Endpoint.objects.filter(number__in=[row.number for row in rows]).update(retired=True)
 
 
-def endpoint_in_use(row: Endpoint, policies: Collection[str]) -> Refused | None:
-    """Why it cannot be retired; `policies` are attached to it."""
+def endpoints_in_use(rows: Collection[Endpoint], attached: Iterable[tuple[str, str]]) -> Refused | None:
+    """Why they cannot be retired; `attached`: endpoint and policy."""
+    policies: dict[str, list[str]] = defaultdict(list)
+    for endpoint, policy in attached:
+        policies[endpoint].append(policy)
     if policies:
-        message = f"endpoint {row.name} has limits in {', '.join(policies)}; delete those policies first"
+        name = min(policies)
+        message = f"endpoint {name} has limits in {', '.join(policies[name])}; delete those policies first"
         return refuse("endpoint", "in_use", message)
-    live = row.overrides.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None)
-    if override := live.select_related("tenant").first():
-        message = f"endpoint {row.name} has override {override.pk} of {override.tenant}; cancel it first"
+    running = Override.objects.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None, endpoint__in=rows)
+    if rows and (override := running.select_related("tenant", "endpoint").first()):
+        message = f"endpoint {override.scope} has override {override.pk} of {override.tenant}; cancel it first"
         return refuse("endpoint", "in_use", message)
     return None
 

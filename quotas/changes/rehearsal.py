@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Max, Q
 
 from quotas.changes.snapshot import ENDPOINT, POLICY, TENANT, TIER, Draft, State, States, split_key
-from quotas.endpoints import check_routes, endpoint_in_use
+from quotas.endpoints import check_routes, endpoints_in_use
 from quotas.lookups import find_endpoint, find_tenant, find_tier, next_number
 from quotas.models import Endpoint, Policy
 from quotas.models.policy import ENDPOINT_NUMBERS
@@ -91,8 +91,11 @@ def _live_places(states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str,
 
 
 def _check_retired(names: Collection[str], policies: Mapping[str, State]) -> None:
-    for row in Endpoint.objects.filter(name__in=names, retired=False):
-        live = set(row.policies.values_list("name", flat=True)) - policies.keys()
-        wanted = {name for name, state in policies.items() if state and state["endpoint"] == row.name}
-        if problem := endpoint_in_use(row, sorted(live | wanted)):
-            raise problem
+    rows = list(Endpoint.objects.filter(name__in=names, retired=False)) if names else []
+    if not rows:
+        return
+    live = Policy.objects.filter(endpoint__in=rows).exclude(name__in=policies).values_list("endpoint__name", "name")
+    retired = frozenset(names)
+    wanted = [(s["endpoint"], name) for name, s in sorted(policies.items()) if s and s["endpoint"] in retired]
+    if problem := endpoints_in_use(rows, [*live, *wanted]):
+        raise problem

@@ -22,10 +22,10 @@ from quotas.changes.snapshot import (
     snapshots,
     split_key,
 )
-from quotas.endpoints import retire_endpoint, write_endpoints
+from quotas.endpoints import retire_endpoints, write_endpoints
 from quotas.errors import accepted
 from quotas.lookups import find_endpoint, find_tenant
-from quotas.models import Change, Limit, Override, Policy
+from quotas.models import Change, Endpoint, Limit, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override
 from quotas.policies import spec
@@ -50,9 +50,8 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
         _restore_tenant(opened, name, state)
     for name, state in _of_kind(wanted, OVERRIDE):
         _restore_override(opened, int(name), state)
-    for name, state in endpoints.items():
-        if state is None:
-            retire_endpoint(opened, find_endpoint(name))
+    gone = [name for name, state in endpoints.items() if state is None]
+    retire_endpoints(opened, list(Endpoint.objects.filter(name__in=gone, retired=False)) if gone else [])
     for name, state in _of_kind(wanted, CHANGE):
         _restore_change(opened, int(name), state)
 
@@ -63,6 +62,7 @@ def restore_foreseen(opened: Draft, states: Mapping[str, State]) -> bool:
     wanted = {key: state for key, state in states.items() if state != now[key]}
     if not all(split_key(key)[0] in FORESEEN for key in wanted):
         return False
+    opened.before |= {key: now[key] for key in wanted if key not in opened.before}
     foresee(opened, dict(_foreseen(wanted, now)), may_move=True)
     return True
 
