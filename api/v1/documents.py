@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from api.openapi.describe import (
     problems,
 )
 from api.preconditions import etag_of
+from quotas.changes.turn import one_at_a_time
 from quotas.errors import accepted
 from quotas.models.revision import newest_revision_number
 from quotas.policies import schema
@@ -36,6 +38,7 @@ from quotas.policies.document import MOST_BYTES, Document, read_document
 from quotas.policies.spec import CARRIES
 
 YAML = "application/yaml"
+LARGE_TEXT = 65_536  # characters; reading them takes about a tenth of a second
 DOCUMENT_HELP = "A policy document in YAML or JSON; its JSON Schema is at `/v1/document/schema`."
 
 
@@ -118,8 +121,10 @@ class DocumentValidate(APIView):
     @asks(DocumentIn, ValidOut)
     def post(self, request: Request) -> Response:
         """Validates a document, and reports all errors with their lines, including names that do not exist."""
-        document = _document(body(DocumentIn, request))
-        document_check(document)
+        fields = body(DocumentIn, request)
+        with _in_turn(fields):
+            document = _document(fields)
+            document_check(document)
         return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
 
 
@@ -128,7 +133,8 @@ class DocumentPlan(APIView):
     def post(self, request: Request) -> Response:
         """What applying a document would change. Send the ETag as If-Match to apply exactly this plan."""
         fields = body(PlanIn, request)
-        plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
+        with _in_turn(fields):
+            plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
         shown = _shown(plan)
         return Response(shown, headers={"ETag": shown["etag"]})
 
@@ -138,7 +144,8 @@ class DocumentApply(APIView):
     def post(self, request: Request) -> Response:
         """Applies a document as one revision. Objects that it does not name stay as they are."""
         fields = body(ApplyIn, request)
-        document = _document(fields)
+        with _in_turn(fields):
+            document = _document(fields)
         who = permitted(request, fields)
         edit = Edit(
             partial(document_apply, document=document, carry=fields["carry"]),
@@ -152,6 +159,10 @@ class DocumentApply(APIView):
 
 def _newest() -> dict[str, int]:
     return {"revision": newest_revision_number()}
+
+
+def _in_turn(fields: dict[str, Any]) -> AbstractContextManager[None]:
+    return one_at_a_time(is_large=len(fields["document"]) > LARGE_TEXT)
 
 
 def _document(fields: dict[str, Any]) -> Document:

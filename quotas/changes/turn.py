@@ -28,15 +28,15 @@ RETRY_S: Final = 2
 
 
 class Busy(Refused):
-    """Nothing is wrong with the change; others were being written all the time."""
+    """Nothing is wrong with the request; others were being carried out all the time."""
 
-    def __init__(self, retry_s: int = RETRY_S) -> None:
+    def __init__(self, what: str = "another change is being written", retry_s: int = RETRY_S) -> None:
         again = counted(retry_s, "second", "seconds")
-        super().__init__([Problem("", "busy", f"another change is being written; try again in {again}")])
+        super().__init__([Problem("", "busy", f"{what}; try again in {again}")])
         self.retry_s = retry_s
 
 
-class _Queue:
+class FairLock:
     """A lock that is handed on in the order of arrival."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Queue:
                 self._is_taken = False
 
 
-_queue = _Queue()
+_queue = FairLock()
 _is_mine: ContextVar[bool] = ContextVar("turn", default=False)
 
 
@@ -101,6 +101,24 @@ def _enter(wait_s: float) -> None:
     give_back()
     if not _queue.enter(wait_s):
         raise Busy
+
+
+_large = FairLock()
+
+
+@contextmanager
+def one_at_a_time(is_large: bool, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Large documents are read and planned one after another, so that they leave the process to small requests."""
+    if not is_large:
+        yield
+        return
+    give_back()
+    if not _large.enter(wait_s):
+        raise Busy("other large documents are being read")
+    try:
+        yield
+    finally:
+        _large.leave()
 
 
 def give_back() -> None:
