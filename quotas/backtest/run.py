@@ -17,6 +17,7 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.backtest.baselines import PER_SUBJECT, RULES, subject_limit
 from quotas.backtest.fitting import RECOMMENDER, FittedSeries, fit
 from quotas.backtest.scoring import AssignedLimit, RuleScore, median_headroom, rejected_units, score
+from quotas.backtest.side_by_side import in_order
 from quotas.backtest.spool import Spool
 from quotas.backtest.trace import BadRow, TraceError, TraceReader
 from quotas.calibration.counts import DAY_S, MINUTE_S
@@ -90,9 +91,13 @@ def _fit_all(
     reader: TraceReader, spool: Spool, cut_us: int, parameters: Parameters, progress: Progress
 ) -> list[FittedSeries]:
     fitted, names = [], reader.series()
-    for number, name in enumerate(names):
-        fitted.append(fit(name, spool.series(number), cut_us, spool.last_us, parameters))
-        progress("fitting", number + 1, len(names))
+
+    def fit_one(number: int) -> FittedSeries:
+        return fit(names[number], spool.series(number), cut_us, spool.last_us, parameters)
+
+    for one in in_order(fit_one, len(names)):
+        fitted.append(one)
+        progress("fitting", len(fitted), len(names))
     return fitted
 
 
@@ -142,18 +147,21 @@ def _replay(
     spool: Spool, cut_us: int, fitted: Sequence[FittedSeries], kinds: Mapping[str, Limits], progress: Progress
 ) -> dict[tuple[str, str], dict[int, int]]:
     """For each kind and rule: series → rejected units, where there are any."""
-    rejected: dict[tuple[str, str], dict[int, int]] = {(kind, rule): {} for kind in kinds for rule in kinds[kind]}
-    for number, one in enumerate(fitted):
+
+    def replay_one(number: int) -> dict[tuple[str, str], int]:
         assigned = {
             (kind, rule): limits[rule][number]
             for kind, limits in kinds.items()
             for rule in limits
-            if number in limits[rule] and not limits[rule][number].admits_all(one)
+            if number in limits[rule] and not limits[rule][number].admits_all(fitted[number])
         }
         found = rejected_units(spool.series(number), cut_us, assigned.values()) if assigned else {}
-        for key, limit in assigned.items():
-            if found[limit]:
-                rejected[key][number] = found[limit]
+        return {key: found[limit] for key, limit in assigned.items() if found[limit]}
+
+    rejected: dict[tuple[str, str], dict[int, int]] = {(kind, rule): {} for kind in kinds for rule in kinds[kind]}
+    for number, found in enumerate(in_order(replay_one, len(fitted))):
+        for key, units in found.items():
+            rejected[key][number] = units
         progress("replaying", number + 1, len(fitted))
     return rejected
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headroom_edge.algorithms.base import SECOND_US
-from quotas.backtest import baselines
+from quotas.backtest import baselines, side_by_side
 from quotas.backtest.baselines import PER_SUBJECT, RULES, SubjectMaxima
 from quotas.backtest.fitting import RECOMMENDER, fit
 from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
@@ -129,6 +129,19 @@ def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
         ("replaying", 1, 2),
         ("replaying", 2, 2),
     ]
+
+
+def test_many_series_are_spread_over_the_cores_and_give_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants = [synthetic_tenants.steady(f"t{number}", 0.01) for number in range(6)]
+    path = write(tmp_path / "trace.csv", tenants, 1)
+    alone = backtest(path)
+    monkeypatch.setattr(side_by_side, "FEWEST", 1)
+    monkeypatch.setattr(side_by_side, "AT_ONCE", 2)
+    told: list[tuple[str, int, int]] = []
+    assert backtest(path, progress=lambda *step: told.append(step)) == alone
+    assert [done for stage, done, _ in told if stage == "fitting"] == [1, 2, 3, 4, 5, 6]
 
 
 def operations(path: Path, pairs: int) -> int:
