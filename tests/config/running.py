@@ -52,15 +52,15 @@ class Up:
     def said(self) -> str:
         return self.log.read_text()
 
-    def wait_for(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+    def wait_for(self, done: Callable[[], bool], patience_s: float = PATIENCE_SECONDS) -> None:
+        deadline = time.monotonic() + patience_s
         while not done():
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < deadline, f"{self.health()} {self.said()}"
             time.sleep(0.1)
 
-    def wait_until_ready(self) -> None:
-        self.wait_for(lambda: "ready at http://127.0.0.1" in self.said())
+    def wait_until_ready(self, patience_s: float = PATIENCE_SECONDS) -> None:
+        self.wait_for(lambda: "ready at http://127.0.0.1" in self.said(), patience_s)
 
     def end(self, number: signal.Signals) -> int:
         family = self.family()
