@@ -94,7 +94,7 @@ def _text(raw: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """The type in words: `string`, `list of Limit`, `one of keep, reset`."""
+    """The type in words: `string of at most 63 characters`, `list of Limit`, `one of keep, reset`."""
     if "$ref" in schema:
         return _name(schema["$ref"])
     if "enum" in schema:
@@ -105,7 +105,14 @@ def _type(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type", "anything")
     if kind == "array":
         return f"list of {_type(schema.get('items', {}))}"
-    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+    return (" or ".join(kind) if isinstance(kind, list) else str(kind)) + _bounds(schema)
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is not None and most is not None:
+        return f" from {least:,} to {most:,}"
+    return f" of at most {schema['maxLength']:,} characters" if "maxLength" in schema else ""
 
 
 def _name(reference: str) -> str:

@@ -75,6 +75,8 @@ def test_the_page_shows_every_operation_and_needs_nothing_else(client: APIClient
     assert not re.search(r"(src|href)=\"(https?:)?//", page)
     for group in operations(document()).values():
         assert all(f'id="{one.id}"' in page for one in group)
+    assert "integer from 1 to 200, query" in page
+    assert "string of at most 500 characters" in page
     for section in SECTIONS:
         assert f"<h2>{section.title}</h2>" in page
 
