@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
+from quotas.changes.commit import Proposed, commit
+from quotas.changes.dry_run import dry_run
+from quotas.changes.foresight import foreseen
 from quotas.errors import accepted, refuse
 from quotas.long_tasks import Progress, task_file
 from quotas.models import Arrival, Task, TaskSlice
@@ -112,11 +114,11 @@ def _days(days: float) -> float:
 
 def _sides(text: str, author: str) -> _Sides:
     document = accepted(read_document(text))
-    with transaction.atomic():
+    apply = partial(document_apply, document=document, author=author, reason="what if", force=True)
+    with dry_run():
         revision, before = newest_revision_number(), configuration_load()
-        document_apply(document=document, author=author, reason="what if", force=True, is_tried=True)
-        after = configuration_load()
-        transaction.set_rollback(True)
+        outcome = commit(apply, "dry_run")
+        after = foreseen(before, outcome.proposal.after) if isinstance(outcome, Proposed) else before
     indices = (PolicyIndex.of_configuration(before), PolicyIndex.of_configuration(after))
     return _Sides(revision, before, after, indices)
 

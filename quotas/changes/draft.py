@@ -22,7 +22,7 @@ from headroom_edge.algorithms.base import shown
 from quotas.changes.affected import Concerned, Targets
 from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
-from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
+from quotas.changes.freeze import FreezePass, pass_freezes
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
@@ -44,7 +44,6 @@ class Permits(TypedDict, total=False):
     force: bool  # accept cuts of more than a tenth
     emergency: bool  # do not wait for an approver; the audit records it, and somebody else has to look at it
     by_design: bool  # it sets up, or takes back what was approved, so it waits for nobody; the audit records it
-    is_tried: bool  # the caller rolls it back, so neither an approval nor a freeze holds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,10 @@ class _Rules:
     force: bool
     emergency: bool
     by_design: bool
-    is_tried: bool
 
     @property
     def waits_for_nobody(self) -> bool:
-        return self.emergency or self.by_design or self.is_tried
+        return self.emergency or self.by_design
 
 
 @contextmanager
@@ -128,8 +126,7 @@ def draft(
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     force, emergency = permits.get("force", False), permits.get("emergency", False)
-    by_design, is_tried = permits.get("by_design", False), permits.get("is_tried", False)
-    rules = _Rules(is_approved, is_unnoticed, force, emergency, by_design, is_tried)
+    rules = _Rules(is_approved, is_unnoticed, force, emergency, permits.get("by_design", False))
     if rules.emergency:
         check_may_declare()
     # Inside an attempt, `commit` has opened the transaction and taken the turn.
@@ -158,9 +155,7 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     proposal = _rehearsed(opened, action, touched, after) or _proposal(opened, action, rules, touched, after)
     if attempt and not attempt.may_write:
         raise EditEndedError(proposal)
-    passed = NO_FREEZE
-    if not rules.is_tried:
-        passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
+    passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
     waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
     if waits and attempt is None:
         message = f"{action} needs an approver; propose it as a change, or declare an emergency"
