@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
@@ -11,7 +10,6 @@ from django.core.asgi import get_asgi_application
 from access.page_queue import PageQueue
 from config.callers import watched
 from config.env import one_line_errors
-from config.startup_check import report_locked_keys
 from headroom_edge.asgi import request_of
 from headroom_edge.gateway.server import Gateway, mounted
 
@@ -31,7 +29,5 @@ with one_line_errors():
         inner, settings.SESSION_COOKIE_NAME, lambda scope: gateway.guard.client_ip(request_of(scope)) or ""
     )
     application = mounted(bounded(queue, is_known_apart), gateway)
-# In a thread: this module is loaded inside the server's event loop, and the database may be slow to answer.
-threading.Thread(target=report_locked_keys, daemon=True).start()
 # What is loaded now is never freed, so the garbage collector need not scan it.
 gc.freeze()

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 def report_locked_keys() -> None:
     """Logs one sentence if SECRET_KEY is wrong. The process goes on, so that /healthz can say it too."""
-    # Needs the models, which are loaded after this module.
+    # Needs the models, which are loaded with the application.
     from tenants.keyring import API_KEYS, KeyringError, read_keys
 
     try:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import argparse
 import socket
+import threading
 from typing import Final
 
 import uvicorn
 
+from config.startup_check import report_locked_keys
 from headroom_edge.gateway.bounds import BoundedProtocol, allow_connections
 
 GRACE_SECONDS: Final = 3
+
+
+class WebServer(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # In a thread, because the database may be slow to answer.
+        threading.Thread(target=report_locked_keys, daemon=True).start()
 
 
 def main() -> None:
@@ -35,7 +44,7 @@ def main() -> None:
     )
     allow_connections()
     listeners = None if arguments.fd is None else [socket.socket(fileno=arguments.fd)]
-    uvicorn.Server(config).run(sockets=listeners)
+    WebServer(config).run(sockets=listeners)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def wraps() -> list[bytes]:
 def web(log: Path, valkey_url: str, **variables: str) -> Iterator[Client]:
     """The web process, with the gateway in it."""
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "config.asgi:application", "--port", str(port), "--log-level", "error"]
+    command = [sys.executable, "-m", "config.web", "--port", str(port)]
     own = environment(valkey_url, HEADROOM_HTTPS="0", HEADROOM_BUDGET_MS="60000", **variables)
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=own, cwd=ROOT, stdout=output, stderr=output)
