@@ -60,6 +60,16 @@ def test_a_draft_is_replayed_and_becomes_a_change(operator: Client) -> None:
     assert f'value="change:{Change.objects.get().pk}"' in get(operator, "/simulator/what-if")
 
 
+def test_a_slice_that_failed_is_named(operator: Client) -> None:
+    make_recorded({"busy": working("busy", 0.4, hours=2)}, days=2)
+    operator.post("/simulator/what-if", {"document": DRAFT, "days": "2"})
+    task = task_do(Task.objects.get(kind="whatif").pk, WHAT_IF)
+    Task.objects.update(problem="1 of 2 slices failed", result=(task.result or {}) | {"revisions": [3, 4]})
+    page = get(operator, f"/simulator/what-if/{task.pk}")
+    assert "Not complete: 1 of 2 slices failed" in page
+    assert "The limits changed during the replay (revisions 3, 4)" in page
+
+
 def test_rows_stand_at_their_places_while_it_runs(operator: Client) -> None:
     task = task_file(kind=Task.Kind.WHAT_IF, author="bob", asked={"document": DRAFT, "days": 7})
     row = {"tenant": "calm", "tier": "pro", "asked": 10, "denied_before": 0, "denied_after": 2}
