@@ -54,6 +54,18 @@ VIOLATIONS: dict[str, list[Bad]] = {
         Bad("apitoken", "tenant_id = (SELECT max(number) FROM tenants_tenant)"),
     ],
     "api_token_revoked_after_created": [Bad("apitoken", "revoked_at = created - interval '1 second'")],
+    "api_token_approves_for_somebody": [Bad("apitoken", "may_approve = true")],
+    "emergency_author_and_reason": [Bad("emergency", "author = ''"), Bad("emergency", "reason = ''")],
+    "emergency_reviewed_by_somebody": [
+        Bad("emergency", "reviewed_at = now()"),
+        Bad("emergency", "reviewer = 'bob'"),
+    ],
+    "freeze_ends_after_start": [Bad("freeze", '"end" = start')],
+    "freeze_author_and_reason": [Bad("freeze", "author = ''"), Bad("freeze", "reason = ''")],
+    "freeze_lifted_with_reason": [
+        Bad("freeze", "lifted_at = now()"),
+        Bad("freeze", "lifted_at = now(), lifted_author = 'ann'"),
+    ],
     "tenants_membership_user_id_key": [
         Bad("membership", "user_id = (SELECT id FROM auth_user WHERE username = 'bob')")
     ],
