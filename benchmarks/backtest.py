@@ -6,6 +6,7 @@ thousands of rows and most have a handful. Everything is measured, from the firs
 
 from __future__ import annotations
 
+import os
 import resource
 import tempfile
 import time
@@ -28,14 +29,14 @@ def run() -> list[BenchmarkRow]:
     with tempfile.TemporaryDirectory(prefix="hr-bench-") as folder:
         trace = Path(folder) / "trace.csv"
         write_trace(trace, TENANTS, ENDPOINTS, ROWS)
-        before_mib, begin, clock = _peak_mib(), time.monotonic(), time.process_time()
+        before_mib, begin, clock = _peak_mib(), time.monotonic(), _processor_s()
         report = backtest(trace)
-        processor, wall = time.process_time() - clock, time.monotonic() - begin
+        processor, wall = _processor_s() - clock, time.monotonic() - begin
     shape = f"{report.series:,} pairs, {report.rows:,} rows"
     million = report.rows / 1_000_000
     return [
         BenchmarkRow(f"backtest of {shape}: per million rows", round(wall / million, 1), "s", 75, 60),
-        BenchmarkRow("of this, processor time", round(processor / million, 1), "s"),
+        BenchmarkRow("backtest, processor time of all its cores", round(processor / million, 1), "s"),
         BenchmarkRow("backtest, memory above the start", round(_peak_mib() - before_mib), "MiB", 1_024),
     ]
 
@@ -53,6 +54,11 @@ def write_trace(path: Path, tenants: int, endpoints: int, rows: int) -> None:
         file.write("timestamp,tenant,endpoint,subject\n")
         for time_s, pair, subject in zip(seconds.tolist(), owner.tolist(), subjects.tolist(), strict=True):
             file.write(f"{time_s:.3f},t{pair // endpoints},e{pair % endpoints},s{subject}\n")
+
+
+def _processor_s() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _peak_mib() -> float:
