@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 from typing import Any, Unpack
 
 from headroom_edge.algorithms.base import counted
@@ -24,7 +25,7 @@ from quotas.models.revision import newest_revision_number
 from quotas.policies.bulk import write_policies
 from quotas.policies.configuration import one_moment
 from quotas.policies.diff import ObjectDiff, plan_lines
-from quotas.policies.document import Document
+from quotas.policies.document import MOST_PROBLEMS, Document
 from quotas.policies.export import document_text, states_of, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
@@ -32,6 +33,7 @@ from quotas.tenants import write_tiers
 from tenants.models import Tenant, Tier
 
 APPLIED = "document_apply"
+MOST_SIMILAR = 10  # unknown names for which a similar one is looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,12 @@ class Names:
 
 
 def unresolved(document: Document, live: Names) -> list[Problem]:
-    """Problems for names that are neither in the document nor live."""
+    """Problems for names that are neither in the document nor live: the first of them, as for other problems."""
+    unknown = (reference for reference in _references(document, live) if reference[2] not in reference[3])
     return [
-        Problem(path, f"unknown_{kind}", _sentence(kind, name, known), document.line(path))
-        for path, kind, name, known in _references(document, live)
-        if name not in known
+        # The search for a similar name is slow, so only the first few get one.
+        Problem(path, f"unknown_{kind}", _sentence(kind, name, known if n < MOST_SIMILAR else ()), document.line(path))
+        for n, (path, kind, name, known) in enumerate(islice(unknown, MOST_PROBLEMS))
     ]
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from quotas.errors import Refused, accepted
 from quotas.models import Endpoint, Policy
-from quotas.policies.apply import document_apply
-from quotas.policies.document import read_document
+from quotas.policies.apply import MOST_SIMILAR, Names, document_apply, unresolved
+from quotas.policies.document import MOST_PROBLEMS, Document, read_document
+from quotas.policies.spec import Policy as Declared
 from tenants.models import Tier
 from tests.quotas.world import DOCUMENT, FORCED, limit_of, newest, waiting
 
@@ -53,3 +56,18 @@ def test_one_part_that_cannot_be_keeps_all_of_it_out() -> None:
 def test_a_policy_cannot_move_silently() -> None:
     with pytest.raises(Refused, match=r"policy free-all cannot move to tier pro × \*; delete it first"):
         apply('policies: [{name: free-all, tier: pro, endpoint: "*", limits: [{name: q, algorithm: gcra, rate: 5}]}]')
+
+
+def test_a_document_full_of_unknown_names_is_answered_with_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search for a similar name compares it with all, so a search for each would take minutes."""
+    searched: list[str] = []
+
+    def search(name: str, known: Collection[str], n: int) -> list[str]:
+        searched.extend([name] if known else [])
+        return []
+
+    monkeypatch.setattr("quotas.policies.apply.get_close_matches", search)
+    policies = tuple(Declared(f"p{n}", f"s:o{n}", ()) for n in range(1_000))
+    problems = unresolved(Document(policies=policies), Names(endpoints=["s:o"]))
+    assert len(problems) == MOST_PROBLEMS
+    assert len(searched) == MOST_SIMILAR
