@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from math import ceil
@@ -23,6 +23,8 @@ from headroom_edge.asgi import Message, Receive, Scope, Send, header_of, respond
 from headroom_edge.recent_cache import RecentCache
 
 AT_ONCE: Final = 4
+# A page keeps this process and PostgreSQL busy. With two of them, a tenant leaves one of two cores to the others.
+TENANT_AT_ONCE: Final = 2
 STREAMS: Final = 32  # open pages that keep themselves up to date
 WAITING: Final = 64  # of one caller; further ones are refused at once
 PATIENCE_SECONDS: Final = 10.0
@@ -34,6 +36,7 @@ LONGEST_REFUSAL: Final = 65_536
 STREAM: Final = "/live"
 FREE: Final = ("/v1/", "/static/", "/healthz", "/metrics", "/login", "/logout", "/favicon.ico")
 CALLER: Final = "headroom.caller"  # set in the scope by the gate: the tenant or the account
+OF_TENANT: Final = "tenant "
 
 
 @dataclass
@@ -46,7 +49,7 @@ class Refusal:
 
 @dataclass
 class Slots:
-    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    free: asyncio.Semaphore
     users: int = 0  # served and waiting
 
 
@@ -71,7 +74,10 @@ class PageQueue:
         if scope["path"] == STREAM:
             await self._stream(caller, scope, receive, send)
             return
-        slots = self._slots.setdefault(caller, Slots())
+        slots = self._slots.get(caller)
+        if slots is None:
+            at_once = TENANT_AT_ONCE if caller.startswith(OF_TENANT) else AT_ONCE
+            slots = self._slots[caller] = Slots(asyncio.Semaphore(at_once))
         slots.users += 1
         try:
             await self._in_turn(slots, credential, scope, receive, send)

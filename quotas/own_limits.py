@@ -53,8 +53,8 @@ policies:
     tier: headroom
     endpoint: "{PAGES}"
     limits:
-      - {{name: pages, algorithm: token_bucket, rate: 5, per: 1s, burst: 100, subject: "key|user|ip"}}
-      - {{name: pages-of-tenant, algorithm: token_bucket, rate: 10, per: 1s, burst: 200, subject: "{ORG}|key|user|ip"}}
+      - {{name: pages, algorithm: token_bucket, rate: 2, per: 1s, burst: 60, subject: "key|user|ip"}}
+      - {{name: pages-of-tenant, algorithm: token_bucket, rate: 5, per: 1s, burst: 150, subject: "{ORG}|key|user|ip"}}
 """
 
 
