@@ -20,7 +20,6 @@ from tests.headroom_edge.admin.conftest import Admin
 from tests.headroom_edge.admin.front import LOST, Front, Reply
 from tests.headroom_edge.admin.test_policy import GOLD
 from tests.quotas.world import newest
-from tests.valkeys import free_port
 
 pytestmark = [pytest.mark.xdist_group("admin"), pytest.mark.django_db(transaction=True)]
 SOON = {"Retry-After": "1", "Content-Type": "application/problem+json"}
@@ -106,7 +105,7 @@ def test_a_redirect_is_told_and_not_followed(admin: Admin, web_port: int, file: 
         ("https://x:port", "is not a URL"),
         ("https://ann@headroom.example.com", "has a user, a query or a fragment"),
         ("http://headroom.example.com", "would send the token in clear text"),
-        (f"http://127.0.0.1:{free_port()}", "nothing listens there"),
+        ("http://127.0.0.1:1", "nothing listens there"),
         ("https://headroom.invalid", "the host name is not known"),
     ],
 )
