@@ -26,7 +26,7 @@ from headroom_edge.keys import OWN_TENANT
 from headroom_edge.local import LocalLimiter, now_us
 from headroom_edge.problems import problem_of
 from headroom_edge.request_guard import PASS, RequestVerdict, refusal
-from quotas.own_limits import API, LOGIN, ORG, PAGES, login_floor
+from quotas.own_limits import API, LOGIN, ORG, PAGES, PORTAL, login_floor
 from tenants.scope import Principal
 
 LIMITING: Final = frozenset({"limit", "cost_too_big", "overflow", "too_late"})
@@ -65,8 +65,10 @@ def of_caller(request: HttpRequest, principal: Principal) -> RequestVerdict:
 
 
 def of_page(request: HttpRequest, principal: Principal) -> RequestVerdict:
-    of_tenant = {} if principal.tenant is None else {ORG: principal.tenant.name}
-    return _judged(_check(request, PAGES, _who(principal) | of_tenant))
+    who = _who(principal)
+    if principal.tenant is None:
+        return _judged(_check(request, PAGES, who))
+    return _judged(_check(request, PORTAL, who | {ORG: principal.tenant.name}))
 
 
 def _who(principal: Principal) -> dict[str, str]:

@@ -17,7 +17,8 @@ from tenants.models import Tenant
 
 API: Final = f"{OWN_ENDPOINTS}api"
 LOGIN: Final = f"{OWN_ENDPOINTS}login"
-PAGES: Final = f"{OWN_ENDPOINTS}pages"
+PAGES: Final = f"{OWN_ENDPOINTS}pages"  # for accounts of the platform
+PORTAL: Final = f"{OWN_ENDPOINTS}portal"  # the same pages, for the users and keys of tenants
 ORG: Final = "org"  # the dimension with the tenant of a tenant's user or key; `tenant` itself would be Headroom's
 REASON: Final = "Headroom limits its own API, pages and login from the start; change these limits as you need."
 
@@ -44,17 +45,24 @@ policies:
 """
 
 
-# A person who clicks stays far below: an open page reloads itself every few seconds, and only while it is visible.
+# A person stays far below: dragging a line in a chart asks up to 16 times a second, but not for long, and an open page
+# reloads itself every few seconds, and only while it is visible. A tenant gets less, so that the others notice nothing.
 _PAGES_DOCUMENT: Final = f"""
 endpoints:
   - {{name: "{PAGES}"}}
+  - {{name: "{PORTAL}"}}
 policies:
   - name: headroom-pages
     tier: headroom
     endpoint: "{PAGES}"
     limits:
-      - {{name: pages, algorithm: token_bucket, rate: 2, per: 1s, burst: 60, subject: "key|user|ip"}}
-      - {{name: pages-of-tenant, algorithm: token_bucket, rate: 5, per: 1s, burst: 150, subject: "{ORG}|key|user|ip"}}
+      - {{name: pages, algorithm: token_bucket, rate: 10, per: 1s, burst: 200, subject: "key|user|ip"}}
+  - name: headroom-portal
+    tier: headroom
+    endpoint: "{PORTAL}"
+    limits:
+      - {{name: portal, algorithm: token_bucket, rate: 2, per: 1s, burst: 60, subject: "key|user|ip"}}
+      - {{name: portal-of-tenant, algorithm: token_bucket, rate: 5, per: 1s, burst: 150, subject: "{ORG}|key|user|ip"}}
 """
 
 

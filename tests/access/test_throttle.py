@@ -140,10 +140,6 @@ class TestApi:
         assert (answer.status_code, answer["Headroom-Degraded"]) == (200, "open")
 
 
-def allow_pages(count: int, limit: str = "pages", subject: str = "key|user|ip") -> None:
-    allow(count, limit, "headroom-pages", subject)
-
-
 def browser_of(name: str, role: str = "viewer", tenant: str | None = None) -> Client:
     client = Client(headers={"Accept": "text/html,*/*"})
     client.force_login(person(name, role, tenant))
@@ -152,7 +148,7 @@ def browser_of(name: str, role: str = "viewer", tenant: str | None = None) -> Cl
 
 class TestPages:
     def test_over_the_limit_a_page_says_when_to_try_again_and_others_go_on(self) -> None:
-        allow_pages(2)
+        allow(2, "pages", "headroom-pages", "key|user|ip")
         alice, bob = browser_of("alice"), browser_of("bob")
         assert [alice.get(page).status_code for page in ("/tenants", "/matrix.csv", "/live")] == [200, 200, 429]
         refused = alice.get("/tenants")
@@ -161,17 +157,17 @@ class TestPages:
         assert (bob.get("/tenants").status_code, alice.get("/v1/tiers").status_code) == (200, 200)
 
     def test_the_users_and_keys_of_a_tenant_share_its_limit(self) -> None:
-        allow_pages(2, "pages-of-tenant", "org|key|user|ip")
+        allow(2, "portal-of-tenant", "headroom-portal", "org|key|user|ip")
         carol, dora = browser_of("carol", "tenant", "acme"), browser_of("dora", "tenant", "acme")
         erin = browser_of("erin", "tenant", "bolt")
         key = machine(token("tenant", tenant="acme"))
         assert [each.get("/portal").status_code for each in (carol, dora, key, carol)] == [200, 200, 429, 429]
-        assert key.get("/portal").json()["limit"] == "pages-of-tenant"
+        assert key.get("/portal").json()["limit"] == "portal-of-tenant"
         assert erin.get("/portal").status_code == 200
 
-    def test_a_person_who_clicks_does_not_notice(self) -> None:
+    def test_a_person_who_clicks_and_drags_does_not_notice(self) -> None:
         alice = browser_of("alice")
-        assert {alice.get("/tester").status_code for _ in range(30)} == {200}
+        assert {alice.get("/tester").status_code for _ in range(100)} == {200}
 
     def test_an_installation_that_is_older_gets_the_limits_and_one_that_deleted_them_does_not(self) -> None:
         policy_delete(name="headroom-pages", **FORCED)
@@ -180,7 +176,7 @@ class TestPages:
         Endpoint.objects.filter(name="headroom:pages").delete()
         assert own_limits_install("headroom")
         assert not own_limits_install("headroom")
-        assert Limit.objects.filter(policy__name="headroom-pages").count() == 2
+        assert Limit.objects.filter(policy__name="headroom-pages").exists()
 
     def test_what_needs_a_login_stays_in_no_cache(self) -> None:
         alice = browser_of("alice")
