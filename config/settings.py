@@ -201,6 +201,7 @@ LOGGING = {
         "celery.beat": {"filters": ["outages_in_one_line"]},
         # Losing the broker at the wrong moment ends the worker inside Celery; the supervisor restarts it.
         "celery.worker": {"filters": ["outages_in_one_line"]},
+        "celery.worker.request": {"filters": ["outages_in_one_line"]},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
