@@ -186,6 +186,9 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "v1:document-validate": {"POST": reads(STAFF)},
     "v1:document-plan": {"POST": reads(STAFF)},
     "v1:document-apply": {"POST": writes(OPERATORS)},
+    # Everybody sees and cancels their own tasks only.
+    "v1:document-task": {"GET": reads(STAFF)},
+    "v1:document-task-cancel": {"POST": reads(STAFF)},
 }
 
 

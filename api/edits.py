@@ -7,7 +7,7 @@ revisions: API keys, bypasses, alerts, tasks. `?dry_run=true` does either, takes
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypedDict, TypeVar
 
 from django.db import transaction
@@ -20,7 +20,8 @@ from access.authentication import author_of
 from api import idempotency, preconditions
 from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.changes.affected import Effect
-from quotas.changes.commit import Mode, Proposed, Written, commit
+from quotas.changes.commit import Mode, Proposed, Written, commit, judge
+from quotas.changes.draft import Proposal
 from quotas.changes.guard import Impact
 from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON
@@ -125,6 +126,19 @@ def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None 
     return _once(request, change, is_dry, lambda: _carry_out(request, change, is_dry))
 
 
+def judged(request: Request, edit: Edit[Any]) -> Proposal | None:
+    """What the edit would do, found out without waiting for anybody; for `kept`."""
+    return judge(_rehearsal(request, edit))
+
+
+def kept(
+    request: Request, edit: Edit[T], proposal: Proposal | None, keep: Callable[[Response], None], wait_s: float
+) -> None:
+    """Writes or files the edit that was judged. `keep` stores the response in the same transaction."""
+    with turn(wait_s):
+        keep(_edit(request, replace(edit, is_large=False), None, proposal))
+
+
 def _once(
     request: Request,
     change: Edit[T] | Action[T],
@@ -154,7 +168,9 @@ def _carry_out(
     return _dry_run(request, change) if is_dry else _edit(request, change, where)
 
 
-def _edit(request: Request, edit: Edit[T], where: Callable[[T], str] | None) -> Response:
+def _edit(
+    request: Request, edit: Edit[T], where: Callable[[T], str] | None, proposal: Proposal | None = None
+) -> Response:
     service, mode = _service(edit)
 
     def run() -> Response:
@@ -162,17 +178,24 @@ def _edit(request: Request, edit: Edit[T], where: Callable[[T], str] | None) -> 
         _check_match(request, edit.present)
         return _response(request, edit.show, service(), where)
 
-    def rehearse() -> T:
-        _check_match(request, edit.present)
-        return service()
-
-    outcome = commit(run, mode, rehearsal=rehearse if edit.is_large else None)
+    rehearsal = _rehearsal(request, edit) if edit.is_large else None
+    outcome = commit(run, mode, rehearsal=rehearsal, judged=proposal)
     if isinstance(outcome, Proposed):
         number = outcome.change.pk if outcome.change else None
         return Response({"change": number}, status=202, headers={"Location": reverse("v1:change", args=[number])})
     if isinstance(outcome, Written):
         outcome.result.headers[REVISION] = str(outcome.revision.number)
     return outcome.result
+
+
+def _rehearsal(request: Request, edit: Edit[T]) -> Callable[[], T]:
+    service, _ = _service(edit)
+
+    def rehearse() -> T:
+        _check_match(request, edit.present)
+        return service()
+
+    return rehearse
 
 
 def _service(edit: Edit[T], *, is_dry: bool = False) -> tuple[Callable[[], T], Mode]:

@@ -56,6 +56,13 @@ class Unprocessable(APIException):
     default_code = "unprocessable"
 
 
+class TooManyTasks(APIException):
+    status_code = HTTPStatus.TOO_MANY_REQUESTS
+    default_code = "too-many-tasks"
+    default_detail = "Your last large documents are still being worked on; wait for one to end, or cancel one."
+    wait = 5  # seconds
+
+
 def handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     """REST framework's EXCEPTION_HANDLER. Returns None for a fault of the server."""
     problem = problem_of(error)

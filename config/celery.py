@@ -50,7 +50,7 @@ app.config_from_object(
         # with `-Q celery` and another with `-Q slices`. A worker without -Q takes both.
         "task_queues": [Queue("celery"), Queue("slices")],
         "task_default_queue": "celery",
-        "task_routes": {"quotas.run_slice": {"queue": "slices"}},
+        "task_routes": {name: {"queue": "slices"} for name in ("quotas.run_slice", "quotas.run_document")},
         "beat_scheduler": "config.jobs:SlottedScheduler",
         "worker_hijack_root_logger": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,

@@ -40,6 +40,8 @@ class Lock(Enum):
     TASKS = "quotas.tasks"
     # One worker at a time does a slice of a long task; the second key is the slice's id.
     SLICE = "quotas.tasks.slice"
+    # One worker at a time does a task that is not cut; the second key is the task's id.
+    WHOLE_TASK = "quotas.tasks.whole"
     # One watch at a time decides which alerts fire and which are resolved.
     ALERTS = "quotas.alerts"
     # One guard at a time decides whether the watch is silent. Not the lock above, which a stuck watch may hold.

@@ -20,15 +20,13 @@ from django.utils import timezone
 
 from quotas.errors import Refused
 from quotas.locks import Lock, let_go, try_hold
-from quotas.long_tasks import BROKE_OFF, EVERY_S, LONGEST, Progress
+from quotas.long_tasks import BROKE_OFF, EVERY_S, LONGEST, MOST_TRIES, OVER, Progress
 from quotas.models import Task, TaskSlice
 
 log = logging.getLogger(__name__)
 
 MOST_SLICES = 64
-MOST_TRIES = 3
 LOOK_AGAIN_S = 0.2  # while other workers have the last slices
-OVER = (Task.State.DONE, Task.State.FAILED)
 
 Asked = Mapping[str, Any]
 Result = dict[str, Any]

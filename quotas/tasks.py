@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from celery import shared_task
+from celery import current_app, shared_task
 from django.db import DatabaseError
 from django.utils import timezone
 
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 SLICED = {Task.Kind.CALIBRATE: CALIBRATION, Task.Kind.WHAT_IF: WHAT_IF}
 LONGEST_WAIT_S = 86_400  # for a free worker
 FOLD_EVERY_S = 5  # the interval of `fold_usage` in the schedule
+RUN_DOCUMENT = "quotas.run_document"  # a task of the API, which shows the result as a response
 ASKED_AGAIN_S = 15  # the interval of `run_waiting_tasks` in the schedule
 
 
@@ -92,7 +93,11 @@ def run_task(number: int, kind: str) -> None:
     """Cuts a task into slices and sends one message for each, to whichever workers there are.
 
     If the slices are there already, some of their messages may be lost; those sent now expire like the next round's.
+    A document is not cut.
     """
+    if kind == Task.Kind.DOCUMENT:
+        current_app.send_task(RUN_DOCUMENT, (number,), expires=ASKED_AGAIN_S)
+        return
     count, is_new = slices_cut(number, SLICED[Task.Kind(kind)])
     for _ in range(count):
         run_slice.apply_async((number, kind), expires=LONGEST_WAIT_S if is_new else ASKED_AGAIN_S)

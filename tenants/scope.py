@@ -12,8 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import Model, QuerySet
 from django.http import Http404
 
-from tenants.credentials import Credential, verify
-from tenants.models import Membership, Role, Tenant
+from tenants.credentials import TOKEN, verify
+from tenants.models import ApiToken, Membership, Role, Tenant
 
 READ: Final = "read"
 WRITE: Final = "write"
@@ -70,7 +70,7 @@ def principal_of_text(text: str) -> Principal | None:
         return None
     tenant = None if found.tenant is None else Tenant.objects.get(pk=found.tenant)
     return Principal(
-        _name(found),
+        _name(found.kind, found.key_id, found.label),
         found.role,
         found.scopes,
         tenant,
@@ -80,11 +80,22 @@ def principal_of_text(text: str) -> Principal | None:
     )
 
 
-def _name(found: Credential) -> str:
+def principal_of_identity(identity: str) -> Principal | None:
+    """A person or a token as they are now, for work that they asked for earlier. None: gone, revoked or a tenant's."""
+    kind, _, key = identity.partition(":")
+    if kind == PERSON:
+        return principal_of_user(User.objects.filter(pk=int(key)).first())
+    token = ApiToken.objects.filter(key_id=key, tenant=None, revoked_at=None).first() if kind == TOKEN else None
+    if token is None:
+        return None
+    return Principal(_name(kind, key, token.label), token.role, frozenset(token.scopes), kind=kind, key_id=key)
+
+
+def _name(kind: str, key_id: str, label: str) -> str:
     """Of a machine: its id, which is unique, and its label, which people know."""
     # Labels from before they were checked may contain what is not shown in one line.
-    text = "".join(one if one.isprintable() else " " for one in found.label[:LONGEST_LABEL])
-    return f"{found.kind} {found.key_id} ({text})" if text else f"{found.kind} {found.key_id}"
+    text = "".join(one if one.isprintable() else " " for one in label[:LONGEST_LABEL])
+    return f"{kind} {key_id} ({text})" if text else f"{kind} {key_id}"
 
 
 def scoped(principal: Principal, rows: QuerySet[M], path: str = "tenant") -> QuerySet[M]:

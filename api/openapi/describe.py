@@ -154,6 +154,11 @@ REVISION_HEADER = OpenApiParameter(
 RETRY_HEADER = OpenApiParameter(
     "Retry-After", int, "header", response=[423, 429, 503], description="Seconds to wait before the next try."
 )
+LOCATION_HEADER = OpenApiParameter(
+    "Location", str, "header", response=[202], description="The address of the task, or of the change."
+)
+_WAITING = "Proposed, or waiting for approval. Nothing has changed yet."
+_FILED = "The document has over 500 entries or 65,536 characters, so a worker does it. `Location` has the task."
 ETAG_HEADER = OpenApiParameter("ETag", str, "header", response=True, description="Send it as `If-Match`.")
 
 
@@ -192,9 +197,12 @@ def reads(shape: Any, asked: type[Query] = Query, **more: Any) -> Callable[[View
     return described(asked, parameters=[ETAG_HEADER], responses={200: shape, **refusals}, **more)
 
 
-def asks(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
-    """A POST that changes nothing."""
-    return described(request=request, responses={200: shape, **problems(_ASKING)}, **more)
+def asks(request: type[Strict], shape: Shape, *, large: Shape | None = None, **more: Any) -> Callable[[View], View]:
+    """A POST that changes nothing. `large`: the task that it files if there is much to do."""
+    filed = {} if large is None else {202: OpenApiResponse(large, _FILED)}
+    parameters = [] if large is None else [IDEMPOTENCY, LOCATION_HEADER]
+    responses = {200: shape, **filed, **problems(_ASKING)}
+    return described(request=request, parameters=parameters, responses=responses, **more)
 
 
 def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View], View]:
@@ -204,12 +212,19 @@ def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View]
     return described(ChangeQuery, request=request, parameters=parameters, responses=responses, **more)
 
 
-def changes(request: type[Strict], shape: Shape, *, needs_match: bool = False, **more: Any) -> Callable[[View], View]:
+def changes(
+    request: type[Strict], shape: Shape, *, needs_match: bool = False, large: Shape | None = None, **more: Any
+) -> Callable[[View], View]:
+    """`large`: the task that it files if there is much to do."""
     either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
     conditions = [IF_MATCH] if needs_match else [MAYBE_MATCH, IDEMPOTENCY]  # PUT and PATCH need a match, POST does not
     parameters = [*conditions, REVISION_HEADER, ETAG_HEADER]
     responses = {200: either, **_waiting(request), **refusals}
+    if large is not None:
+        filed = PolymorphicProxySerializer(f"Waiting{_name(shape)}", [WaitingOut, large], None)
+        responses[202] = OpenApiResponse(filed, f"{_WAITING} Or: {_FILED}")
+        parameters.append(LOCATION_HEADER)
     return described(ChangeQuery, request=request, parameters=parameters, responses=responses, **more)
 
 
@@ -229,7 +244,7 @@ def removes(
 def _waiting(asked: type[Strict | Query]) -> dict[int, OpenApiResponse]:
     if not issubclass(asked, Guarded | GuardedRemovalQuery):
         return {}
-    return {202: OpenApiResponse(WaitingOut, "Proposed, or waiting for approval. Nothing has changed yet.")}
+    return {202: OpenApiResponse(WaitingOut, _WAITING)}
 
 
 def problems(statuses: Iterable[int]) -> dict[Any, OpenApiResponse]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from rest_framework.views import APIView
 
 from access.authentication import author_of
 from api.edits import Edit, Guarded, changed, permitted
-from api.inputs import Choice, DocumentText, Strict, body
+from api.inputs import Choice, DocumentText, Fields, Strict, body
 from api.openapi.describe import (
     READING,
     ImpactOut,
@@ -28,17 +27,21 @@ from api.openapi.describe import (
     problems,
 )
 from api.preconditions import etag_of
-from quotas.changes.turn import one_at_a_time
+from api.v1.document_tasks import DocumentTaskOut, filed
 from quotas.errors import accepted
+from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
 from quotas.policies import schema
 from quotas.policies.apply import DocumentPlan as Plan
 from quotas.policies.apply import document_apply, document_check, document_export, document_plan
 from quotas.policies.document import MOST_BYTES, Document, read_document
+from quotas.policies.problems import is_fit
 from quotas.policies.spec import CARRIES
 
 YAML = "application/yaml"
-LARGE_TEXT = 65_536  # characters; reading them takes about a tenth of a second
+# What is larger runs as a task, since all requests share one interpreter: this much takes it less than half a second.
+MOST_ENTRIES = 500
+MOST_TEXT = 65_536  # characters
 DOCUMENT_HELP = "A policy document in YAML or JSON; its JSON Schema is at `/v1/document/schema`."
 
 
@@ -118,55 +121,64 @@ class DocumentSchema(APIView):
 
 
 class DocumentValidate(APIView):
-    @asks(DocumentIn, ValidOut)
+    @asks(DocumentIn, ValidOut, large=DocumentTaskOut)
     def post(self, request: Request) -> Response:
         """Validates a document, and reports all errors with their lines, including names that do not exist."""
         fields = body(DocumentIn, request)
-        with _in_turn(fields):
-            document = _document(fields)
-            document_check(document)
-        return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
+        document = _small(fields["document"])
+        return filed(request, "validate", fields) if document is None else validated(document)
 
 
 class DocumentPlan(APIView):
-    @asks(PlanIn, PlanOut)
+    @asks(PlanIn, PlanOut, large=DocumentTaskOut)
     def post(self, request: Request) -> Response:
         """What applying a document would change. Send the ETag as If-Match to apply exactly this plan."""
         fields = body(PlanIn, request)
-        with _in_turn(fields):
-            plan = document_plan(document=_document(fields), author=author_of(request), carry=fields["carry"])
-        shown = _shown(plan)
-        return Response(shown, headers={"ETag": shown["etag"]})
+        document = _small(fields["document"])
+        return filed(request, "plan", fields) if document is None else planned(request, document, fields)
 
 
 class DocumentApply(APIView):
-    @changes(ApplyIn, AppliedOut)
+    @changes(ApplyIn, AppliedOut, large=DocumentTaskOut)
     def post(self, request: Request) -> Response:
         """Applies a document as one revision. Objects that it does not name stay as they are."""
         fields = body(ApplyIn, request)
-        with _in_turn(fields):
-            document = _document(fields)
-        who = permitted(request, fields)
-        edit = Edit(
-            partial(document_apply, document=document, carry=fields["carry"]),
-            who,
-            lambda revision: {"revision": revision.number if revision else None},
-            _newest,
-            is_large=document.is_large,
-        )
-        return changed(request, edit)
+        document = _small(fields["document"])
+        if document is None:
+            return filed(request, "apply", fields)
+        return changed(request, edit_of(request, document, fields))
+
+
+def validated(document: Document) -> Response:
+    document_check(document)
+    return Response({name: len(getattr(document, name)) for name in ("tiers", "endpoints", "policies")})
+
+
+def planned(request: Request, document: Document, fields: Fields) -> Response:
+    shown = _shown(document_plan(document=document, author=author_of(request), carry=fields["carry"]))
+    return Response(shown, headers={"ETag": shown["etag"]})
+
+
+def edit_of(request: Request, document: Document, fields: Fields) -> Edit[Revision | None]:
+    return Edit(
+        partial(document_apply, document=document, carry=fields["carry"]),
+        permitted(request, fields),
+        lambda revision: {"revision": revision.number if revision else None},
+        _newest,
+        is_large=document.is_large,
+    )
 
 
 def _newest() -> dict[str, int]:
     return {"revision": newest_revision_number()}
 
 
-def _in_turn(fields: dict[str, Any]) -> AbstractContextManager[None]:
-    return one_at_a_time(is_large=len(fields["document"]) > LARGE_TEXT)
-
-
-def _document(fields: dict[str, Any]) -> Document:
-    return accepted(read_document(fields.pop("document")))
+def _small(text: str) -> Document | None:
+    """None: it is large. A text that the database cannot store is refused here, however large it is."""
+    if len(text) > MOST_TEXT and is_fit(text):
+        return None
+    document = accepted(read_document(text))
+    return document if document.entries <= MOST_ENTRIES else None
 
 
 def _shown(plan: Plan) -> dict[str, Any]:

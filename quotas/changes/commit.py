@@ -83,7 +83,13 @@ class Unchanged(Generic[T_co]):
 Outcome = Written[T] | Proposed | Unchanged[T]
 
 
-def commit(edit: Callable[[], T], mode: Mode = "write", *, rehearsal: Callable[[], object] | None = None) -> Outcome[T]:
+def commit(
+    edit: Callable[[], T],
+    mode: Mode = "write",
+    *,
+    rehearsal: Callable[[], object] | None = None,
+    judged: Proposal | None = None,
+) -> Outcome[T]:
     """Runs `edit`, which calls service functions, in one transaction, when it is its turn.
 
     `write`: an edit that has to wait for an approver is rolled back and filed. `propose`: every edit is. `dry_run`: the
@@ -92,11 +98,13 @@ def commit(edit: Callable[[], T], mode: Mode = "write", *, rehearsal: Callable[[
     The edit ends at the first draft that is not written: nothing after it runs.
 
     `rehearsal`: the same edit, to be judged by a dry run first. A large edit then holds the turn only while it writes,
-    unless somebody else has written meanwhile.
+    unless somebody else has written meanwhile. `judged`: what `judge` found, for who holds the turn already.
     """
+    if mode == "propose" and judged is not None:
+        return Proposed(judged, file_change(judged))
     if mode != "write":
         return tried_again(partial(_rehearsed, edit, mode))
-    attempt = Attempt(may_write=True, rehearsed=_judged(rehearsal) if rehearsal else None)
+    attempt = Attempt(may_write=True, rehearsed=judge(rehearsal) if rehearsal else judged)
     try:
         with turn(), attempting(attempt):
             result = edit()
@@ -118,7 +126,8 @@ def _rehearsed(edit: Callable[[], T], mode: Mode) -> Outcome[T]:
         return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))
 
 
-def _judged(rehearsal: Callable[[], object]) -> Proposal | None:
+def judge(rehearsal: Callable[[], object]) -> Proposal | None:
+    """What an edit would do, found out by a dry run. None: nothing."""
     outcome = commit(rehearsal, "dry_run")
     return outcome.proposal if isinstance(outcome, Proposed) else None
 

@@ -103,24 +103,6 @@ def _enter(wait_s: float) -> None:
         raise Busy
 
 
-_large = FairLock()
-
-
-@contextmanager
-def one_at_a_time(is_large: bool, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Large documents are read and planned one after another, so that they leave the process to small requests."""
-    if not is_large:
-        yield
-        return
-    give_back()
-    if not _large.enter(wait_s):
-        raise Busy("other large documents are being read")
-    try:
-        yield
-    finally:
-        _large.leave()
-
-
 def give_back() -> None:
     """Returns the connection to the pool, if there is one and no transaction is open; the next query gets another."""
     if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:

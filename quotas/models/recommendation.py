@@ -138,6 +138,7 @@ class Task(models.Model):
     class Kind(models.TextChoices):
         WHAT_IF = "whatif"
         CALIBRATE = "calibrate"
+        DOCUMENT = "document"
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -160,7 +161,7 @@ class Task(models.Model):
         ordering = ["-id"]
         indexes = [models.Index(fields=["kind", "-id"], name="task_kind")]
         constraints = [
-            one_of("kind", ("whatif", "calibrate"), "task_kind_known"),
+            one_of("kind", ("whatif", "calibrate", "document"), "task_kind_known"),
             one_of("state", ("waiting", "running", "done", "failed"), "task_state"),
             models.CheckConstraint(condition=Q(percent__gte=0, percent__lte=100), name="task_percent"),
             models.CheckConstraint(condition=~Q(author=""), name="task_author"),

@@ -36,9 +36,13 @@ class Document:
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # by path
 
     @property
+    def entries(self) -> int:
+        return len(self.tiers) + len(self.endpoints) + len(self.policies)
+
+    @property
     def is_large(self) -> bool:
         """Whether judging it takes much longer than writing a row."""
-        return len(self.tiers) + len(self.endpoints) + len(self.policies) > LARGE
+        return self.entries > LARGE
 
     def line(self, path: str) -> int | None:
         """The line of the path, or of its nearest parent that the document contains."""

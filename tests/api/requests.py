@@ -44,6 +44,7 @@ class World:
     enforced: int
     whatif: int  # tasks
     calibration: int
+    document: int
     target: int  # of alerts
     emergency: int
     freeze: int
@@ -56,8 +57,8 @@ class Asked:
     body: Any = None
 
 
-def grow(tenants: int, endpoints: int) -> World:
-    """To so many; some tenants have keys, overrides and policies of their own."""
+def grow(tenants: int, endpoints: int, sender: str) -> World:
+    """To so many; some tenants have keys, overrides and policies of their own. `sender`: whose large document waits."""
     names = [f"t{number:06}" for number in range(Tenant.objects.count() - 2, tenants)]
     add_tenants(len(names))
     declared = [f"{{name: 'many:e{n}', path: /many/e{n}}}" for n in range(Endpoint.objects.count() - 2, endpoints)]
@@ -74,6 +75,8 @@ def grow(tenants: int, endpoints: int) -> World:
     recommended = [_recommended(*one) for one in wanted]
     tasks = [task_file(kind=kind, author="ann", asked={}).pk for kind in (Task.Kind.WHAT_IF, Task.Kind.CALIBRATE)]
     Task.objects.update(state=Task.State.DONE)
+    asked = {"action": "plan", "identity": sender}
+    tasks.append(task_file(kind=Task.Kind.DOCUMENT, author="ann", asked=asked).pk)
     emergency = declare(action="limit_set", author="carol", reason="because", what="revision 1")
     in_a_year = timezone.now() + timedelta(days=365)
     freeze = freeze_set(start=in_a_year, end=in_a_year + timedelta(days=1), **SAID)
@@ -161,6 +164,7 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         **{name: name for name in ("alerts", "alert-rules", "alert-targets")},
         "alert-rule": "alert-rules/quota-80",
         "document-schema": "document/schema",
+        "document-task": f"document/tasks/{world.document}",
         "recommendations": "recommendations",
         "recommendation": f"recommendations/{world.simulated}",
         "whatifs": "whatif",
@@ -224,6 +228,7 @@ def _history(world: World) -> list[tuple[str, Asked]]:
     return [
         ("revision-rollback", Asked("POST", f"/v1/revisions/{world.revision - 1}/rollback{DRY}", WHY)),
         ("revision-revert", Asked("POST", f"/v1/revisions/{world.revision}/revert{DRY}", WHY)),
+        ("document-task-cancel", Asked("POST", f"/v1/document/tasks/{world.document}/cancel{DRY}", WHY)),
         ("change-start", Asked("POST", f"{change}/start{DRY}", {"mode": "shadow", **WHY})),
         ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
         ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),

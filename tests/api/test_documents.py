@@ -6,7 +6,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
-from quotas.changes.turn import _large
 from quotas.policies.edit import limit_set
 from tests.quotas.world import DOCUMENT, PAY, SAID, bucket, limit_of, newest
 
@@ -84,18 +83,3 @@ def test_the_last_apply_is_what_drift_is_counted_from(client: APIClient) -> None
     assert b"drift: ann" in client.get("/v1/document").content
     client.post("/v1/document/apply", {"document": DOCUMENT, "reason": "as written"})
     assert b"drift" not in client.get("/v1/document").content
-
-
-def test_large_documents_are_read_one_after_another(client: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotas.changes.turn.MOST_WAITING", 0)  # a full queue refuses as one that took too long does
-    small, large = ({"document": "tiers: [{name: t}]" + "\n# padding" * lines} for lines in (1, 10_000))
-    assert _large.enter(0)
-    try:
-        assert client.post("/v1/document/plan", small).status_code == 200
-        for path in ("plan", "validate"):
-            refused = client.post(f"/v1/document/{path}", large)
-            assert (refused.status_code, refused.json()["code"]) == (503, "busy")
-            assert refused.json()["detail"] == "Other large documents are being read; try again in 2 seconds."
-    finally:
-        _large.leave()
-    assert client.post("/v1/document/validate", large).status_code == 200

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from tests.api.requests import Asked, World, grow, requests
@@ -17,8 +18,8 @@ ASKING = {"explain", "document-validate", "document-plan"}  # they write nothing
 
 
 @pytest.fixture
-def grown(world: None, valkey: redis.Redis) -> World:
-    return grow(8, 8)
+def grown(world: None, valkey: redis.Redis, client: APIClient) -> World:
+    return grow(8, 8, f"person:{User.objects.get(username='ann').pk}")
 
 
 def writes(world: World) -> Iterator[tuple[str, Asked]]:

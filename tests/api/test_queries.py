@@ -17,6 +17,7 @@ from access import roles
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from tenants.keyring import pepper
+from tenants.models import ApiToken
 from tests.access.people import token
 from tests.api.requests import Asked, add_tenants, grow, requests
 
@@ -47,11 +48,12 @@ def publish() -> None:
 @pytest.mark.usefixtures("world")
 def test_each_route_costs_what_is_pinned_however_much_there_is(valkey: redis.Redis) -> None:
     text = token("owner")
+    sender = f"token:{ApiToken.objects.get().key_id}"
     publish()
-    few = requests(grow(tenants=30, endpoints=5))
+    few = requests(grow(30, 5, sender))
     publish()
     costs = counts(text, few)
-    many = requests(grow(tenants=300, endpoints=50))
+    many = requests(grow(300, 50, sender))
     publish()
     assert counts(text, many) == costs
     assert costs == json.loads(PINNED.read_text()), CHANGED

@@ -14,12 +14,12 @@ from django.utils import timezone
 from quotas import slices
 from quotas.errors import accepted, refuse
 from quotas.locks import Lock, let_go, try_hold
-from quotas.long_tasks import PATIENCE, Progress, task_file, tasks_waiting
+from quotas.long_tasks import MOST_TRIES, PATIENCE, Progress, task_file, tasks_waiting
 from quotas.models import Recommendation, Task, TaskSlice
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.recommendations.runs import CALIBRATION, calibration_ask, calibration_now
-from quotas.slices import MOST_TRIES, Cut, SlicedWork, shared_out, slice_do, slices_cut, task_do
+from quotas.slices import Cut, SlicedWork, shared_out, slice_do, slices_cut, task_do
 from quotas.what_if import WHAT_IF, whatif, whatif_ask
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET, PAY, SAID
