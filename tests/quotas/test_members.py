@@ -71,6 +71,37 @@ def test_the_command_gives_lists_and_takes_away() -> None:
         run("member", "remove", "alice")
 
 
+def test_the_command_creates_an_account_with_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "seven green bicycles")
+    assert run("member", "set", "alice", "operator", "--create") == "alice: operator\n"
+    assert authenticate(username="alice", password="seven green bicycles") is not None
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments", "sentence"),
+    [
+        ("seven green bicycles", ("alice", "tenant"), "names the tenant"),
+        ("seven green bicycles", ("alice", "tenant", "--tenant", "nobody"), "there is no tenant nobody"),
+        ("", ("alice", "operator"), "too short"),
+        ("x", ("alice", "operator"), "too short"),
+        ("seven green bicycles", ("al ice", "operator"), "valid username"),
+        (None, ("alice", "operator"), "there is no password to read"),
+    ],
+)
+def test_an_account_that_is_refused_does_not_stay(
+    monkeypatch: pytest.MonkeyPatch, typed: str | None, arguments: tuple[str, ...], sentence: str
+) -> None:
+    def answer(prompt: str) -> str:
+        if typed is None:
+            raise EOFError
+        return typed
+
+    monkeypatch.setattr("getpass.getpass", answer)
+    with pytest.raises(CommandError, match=sentence):
+        run("member", "set", *arguments, "--create")
+    assert User.objects.count() == 0
+
+
 def test_an_installation_without_an_owner_gets_one(settings: Settings, tmp_path: Path) -> None:
     path = settings.HEADROOM_OWNER_PASSWORD = tmp_path / "password"
     run("first_owner")

@@ -5,7 +5,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from quotas.errors import Refused
 from quotas.members import member_remove, member_set
@@ -37,15 +40,17 @@ class Command(BaseCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         name = options["user"]
-        if options["create"] and not User.objects.filter(username=name).exists():
-            User.objects.create_user(name, password=getpass.getpass(f"Password of {name}: "))
-        row = member_set(
-            user=name,
-            role=options["role"],
-            tenant=options["tenant"],
-            author=getpass.getuser(),
-            reason=options["reason"],
-        )
+        # An account whose role is refused must not stay behind.
+        with transaction.atomic():
+            if options["create"] and not User.objects.filter(username=name).exists():
+                _create(name)
+            row = member_set(
+                user=name,
+                role=options["role"],
+                tenant=options["tenant"],
+                author=getpass.getuser(),
+                reason=options["reason"],
+            )
         self.stdout.write(str(row))
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -57,3 +62,17 @@ class Command(BaseCommand):
     def _remove(self, options: dict[str, Any]) -> None:
         member_remove(user=options["user"], author=getpass.getuser(), reason=options["reason"])
         self.stdout.write(f"removed the role of {options['user']}")
+
+
+def _create(name: str) -> None:
+    user = User(username=name)
+    try:
+        User.username_validator(name)
+        password = getpass.getpass(f"Password of {name}: ")
+        validate_password(password, user)
+    except EOFError:
+        raise CommandError("there is no password to read; run this in a terminal, or pipe the password in.") from None
+    except ValidationError as error:
+        raise CommandError(" ".join(error.messages)) from None
+    user.set_password(password)
+    user.save()
