@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         give = actions.add_parser("set", help="freeze the configuration")
-        give.add_argument("--until", dest="end", type=_moment, required=True, metavar="TIME", help="2030-01-02T06:00Z")
+        give.add_argument("--until", dest="end", type=_moment, required=True, metavar="TIME", help="2030-01-31T18:00Z")
         give.add_argument("--from", dest="start", type=_moment, metavar="TIME", help="default: now")
         give.add_argument("--role", action="append", default=[], choices=PASSING_ROLES, help="may pass; repeatable")
         give.add_argument("--member", action="append", default=[], metavar="ACCOUNT", help="may pass; repeatable")
