@@ -116,7 +116,8 @@ def _tenant(found: FirstSteps, data: dict[str, Any], author: str) -> None:
 
 
 def _limit(found: FirstSteps, data: dict[str, Any], author: str) -> None:
-    if found.tenant is None or found.endpoint is None:
+    # The edit waits for no approval and accepts any cut, so it is only for an installation that limits nothing.
+    if found.tenant is None or found.endpoint is None or found.limit is not None:
         return
     fields = {"name": "burst", "algorithm": "token_bucket", "rate": data["rate"], "burst": data["burst"]}
     tier = found.tenant.tier.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -77,6 +78,14 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     assert "FCALL hr_check 1 hr:{" in page(operator, "/first-run")
     counted("first-tenant", "d", 3, endpoint="orders:create")
     assert "The first 429 was counted." in page(operator, "/first-run")
+
+
+def test_the_first_steps_skip_no_approval_once_there_are_limits(valkey: object, settings: Any) -> None:
+    make_world()
+    settings.HEADROOM_FOUR_EYES = True
+    written = Revision.objects.count()
+    signed_in("olga", "operator").post("/first-run", {"step": "limit", "rate": "1", "burst": "1"})
+    assert Revision.objects.count() == written
 
 
 def test_a_step_that_is_refused_says_why_and_keeps_what_was_typed(valkey: object) -> None:
