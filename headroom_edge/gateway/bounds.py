@@ -64,6 +64,20 @@ class Connections:
 class BoundedProtocol(HttpToolsProtocol):
     """Most requests arrive in one piece. For those it does next to nothing, because every check pays for it."""
 
+    # Not in uvicorn's __dict__: with more than 30 attributes there, Python finds all of them more slowly.
+    __slots__ = (
+        "_all",
+        "_body",
+        "_chunk",
+        "_has_begun",
+        "_held",
+        "_in_head",
+        "_is_behind",
+        "_is_known",
+        "_is_refused",
+        "_received",
+    )
+
     def __init__(
         self,
         config: Config,
@@ -104,7 +118,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._received += size
         else:
             self._received = 0
-        super().data_received(data)
+        HttpToolsProtocol.data_received(self, data)
         if not self._has_begun:
             return
         if not was_begun or self._received == size:  # the request began in this chunk
@@ -115,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()  # fields behind the body, or chunks that say more than they carry
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        HttpToolsProtocol.on_message_begin(self)
         self._is_behind = self._received > 0
         self._received = self._chunk
         self._body = 0
@@ -131,13 +145,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._is_refused = True
             self.transport.abort()
         else:
-            super().on_headers_complete()
+            HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
         if self._is_refused:
             return
         self._body += len(body)
-        super().on_body(body)
+        HttpToolsProtocol.on_body(self, body)
         if self._body <= SMALL_BODY or self.cycle.response_complete:
             return
         self._hold(self._body)
@@ -155,10 +169,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._all.waiting.pop(self, None)
         if self._held:
             self._hold(0)
-        super().on_message_complete()
+        HttpToolsProtocol.on_message_complete(self)
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        HttpToolsProtocol.on_response_complete(self)
         if self._held:
             self._hold(0)
         # The latest request is answered, not only one in front of it. One that has not arrived whole waits already.
