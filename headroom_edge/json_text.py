@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from json.scanner import make_scanner
 from typing import Any, Final
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -32,7 +33,12 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-read_distinct: Final = json.JSONDecoder(object_pairs_hook=distinct).decode
+_scan: Final = make_scanner(json.JSONDecoder(object_pairs_hook=distinct))  # type: ignore[arg-type] # as the decoder does it
+
+
+def refuse_repeats(text: str) -> None:
+    """Raises RepeatedKeyError. The text must be JSON; that is not checked again, because every check pays for it."""
+    _scan(text.lstrip(), 0)
 
 
 def encoding_fault(raw: bytes) -> str | None:

@@ -14,7 +14,7 @@ from headroom_edge.check import encode_call
 from headroom_edge.core import CHECK, Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Credential
 from headroom_edge.errors import StoreError
-from headroom_edge.json_text import RepeatedKeyError, encoding_fault, half_character, read_distinct
+from headroom_edge.json_text import RepeatedKeyError, encoding_fault, half_character, refuse_repeats
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
 from headroom_edge.problems import Problem, bad_request, forbidden, problem_of, too_large, unauthorised, unavailable
@@ -238,7 +238,7 @@ def read(raw: bytes | None) -> CheckBody | Problem:
         return too_large()
     try:
         body = _decode(raw)
-        read_distinct(raw.decode())  # msgspec keeps the last of two values
+        refuse_repeats(raw.decode())  # msgspec keeps the last of two values
     except msgspec.ValidationError as error:
         sentence = _AT.sub("", str(error))
         return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _field_of(str(error)))
