@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.asgi import App, Receive, Scope, Send, header_of, request_of, respond
+from headroom_edge.asgi import App, Message, Receive, Scope, Send, header_of, request_of, respond
 from headroom_edge.core import Conversation, Core
 from headroom_edge.gateway.authz import original, response_of
 from headroom_edge.gateway.bad_tokens import BadTokens
@@ -38,8 +38,8 @@ class Gateway:
         self.bad_tokens = BadTokens()
         self._checks = CheckHandler(self.guard)
         self._handlers: dict[str, Handler] = {
-            "/v1/check": self._check,
-            "/v1/release": self._release,
+            "/v1/check": partial(self._post, self._checks.check),
+            "/v1/release": partial(self._post, self._checks.release),
             "/v1/authz": self._authz,
             HEALTH: self._health,
         }
@@ -68,33 +68,27 @@ class Gateway:
         await self.limiter.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _post(self, ask: Ask, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await refuse(send, _only_post())
             return
-        await self._answer(scope, receive, send, self._checks.check)
-
-    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            await refuse(send, _only_post())
-            return
-        await self._answer(scope, receive, send, self._checks.release)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, ask: Ask) -> None:
         token = key_text(partial(header_of, scope))
-
-        async def objection() -> Problem | None:
-            problem = await self.limiter.converse(lambda core: self._checks.objection(core, token))
-            if problem is None:
-                scope[KNOWN] = True
-            return problem
-
-        body = await read_body(receive, objection)
+        message = await receive()
+        part: bytes = message.get("body", b"")
+        body: bytes | Problem | None = part
+        if message.get("more_body") or len(part) > SMALL_BODY:
+            body = await read_body(message, receive, partial(self._objection, scope, token))
         if isinstance(body, Problem):
             reply: bytes | Problem = body
         else:
             reply = await self.limiter.converse(lambda core: ask(core, token, body))
         await _send(send, self._counted(scope, reply) if isinstance(reply, Problem) else reply)
+
+    async def _objection(self, scope: Scope, token: str) -> Problem | None:
+        problem = await self.limiter.converse(lambda core: self._checks.objection(core, token))
+        if problem is None:
+            scope[KNOWN] = True
+        return problem
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = original(scope, self.guard.rules.reading)
@@ -130,14 +124,13 @@ def mounted(inner: Callable[..., Awaitable[None]], gateway: Gateway) -> App:
     return application
 
 
-async def read_body(receive: Receive, objection: Callable[[], Awaitable[Problem | None]]) -> bytes | Problem | None:
+async def read_body(
+    first: Message, receive: Receive, objection: Callable[[], Awaitable[Problem | None]]
+) -> bytes | Problem | None:
     """None if it is too long. `objection` is asked before a body that is not small is read."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body if len(body) <= LONGEST_BODY else None
-    chunks = [body]
-    size = len(body)
+    message = first
+    chunks: list[bytes] = [message.get("body", b"")]
+    size = len(chunks[0])
     is_known = False
     while message.get("more_body") and size <= LONGEST_BODY:
         if size > SMALL_BODY and not is_known:
