@@ -22,6 +22,7 @@ from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import fold_one, folds_due
 from quotas.usage.tier_usage import measure_tier_usage
 from quotas.what_if import WHAT_IF
+from quotas.whole_tasks import old_tasks_delete
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ def apply_due_changes() -> None:
 @shared_task(name="quotas.keep_up", soft_time_limit=300, time_limit=360)
 def maintain_usage() -> None:
     log.info("usage tables: %s", maintenance.maintain_usage_tables())
+    log.info("large documents forgotten: %s", old_tasks_delete(timezone.now()))
 
 
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)

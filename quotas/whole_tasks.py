@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 IDENTITY = "identity"  # in what was asked: whose task it is, as tenants.identity stores it
 TRIES = "tries"
 TEXT = "document"  # in what was asked: as long as the task is not over
+KEPT = timedelta(days=2)  # longer than a repetition with the same Idempotency-Key
 MOST_OPEN = 3  # of one person or token
 SET_ASIDE = f"set aside: it ended its worker {MOST_TRIES} times; send less at once"
 TOO_LONG = "it took too long; send less at once"
@@ -95,6 +97,11 @@ def whole_task_run(number: int, work: Work) -> None:
                 _do(run, work)
     finally:
         let_go(Lock.WHOLE_TASK, number)
+
+
+def old_tasks_delete(now: datetime) -> int:
+    """Deletes what ended long ago, and returns how many."""
+    return Task.objects.filter(kind=Task.Kind.DOCUMENT, state__in=OVER, changed__lt=now - KEPT).delete()[0]
 
 
 def _begin(number: int) -> Run | None:

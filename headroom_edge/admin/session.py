@@ -13,6 +13,7 @@ from headroom_edge.admin.exchange import LostError, Response, Server
 
 BUSY: Final = frozenset({429, 502, 503, 504})
 POLL_S: Final = 1.0
+CANCEL_S: Final = 10.0
 USUAL_WAIT_S: Final = 1.0  # where the server does not say how long
 FINISHED: Final = frozenset({"done", "failed"})
 
@@ -22,9 +23,9 @@ Show = Callable[[str], None]
 class RefusedError(AdminError):
     """The server understood the request and refused it."""
 
-    def __init__(self, response: Response) -> None:
-        self.status = response.status
-        self.problem = response.data()
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        self.status = status
+        self.problem = problem
         super().__init__(str(self.problem.get("detail") or ""))
 
 
@@ -85,23 +86,43 @@ class Session:
         if "code" not in response.data():
             answer = f"{self._server.url} answers with status {response.status}"
             raise AdminError(f"{answer}, but not as Headroom's API does; correct the URL.")
-        raise RefusedError(response)
+        raise RefusedError(response.status, response.data())
 
     def _finished(self, filed: Response) -> dict[str, Any]:
-        """Follows a task to its end."""
+        """Follows a task to its end. A task that failed is refused as the request would have been."""
         path = _path(filed.headers.get("location", ""))
         if not path:
             raise AdminError("The server files this as a task, but does not say where; is headroom-admin too old?")
+        try:
+            task = self._followed(path)
+        except KeyboardInterrupt:
+            self._cancel(path)
+            raise
+        result = task.get("result")
+        found = result if isinstance(result, dict) else {}
+        if task["state"] != "failed":
+            return found
+        if "code" in found:
+            raise RefusedError(int(found["status"]), found)
+        raise AdminError(str(task.get("problem") or "The task failed; the server's log says why."))
+
+    def _followed(self, path: str) -> dict[str, Any]:
         shown = ""
         while (task := self._ask("GET", path).data()).get("state") not in FINISHED:
             if (progress := _progress(task)) != shown:
                 self._show(shown := progress)
             self._time_left()
             sleep(POLL_S)
-        if task["state"] == "failed":
-            raise AdminError(str(task.get("problem") or "The task failed; the server's log says why."))
-        result = task.get("result")
-        return result if isinstance(result, dict) else {}
+        return task
+
+    def _cancel(self, path: str) -> None:
+        """One try: whoever stops the command does not want to wait."""
+        body = {"reason": "headroom-admin was stopped"}
+        try:
+            is_over = self._server.ask("POST", f"{path}/cancel", body, {}, CANCEL_S).status != 200
+        except (LostError, AdminError):
+            is_over = True
+        self._show(f"the server may have finished the task; see {path}" if is_over else "the task was cancelled")
 
 
 def _progress(task: Mapping[str, Any]) -> str:

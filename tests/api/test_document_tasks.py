@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import Settings
 
 from api.v1 import documents
 from api.v1.document_runs import answer
+from quotas.long_tasks import BROKE_OFF, MOST_TRIES
 from quotas.models import Change, Revision, Task
 from quotas.policies.edit import limit_set
-from quotas.whole_tasks import MOST_OPEN, Run, whole_task_cancel, whole_task_run
+from quotas.whole_tasks import KEPT, MOST_OPEN, SET_ASIDE, Run, old_tasks_delete, whole_task_cancel, whole_task_run
 from tests.access.people import machine, signed_in, token
 from tests.quotas.world import DOCUMENT, bucket, make_world, newest
 
@@ -170,3 +173,38 @@ def test_one_sender_has_a_few_open_tasks(all_large: None) -> None:
     post(signed_in("bob", "viewer"), "validate", DOCUMENT)
     assert done(ann, filed)["state"] == "done"
     post(ann, "validate", DOCUMENT)
+
+
+def test_a_task_is_forgotten_when_it_is_old_and_over(all_large: None) -> None:
+    ann = signed_in("ann", "viewer")
+    over, _open = (post(ann, "validate", DOCUMENT).json()["id"] for _ in range(2))
+    whole_task_run(over, answer)
+    assert old_tasks_delete(timezone.now()) == 0
+    assert old_tasks_delete(timezone.now() + KEPT + timedelta(minutes=1)) == 1
+    assert list(Task.objects.values_list("pk", flat=True)) == [_open]
+
+
+def test_a_task_that_ends_its_workers_is_set_aside(all_large: None) -> None:
+    ann = signed_in("ann", "viewer")
+    filed = post(ann, "validate", DOCUMENT)
+
+    def die(run: Run) -> None:
+        raise OperationalError  # as of a worker that was killed, nothing is stored
+
+    for _ in range(MOST_TRIES):
+        with pytest.raises(OperationalError):
+            whole_task_run(filed.json()["id"], die)
+    assert done(ann, filed)["problem"] == SET_ASIDE
+
+
+def test_a_fault_of_the_server_is_told_as_one(all_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = signed_in("ann", "viewer")
+    filed = post(ann, "validate", DOCUMENT)
+
+    def breaks(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(documents, "document_check", breaks)
+    with pytest.raises(ZeroDivisionError):
+        done(ann, filed)
+    assert ann.get(filed["Location"]).json()["problem"] == BROKE_OFF

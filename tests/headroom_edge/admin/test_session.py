@@ -13,9 +13,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from api.v1.document_runs import answer
 from headroom_edge.admin import session
-from quotas.long_tasks import task_file
 from quotas.models import Revision, Task
+from quotas.whole_tasks import whole_task_run
 from tests.headroom_edge.admin.conftest import Admin
 from tests.headroom_edge.admin.front import LOST, Front, Reply
 from tests.headroom_edge.admin.test_policy import GOLD
@@ -68,25 +69,48 @@ def test_what_was_applied_while_the_response_was_lost_is_applied_once(
     assert (Revision.objects.count(), len(front.seen)) == (before + 1, 2)
 
 
-def test_a_task_is_followed_to_its_end(
-    admin: Admin, web_port: int, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = {"revision": 1, "etag": '"x"', "changes": [{}], "text": "Plan: a lot."}
-    task = task_file(kind=Task.Kind.WHAT_IF, author="ann", asked={})
-    Task.objects.update(state=Task.State.RUNNING, doing="reading", percent=40)
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "large.yaml"
+    path.write_text("tiers:\n" + "\n".join(f"  - {{name: t{number}}}" for number in range(501)))
+    return path
 
-    def finish(_: float) -> None:
-        Task.objects.update(state=Task.State.DONE, percent=100, result=result)
 
-    monkeypatch.setattr(session, "sleep", finish)
-    filed = Reply(202, {"Location": f"/v1/whatif/{task.pk}"}, b'{"id": 1, "state": "waiting"}')
-    with Front(web_port, filed) as front:
-        plan = admin("policy", "plan", file, "--detailed-exitcode", url=front.url)
-    assert (plan.status, plan.out, plan.err) == (2, "Plan: a lot.\n", "headroom-admin: reading: 40 %\n")
-    Task.objects.update(state=Task.State.FAILED, problem="the document has 9 mistakes")
-    with Front(web_port, filed) as front:
-        failed = admin("policy", "plan", file, url=front.url)
-    assert (failed.status, failed.err) == (1, "headroom-admin: the document has 9 mistakes\n")
+@pytest.fixture
+def working(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the command waits, a worker does what was filed."""
+
+    def work(_: float) -> None:
+        whole_task_run(Task.objects.latest("pk").pk, answer)
+
+    monkeypatch.setattr(session, "sleep", work)
+
+
+def test_a_large_document_is_followed_to_its_end(admin: Admin, large: Path, tmp_path: Path, working: None) -> None:
+    kept = tmp_path / "plan.json"
+    plan = admin("policy", "plan", large, "--out", kept, "--detailed-exitcode")
+    assert (plan.status, plan.err) == (2, "headroom-admin: waiting: 0 %\n")
+    assert '+ tier "t500"' in plan.out
+    applied = admin("policy", "apply", large, "--plan", kept, "--reason", "many")
+    assert (applied.status, applied.out) == (0, f"applied as {newest()}\n")
+    late = admin("policy", "apply", large, "--plan", kept, "--reason", "again")
+    assert (late.status, "changed since" in late.err) == (1, True)
+
+
+def test_a_large_document_is_refused_with_its_lines(admin: Admin, large: Path, working: None) -> None:
+    large.write_text(large.read_text() + "\n  - {name: T9}\n  - {name: t9}" + "\n#" * 70_000)
+    wrong = admin("policy", "validate", large)
+    assert (wrong.status, "line 503: " in wrong.err) == (1, True)
+
+
+def test_a_command_that_is_stopped_cancels_its_task(admin: Admin, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "sleep", stop)
+    stopped = admin("policy", "apply", large, "--reason", "many")
+    assert (stopped.status, "the task was cancelled" in stopped.err) == (1, True)
+    assert Task.objects.get().problem == "it was cancelled: headroom-admin was stopped"
 
 
 def test_a_redirect_is_told_and_not_followed(admin: Admin, web_port: int, file: Path) -> None:
