@@ -24,6 +24,10 @@ with one_line_errors():
     # It needs Django's applications.
     from config.body_limit import bounded, is_known_apart
 
+    # Requests send their tasks from any thread; without this, Celery would look for a broker of its own.
+    from config.celery import app as celery
+
+    celery.set_default()
     gateway = Gateway(settings.HEADROOM_GATEWAY.limiter(), settings.HEADROOM_GATEWAY.rules)
     queue = PageQueue(
         inner, settings.SESSION_COOKIE_NAME, lambda scope: gateway.guard.client_ip(request_of(scope)) or ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ IDENTITY = "identity"  # in what was asked: whose task it is, as tenants.identit
 TRIES = "tries"
 TEXT = "document"  # in what was asked: as long as the task is not over
 KEPT = timedelta(days=2)  # longer than a repetition with the same Idempotency-Key
+LOOK_AGAIN_S, LOOKS = 0.2, 10  # while another worker has the task
 MOST_OPEN = 3  # of one person or token
 SET_ASIDE = f"set aside: it ended its worker {MOST_TRIES} times; send less at once"
 TOO_LONG = "it took too long; send less at once"
@@ -88,7 +90,7 @@ def whole_task_cancel(*, number: int, reason: str) -> Task:
 
 def whole_task_run(number: int, work: Work) -> None:
     """Does the task, unless it is over or another worker does it."""
-    if not try_hold(Lock.WHOLE_TASK, number):
+    if not _held(number):
         return
     try:
         run = _begin(number)
@@ -97,6 +99,15 @@ def whole_task_run(number: int, work: Work) -> None:
                 _do(run, work)
     finally:
         let_go(Lock.WHOLE_TASK, number)
+
+
+def _held(number: int) -> bool:
+    """Waits a moment: PostgreSQL may not have noticed yet that the last worker was killed."""
+    for _ in range(LOOKS):
+        if try_hold(Lock.WHOLE_TASK, number):
+            return True
+        time.sleep(LOOK_AGAIN_S)
+    return False
 
 
 def old_tasks_delete(now: datetime) -> int:

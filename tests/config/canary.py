@@ -60,6 +60,22 @@ def watch_slices(**_: Any) -> None:
     tasks.SLICED[Task.Kind.CALIBRATE] = replace(work, do=do)
 
 
+@worker_process_init.connect
+def watch_documents(**_: Any) -> None:
+    """CANARY_KILL `document`: the first worker dies when all of it is written and nothing is committed."""
+    from quotas.whole_tasks import Run
+
+    path, end = os.environ.get("CANARY_FILE", ""), Run.end
+
+    def ended(run: Run, result: dict[str, Any], problem: str = "") -> None:
+        end(run, result, problem)
+        write(path, f"document {run.asked['tries']}")
+        if os.environ.get("CANARY_KILL") == "document" and run.asked["tries"] == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Run.end = ended  # type: ignore[method-assign]
+
+
 def write(path: str, line: str) -> None:
     with Path(path).open("a") as file:
         file.write(line + "\n")

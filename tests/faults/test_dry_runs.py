@@ -16,11 +16,12 @@ import pytest
 import redis
 from django.db import connection
 
+from quotas.models import Revision, Task
 from tests.access.people import token
 from tests.config.workers import BROKER_DATABASE, Workers
 from tests.faults.web import PATIENCE_S, Answer, Web, serving
 from tests.figures import percentile
-from tests.quotas.world import make_world
+from tests.quotas.world import make_world, newest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,8 +33,7 @@ STOPPED = "A dry run was stopped: its caller has gone."
 @pytest.fixture
 def web(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> Iterator[Web]:
     make_world()
-    port = valkey_url.rpartition(":")[2].partition("/")[0]
-    broker = f"redis://127.0.0.1:{port}/{BROKER_DATABASE}"
+    broker = f"redis://127.0.0.1:{port_of(valkey_url)}/{BROKER_DATABASE}"
     with serving(valkey_url, token("owner"), tmp_path, BROKER_URL=broker) as process:
         yield process
 
@@ -41,20 +41,25 @@ def web(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> Iterator[Web]:
 @pytest.fixture
 def worker(valkey_url: str, tmp_path: Path) -> Iterator[None]:
     """It does the large documents of `web`."""
-    port = int(valkey_url.rpartition(":")[2].partition("/")[0])
     with ExitStack() as stack:
-        Workers(stack, tmp_path, port).worker()
+        Workers(stack, tmp_path, port_of(valkey_url)).worker()
         yield
 
 
-def followed(web: Web, path: str, body: object) -> Answer:
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2].partition("/")[0])
+
+
+def followed(web: Web, path: str, body: object, remind: Callable[[], None] = lambda: None) -> Answer:
     """The response, or the task when it is over, with the status and the body that a small document has."""
     filed = web.ask("POST", path, body)
     if filed.status != 202 or "change" in filed.body:
         return filed
-    began, task = time.monotonic(), filed.body
+    began, task, looks = time.monotonic(), filed.body, 0
     while task["state"] not in ("done", "failed"):
         assert time.monotonic() - began < PATIENCE_S, task
+        if (looks := looks + 1) % 400 == 0:
+            remind()  # as beat does
         time.sleep(0.05)
         task = web.ask("GET", filed.headers["location"]).body
     return Answer(task["status"], filed.headers, task["result"], filed.took_s + time.monotonic() - began)
@@ -112,6 +117,19 @@ def patch(web: Web, number: int) -> float:
     answer = web.ask("PATCH", "/v1/tenants/acme", asked, If_Match="*")
     assert answer.status == 200, answer
     return answer.took_s
+
+
+def test_a_large_document_is_applied_once_though_its_worker_is_killed(
+    web: Web, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_KILL", "document")
+    with ExitStack() as stack:
+        workers = Workers(stack, tmp_path, port_of(valkey_url))
+        workers.worker()
+        before, body = Revision.objects.count(), {"document": entries(501), "reason": "many", "force": True}
+        applied = followed(web, "/v1/document/apply", body, lambda: workers.ask(Task.objects.get()))
+    assert (applied.status, applied.body) == (200, {"revision": newest().number})
+    assert (Revision.objects.count(), workers.lines()) == (before + 1, ["document 1", "document 2"])
 
 
 @pytest.mark.faults_long
