@@ -67,10 +67,10 @@ def watch_documents(**_: Any) -> None:
 
     path, end = os.environ.get("CANARY_FILE", ""), Run.end
 
-    def ended(run: Run, result: dict[str, Any], problem: str = "") -> None:
-        end(run, result, problem)
-        write(path, f"document {run.asked['tries']}")
-        if os.environ.get("CANARY_KILL") == "document" and run.asked["tries"] == 1:
+    def ended(self: Run, result: dict[str, Any], problem: str = "") -> None:
+        end(self, result, problem)
+        write(path, f"document {self.asked['tries']}")
+        if os.environ.get("CANARY_KILL") == "document" and self.asked["tries"] == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Run.end = ended  # type: ignore[method-assign]
