@@ -122,7 +122,10 @@ def test_what_too_little_is_known_of_can_be_looked_at(client: Client) -> None:
     little: dict[str, Any] = {"days": 3.0, "votes": 1, "tenants": [{"tenant": "acme", "rate": 1.5, "burst": 4}]}
     missing: dict[str, Any] = {"proposed": None, "summary": "3 of 14 days", "forecast": {}, "evidence": little}
     row = recommended(Stage.INSUFFICIENT, "low", **missing)
-    assert "3 of 14 days" in text_of(client, f"/recommendations/{row.pk}")
+    text = text_of(client, f"/recommendations/{row.pk}")
+    assert "3 of 14 days" in text
+    assert "nothing to approve yet" in text
+    assert "Simulate it" not in text
 
 
 def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
