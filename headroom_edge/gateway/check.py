@@ -238,7 +238,7 @@ def read(raw: bytes | None) -> CheckBody | Problem:
         return too_large()
     try:
         body = _decode(raw)
-        refuse_repeats(raw.decode())  # msgspec keeps the last of two values
+        refuse_repeats(raw)  # msgspec keeps the last of two values
     except msgspec.ValidationError as error:
         sentence = _AT.sub("", str(error))
         return bad_request("invalid-field", f"{sentence}; {FIELDS}.", _field_of(str(error)))
