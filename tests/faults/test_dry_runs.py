@@ -16,6 +16,7 @@ import pytest
 import redis
 from django.db import connection
 
+from headroom_edge.admin.session import POLL_S
 from quotas.models import Revision, Task
 from tests.access.people import token
 from tests.config.workers import BROKER_DATABASE, Workers
@@ -50,7 +51,9 @@ def port_of(url: str) -> int:
     return int(url.rpartition(":")[2].partition("/")[0])
 
 
-def followed(web: Web, path: str, body: object, remind: Callable[[], None] = lambda: None) -> Answer:
+def followed(
+    web: Web, path: str, body: object, remind: Callable[[], None] = lambda: None, every_s: float = 0.05
+) -> Answer:
     """The response, or the task when it is over, with the status and the body that a small document has."""
     filed = web.ask("POST", path, body)
     if filed.status != 202 or "change" in filed.body:
@@ -60,7 +63,7 @@ def followed(web: Web, path: str, body: object, remind: Callable[[], None] = lam
         assert time.monotonic() - began < PATIENCE_S, task
         if (looks := looks + 1) % 400 == 0:
             remind()  # as beat does
-        time.sleep(0.05)
+        time.sleep(every_s)
         task = web.ask("GET", filed.headers["location"]).body
     return Answer(task["status"], filed.headers, task["result"], filed.took_s + time.monotonic() - began)
 
@@ -159,7 +162,7 @@ def patches_beside_a_plan(web: Web, number: int) -> tuple[list[float], float]:
 
     def plan() -> float:
         try:
-            answer = followed(web, PLAN, {"document": entries(6_000)})
+            answer = followed(web, PLAN, {"document": entries(6_000)}, every_s=POLL_S)
             assert answer.status == 200, answer
             return answer.took_s
         finally:

@@ -5,7 +5,8 @@ import getpass
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from headroom_edge.algorithms.base import counted
-from quotas.changes.commit import Proposed, Written, commit
+from quotas.changes.commit import Proposed, Written, commit, judge
 from quotas.errors import Refused
+from quotas.long_tasks import Progress
+from quotas.management.progress_bar import ProgressBar
 from quotas.policies import schema
 from quotas.policies.apply import document_apply, document_check, document_export, document_plan
 from quotas.policies.document import Document, read_document
@@ -71,7 +74,10 @@ class Command(BaseCommand):
         self.stdout.write(f"{file}: {counted(len(document.policies), 'policy', 'policies')}, nothing wrong")
 
     def _plan(self, options: dict[str, Any]) -> None:
-        plan = document_plan(document=_document(options["file"]), author=options["author"])
+        document = _document(options["file"])
+        with self._progress(document) as show:
+            show("planning", 1, 2)
+            plan = document_plan(document=document, author=options["author"])
         for line in plan.lines():
             self.stdout.write(line)
         if options["check"] and plan.changes:
@@ -81,11 +87,24 @@ class Command(BaseCommand):
         document = _document(options["file"])
         permits = {name: options[name] for name in ("author", "reason", "force", "emergency")}
         apply = partial(document_apply, document=document, **permits)
-        outcome = commit(apply, rehearsal=apply if document.is_large else None)
+        with self._progress(document) as show:
+            show("planning", 1, 3)
+            judged = judge(apply) if document.is_large else None
+            show("writing", 2, 3)
+            outcome = commit(apply, judged=judged)
         if isinstance(outcome, Proposed):
             self.stdout.write(f"filed as {outcome.change}, which waits for an approver")
         else:
             self.stdout.write(f"applied as {outcome.revision}" if isinstance(outcome, Written) else "no changes")
+
+    @contextmanager
+    def _progress(self, document: Document) -> Iterator[Progress]:
+        """On standard error, for a document that takes a while."""
+        bar = ProgressBar(self.stderr)
+        try:
+            yield bar.show if document.is_large else lambda *_: None
+        finally:
+            bar.end()
 
 
 def _document(path: Path) -> Document:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
 from quotas.models import Change, Task
 from quotas.models.revision import revisions_stamp
 from quotas.overrides import override_create
+from quotas.policies.document import LARGE
 from quotas.policies.edit import limit_set, policy_create
 from quotas.tenants import tenant_suspend
 from tests.quotas.management.conftest import Run
@@ -66,6 +69,15 @@ class TestPolicy:
         assert said == f"applied as revision {newest().number}\n"
         assert (limit_of("free-all").parameters["rate"], newest().reason) == (12, "more for free")
         assert run("policy", "apply", str(file), "--reason", "again") == "no changes\n"
+
+    def test_a_large_document_shows_how_far_it_is(self, tmp_path: Path) -> None:
+        file, out, err = tmp_path / "many.yaml", StringIO(), StringIO()
+        file.write_text("tiers: [" + ", ".join(f"{{name: t{number}}}" for number in range(LARGE + 1)) + "]")
+        call_command("policy", "plan", str(file), stdout=out, stderr=err)
+        assert err.getvalue() == "planning 50%\n"
+        call_command("policy", "apply", str(file), "--reason", "many", stdout=out, stderr=err)
+        assert err.getvalue().splitlines()[1:] == ["planning 33%", "writing 67%"]
+        assert out.getvalue().endswith(f"applied as {newest()}\n")
 
     def test_everything_that_is_wrong_is_said_with_its_line(self, run: Run, file: Path) -> None:
         file.write_text("tiers: [{name: FREE}]\npolicies: [{name: x, endpoint: '*', limits: []}]\n")
