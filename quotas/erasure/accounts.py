@@ -28,7 +28,7 @@ from quotas.erasure.traces import Trace
 from quotas.errors import author_and_reason, refuse
 from quotas.models import AuditEvent
 from tenants.history import acting
-from tenants.models import Membership, Role
+from tenants.models import ApiToken, Membership, Role
 from tenants.privileges import as_owner
 
 # Columns, and members of JSON objects, that name whoever did something.
@@ -77,6 +77,7 @@ class _Column:
 class ErasedAccount:
     pseudonym: str
     traces: list[Trace]
+    tokens: list[str]  # ids of those it issued that still work: services may need them
 
 
 def account_traces(name: str) -> list[Trace]:
@@ -105,7 +106,9 @@ def account_erase(*, name: str, author: str, reason: str) -> ErasedAccount:
         traces = [_trace(column, _replace(cursor, column, name, pseudonym)) for column in _columns(cursor)]
         detail = {"account": pseudonym, "author": author, "reason": reason}
         AuditEvent.objects.create(kind="account_erased", detail=detail)
-    return ErasedAccount(pseudonym, _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces))
+    working = ApiToken.objects.filter(issuer=user.pk, revoked_at=None).order_by("key_id")
+    tokens = list(working.values_list("key_id", flat=True))
+    return ErasedAccount(pseudonym, _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces), tokens)
 
 
 def _find(name: str) -> User:

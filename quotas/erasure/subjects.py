@@ -90,6 +90,8 @@ class _Search:
         if not 0 < len(value) <= LONGEST_VALUE:
             sentence = f"a subject has 1 to {LONGEST_VALUE} characters; give the value that services send"
             raise refuse("subject", "subject", sentence)
+        if any("\ud800" <= one <= "\udfff" for one in value):  # bytes of the command line that are not UTF-8
+            raise refuse("subject", "subject", "the subject is not text in UTF-8; give the value that services send")
         self._number = find_tenant(tenant).number if tenant else None
         self._spellings = subject_spellings(value)
         self.found = _Found(self._number, values=set(self._spellings))

@@ -47,6 +47,9 @@ class Command(BaseCommand):
             return
         erased = account_erase(name=name, **said)
         self._list(f"Erased; the person is now called {erased.pseudonym}", erased.traces)
+        if erased.tokens:
+            tokens = ", ".join(erased.tokens)
+            self.stdout.write(f"Tokens that they issued still work; revoke those that no service needs: {tokens}")
 
     def _subject(self, value: str, tenant: str, said: dict[str, str], *, is_dry: bool) -> None:
         client = store.connect(settings.REDIS_URL)

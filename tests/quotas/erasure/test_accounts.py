@@ -19,6 +19,7 @@ from quotas.overrides import override_create
 from quotas.policies.edit import policy_update
 from quotas.tenants import tenant_suspend
 from quotas.tokens import token_issue
+from tenants.models import ApiToken
 from tests.access.people import person, signed_in
 from tests.quotas.world import Said, bucket, make_world
 
@@ -75,6 +76,13 @@ def test_the_name_is_nowhere_afterwards_and_every_row_is_still_there(busy: User)
     assert AuditEvent.objects.get(kind="account_erased").detail["account"] == busy.username
     assert not Session.objects.exists()
     assert not busy.is_active
+
+
+def test_tokens_of_the_person_that_still_work_are_named(busy: User) -> None:
+    token = ApiToken.objects.get(label="a pipeline")
+    assert f"Tokens that they issued still work; revoke those that no service needs: {token.key_id}" in erase(
+        "--account", NAME
+    )
 
 
 def test_the_audit_is_append_only_as_before(busy: User) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 import redis
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from headroom_edge import Limiter
 from headroom_edge.keys import subject_spellings
@@ -88,3 +89,8 @@ def test_an_address_is_found_as_the_network_it_is_counted_on(
     erase("--subject", value)
     assert spelt not in everything(valkey)
     assert "203.0.113.7" in everything(valkey)
+
+
+def test_a_value_that_is_not_text_is_refused(valkey: redis.Redis) -> None:
+    with pytest.raises(CommandError, match="not text in UTF-8"):
+        erase("--subject", os.fsdecode(b"\xff"), "--dry-run")
