@@ -46,8 +46,8 @@ class TargetForm(ReasonedForm):
     kind = forms.ChoiceField(choices=TargetKind.choices)
     address = forms.CharField(max_length=500, help_text="A public URL or an email address")
     label = forms.CharField(max_length=200, required=False)
-    quiet_from = forms.CharField(label="Quiet from", max_length=5, required=False, help_text="22:00")
-    quiet_until = forms.CharField(label="Quiet until", max_length=5, required=False, help_text="07:00")
+    quiet_from = forms.CharField(label="Quiet from", max_length=5, required=False, help_text="Such as 22:00")
+    quiet_until = forms.CharField(label="Quiet until", max_length=5, required=False, help_text="Such as 07:00")
     timezone = forms.CharField(label="Time zone", max_length=64, initial="UTC")
 
 

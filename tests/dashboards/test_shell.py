@@ -98,3 +98,20 @@ def test_a_step_that_is_refused_says_why_and_keeps_what_was_typed(valkey: object
 
 def test_who_only_looks_is_shown_the_steps_and_no_form(client: Client, valkey: object) -> None:
     assert "Continue" not in page(client, "/first-run")
+
+
+@pytest.mark.parametrize("path", ["/nothing-here", "/tenants/nobody", "/recommendations/999"])
+def test_a_wrong_address_gets_a_page_that_leads_back(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 404
+    text = response.content.decode()
+    assert "There is nothing at this address" in text
+    assert 'href="/"' in text
+
+
+def test_a_failure_gets_a_page_that_says_where_its_cause_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboards.pages.tenants.render", None)
+    client.raise_request_exception = False
+    response = client.get("/tenants")
+    assert response.status_code == 500
+    assert "its log has the cause" in response.content.decode()
