@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from quotas.changes.freeze import freeze_set
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
 from tests.access.people import signed_in
@@ -168,6 +170,16 @@ def test_a_refusal_stands_in_the_panel(approver: Client) -> None:
     response = approver.post(f"/recommendations/{row.pk}/approve", {"reason": "now"})
     assert response.status_code == 422
     assert "only one that is simulated can be approved" in response.content.decode()
+
+
+def test_a_freeze_is_named_only_where_it_refuses_something(approver: Client) -> None:
+    freeze_set(end=timezone.now() + timedelta(hours=1), author="eve", reason="launch", roles=["owner"])
+    missing: dict[str, Any] = {"proposed": None, "limit": "minute", "forecast": {}}
+    little, ready = recommended(Stage.INSUFFICIENT, "low", **missing), recommended()
+    assert "This is refused until then" in text_of(approver, f"/recommendations/{ready.pk}")
+    assert "This is refused until then" not in text_of(approver, f"/recommendations/{little.pk}")
+    dismissed = {"reason": "not wanted"}
+    assert approver.post(f"/recommendations/{little.pk}/dismiss", dismissed).status_code == 302
 
 
 def test_dismissing_takes_a_reason(approver: Client) -> None:
