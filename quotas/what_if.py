@@ -19,8 +19,9 @@ from quotas.models import Arrival, Task, TaskSlice
 from quotas.models.revision import newest_revision_number
 from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
-from quotas.policies.document import read_document
+from quotas.policies.document import MOST_TEXT, read_document
 from quotas.policies.layers import PolicyIndex
+from quotas.policies.problems import is_fit
 from quotas.policies.spec import Configuration, to_us
 from quotas.simulation.tenant_replay import arrivals_of, replay_load, replay_plan
 from quotas.slices import Cut, SlicedWork, in_words, shared_out
@@ -59,8 +60,9 @@ def whatif(
 
 
 def whatif_ask(*, document: str, author: str, days: float = DAYS, reason: str = "") -> Task:
-    """Queues the replay for the workers. Refuses a document that cannot be parsed."""
-    accepted(read_document(document))
+    """Queues the replay for the workers. Refuses a document that cannot be parsed; of much text, the task tells it."""
+    if len(document) <= MOST_TEXT or not is_fit(document):
+        accepted(read_document(document))
     asked = {"document": document, "days": _days(days), "reason": reason}
     return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
 

@@ -22,6 +22,7 @@ MOST_BYTES = 1_048_576
 # A plan takes some seconds at most.
 MOST_ENTRIES = {"tiers": 1_000, "endpoints": 5_000, "policies": 10_000}
 LARGE = 200  # entries
+MOST_TEXT = 65_536  # characters that the web process reads itself; that takes about a tenth of a second
 MOST_PROBLEMS = 100  # then the search stops
 DEEPEST = 12
 

@@ -13,8 +13,10 @@ from pytest_django import Settings
 
 from api.v1 import documents
 from api.v1.document_runs import answer
+from quotas.changes.freeze import freeze_lift, freeze_set
 from quotas.long_tasks import BROKE_OFF, MOST_TRIES
 from quotas.models import Change, Revision, Task
+from quotas.policies.document import MOST_TEXT
 from quotas.policies.edit import limit_set
 from quotas.whole_tasks import KEPT, MOST_OPEN, SET_ASIDE, Run, old_tasks_delete, whole_task_cancel, whole_task_run
 from tests.access.people import machine, signed_in, token
@@ -78,7 +80,7 @@ def test_the_web_process_files_a_task_and_plans_nothing(monkeypatch: pytest.Monk
     assert (filed["Location"], unsent) == (f"/v1/document/tasks/{filed.json()['id']}", [filed.json()["id"]])
     monkeypatch.setattr(documents, "read_document", planned)  # much text is not even read
     with CaptureQueriesContext(connection) as many:
-        post(client, "plan", MANY + "\n#" * documents.MOST_TEXT)
+        post(client, "plan", MANY + "\n#" * MOST_TEXT)
     assert len(many) == len(few)
 
 
@@ -120,7 +122,10 @@ def test_what_is_refused_or_filed_at_once_is_so_in_a_task(all_large: None, setti
     urgent = done(client, post(client, "apply", LESS, reason="less", force=True, emergency=True))
     dry = done(client, post(client, "apply", LESS, path="?dry_run=true", reason="less"))
     proposed = done(client, post(client, "apply", LESS, reason="less", force=True, propose=True))
-    assert [one["status"] for one in (late, cut, urgent, dry, proposed)] == [412, 422, 403, 200, 202]
+    freeze = freeze_set(start=timezone.now(), end=timezone.now() + timedelta(hours=1), author="carol", reason="a sale")
+    frozen = done(client, post(client, "apply", LESS, reason="less", force=True))
+    freeze_lift(freeze=freeze.pk, author="carol", reason="over")
+    assert [one["status"] for one in (late, cut, urgent, dry, proposed, frozen)] == [412, 422, 403, 200, 202, 423]
     assert (late["problem"], cut["result"]["code"]) == (late["result"]["detail"], "cut")
     assert dry["result"]["needs_force"] is True
     settings.HEADROOM_FOUR_EYES = True
@@ -162,6 +167,12 @@ def test_what_is_cancelled_while_it_is_written_is_rolled_back(all_large: None, m
     monkeypatch.setattr(Run, "step", cancelled)
     task = done(client, filed)
     assert (task["state"], task["doing"], newest().number) == ("failed", "writing", before)
+
+
+def test_much_text_that_cannot_be_stored_is_refused_at_once() -> None:
+    for unfit in ("\0", "\ud800"):
+        post(signed_in("ann", "viewer"), "plan", MANY + "\n#" * MOST_TEXT + unfit, status=422)
+    assert not Task.objects.exists()
 
 
 def test_one_sender_has_a_few_open_tasks(all_large: None) -> None:

@@ -81,6 +81,17 @@ def test_a_task_that_is_refused_says_why() -> None:
     assert "tier" in task.problem or "endpoint" in task.problem
 
 
+def test_much_text_is_read_by_the_worker_unless_it_cannot_be_stored() -> None:
+    wrong = "policies: [{name: x}]" + "\n# padding" * 10_000
+    task = whatif_ask(document=wrong, author="ann")
+    task_do(task.pk, WHAT_IF)
+    task.refresh_from_db()
+    assert (task.state, "policies[0]" in task.problem) == ("failed", True)
+    for unfit in ("\0", "\ud800"):
+        with pytest.raises(Refused):
+            whatif_ask(document=wrong + unfit, author="ann")
+
+
 @pytest.mark.parametrize("days", [0.0, -1.0, 31.0, float("nan")])
 def test_a_span_that_is_not_kept_is_refused(days: float) -> None:
     with pytest.raises(Refused):
