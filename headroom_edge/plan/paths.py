@@ -33,6 +33,7 @@ class PathReading:
     keeps_hash: bool = False  # a # that was sent as it is does not end the path
     cuts_decoded: bool = False  # ? and # end the path even if they were encoded
     turns_backslashes: bool = False  # \ counts as /
+    trims_end: bool = False  # white space at the end is dropped: to a regular expression, `$` is before a last %0A too
 
 
 # How nginx, Traefik, Caddy and most servers behind them read a path.
@@ -41,7 +42,7 @@ USUAL: Final = PathReading()
 AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False)
 # Everything that some server does. Used for paths that match no route, so that no spelling escapes its limits.
 LENIENT: Final = PathReading(
-    decodes=2, drops_parameters=True, ignores_case=True, cuts_decoded=True, turns_backslashes=True
+    decodes=2, drops_parameters=True, ignores_case=True, cuts_decoded=True, turns_backslashes=True, trims_end=True
 )
 _LENIENT_DECODED: Final = replace(LENIENT, decodes=1)
 _LENIENT_DOTS: Final = replace(LENIENT, resolves_dots=False)
@@ -113,7 +114,7 @@ def _segments(path: str, reading: PathReading) -> list[str]:
         segments = [_decoded(segment, reading.decodes) for segment in inner.split("/")]
     else:
         text = _decoded(inner, reading.decodes)
-        if reading.cuts_decoded or reading.turns_backslashes:
+        if reading.cuts_decoded or reading.turns_backslashes or reading.trims_end:
             text = _without_tricks(text, reading)
         segments = text.split("/")
     if reading.drops_parameters and any(sign in inner for sign in _PARAMETERS):
@@ -124,6 +125,8 @@ def _segments(path: str, reading: PathReading) -> list[str]:
 def _without_tricks(text: str, reading: PathReading) -> str:
     if reading.cuts_decoded:
         text = _TARGET_ENDS.split(text, maxsplit=1)[0]
+    if reading.trims_end:
+        text = text.rstrip()
     return text.replace("\\", "/") if reading.turns_backslashes else text
 
 

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.routing import compile_path
 
 from headroom_edge.plan.paths import (
     AS_ROUTED,
@@ -125,6 +126,13 @@ def test_an_invented_method_is_counted_where_its_path_is() -> None:
 )
 def test_dots_do_not_lead_out_of_an_exempt_path(path: str, below: bool) -> None:
     assert is_below(path, ("/healthz",)) is below
+
+
+@pytest.mark.parametrize("reading", [USUAL, AS_ROUTED])
+@pytest.mark.parametrize("end", ["\n", "%0A", "%20", "%09", "/%0a"])
+def test_white_space_at_the_end_does_not_escape(end: str, reading: PathReading) -> None:
+    assert compile_path("/v1/rides")[0].match("/v1/rides\n"), "Starlette serves it"
+    assert FINDER.find("POST", f"/v1/rides{end}", reading) == FINDER.find("POST", "/v1/rides", reading) is not None
 
 
 @pytest.mark.parametrize(
