@@ -120,12 +120,12 @@ def test_a_changed_password_is_not_shown_any_more(settings: Settings, tmp_path: 
     owner = User.objects.get()
     owner.set_password("something of one's own")
     owner.save()
-    run("first_owner")
+    assert "changepassword" in run("first_owner")
     assert not path.exists()
 
 
 def test_who_has_an_owner_gets_no_other(settings: Settings, tmp_path: Path) -> None:
     settings.HEADROOM_OWNER_PASSWORD = tmp_path / "password"
     person("alice", "owner")
-    run("first_owner")
+    assert run("first_owner").startswith("there is an owner already, alice;")
     assert User.objects.count() == 1

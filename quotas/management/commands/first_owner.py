@@ -25,9 +25,17 @@ class Command(BaseCommand):
         if not owners.exists():
             User.objects.create_superuser(NAME, password=_keep(path))
             self.stdout.write(f"created the account {NAME}; its password is in {path}")
-        elif path.exists() and not _opens(path):
+            return
+        if path.exists() and not _opens(path):
             # The password was changed, so the file is obsolete.
             path.unlink()
+        if path.exists():
+            self.stdout.write(f"there is an owner already, {NAME}; its password is in {path}")
+        else:
+            name = owners.order_by("pk")[0].username
+            self.stdout.write(
+                f"there is an owner already, {name}; `manage.py changepassword {name}` sets a new password"
+            )
 
 
 def _keep(path: Path) -> str:
