@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from pytest_django import Settings
 
 from api.v1 import documents
 from api.v1.document_runs import answer
+from quotas.changes.dry_run import dry_run
 from quotas.changes.freeze import freeze_lift, freeze_set
 from quotas.long_tasks import BROKE_OFF, MOST_TRIES
 from quotas.models import Change, Revision, Task
@@ -173,6 +175,27 @@ def test_much_text_that_cannot_be_stored_is_refused_at_once() -> None:
     for unfit in ("\0", "\ud800"):
         post(signed_in("ann", "viewer"), "plan", MANY + "\n#" * MOST_TEXT + unfit, status=422)
     assert not Task.objects.exists()
+
+
+def test_what_is_cancelled_while_it_is_planned_stops_in_the_database(
+    all_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = signed_in("ann", "viewer")
+    filed = post(ann, "plan", LESS)
+
+    def cancel() -> None:
+        try:
+            whole_task_cancel(number=filed.json()["id"], reason="too slow")
+        finally:
+            connection.close()
+
+    def plan(**_: object) -> None:
+        with dry_run(), connection.cursor() as cursor, ThreadPoolExecutor(1) as other:
+            other.submit(cancel).result()
+            cursor.execute("SELECT pg_sleep(600)")
+
+    monkeypatch.setattr(documents, "document_plan", plan)
+    assert done(ann, filed)["problem"] == "it was cancelled: too slow"
 
 
 def test_one_sender_has_a_few_open_tasks(all_large: None) -> None:
