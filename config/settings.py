@@ -197,13 +197,18 @@ LOGGING = {
     },
     "loggers": {
         "django.request": {"filters": ["but_health"]},
+        # Anybody can send a wrong Host, as often as they like. The answer says what is wrong; the log must not fill.
+        "django.security.DisallowedHost": {"handlers": ["none"], "propagate": False},
         "celery.app.trace": {"filters": ["outages_in_one_line"]},
         "celery.beat": {"filters": ["outages_in_one_line"]},
         # Losing the broker at the wrong moment ends the worker inside Celery; the supervisor restarts it.
         "celery.worker": {"filters": ["outages_in_one_line"]},
         "celery.worker.request": {"filters": ["outages_in_one_line"]},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
+        "none": {"class": "logging.NullHandler"},
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
 }
 

@@ -9,7 +9,9 @@ from typing import Final
 
 TEXT: Final = r"^[^\u0000]*$"
 SAID: Final = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"  # not only spaces
-LINE: Final = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"  # one line, without control characters
+_CONTROL: Final = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+LINE: Final = rf"^[^{_CONTROL}]*$"
+SAID_IN_A_LINE: Final = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 # RFC 3339, from the first year to the last that a time may have; see quotas.policies.problems.
 MOMENT: Final = (
     r"^2[01][0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"

@@ -15,13 +15,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, changed, created, signed
-from api.inputs import Choice, Moment, Reasoned, Text, body, query
+from api.inputs import Choice, Moment, Reason, Reasoned, Text, body, query
+from api.openapi import patterns
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.changes.affected import Effect
 from quotas.changes.freeze import MOST_MEMBERS, PASSING_ROLES, STATES, freeze_lift, freeze_set, freeze_state, freezes_in
 from quotas.changes.freeze import passers as passers_of
+from quotas.errors import LONGEST_REASON
 from quotas.models import Freeze
 from quotas.policies.diff import FieldDiff, ObjectDiff
 
@@ -47,7 +49,12 @@ class FreezeOut(serializers.Serializer[Any]):
         return passers_of(row)
 
 
+class ReasonInALine(Reason):
+    stated = {"pattern": patterns.SAID_IN_A_LINE}
+
+
 class NewFreeze(Reasoned):
+    reason = ReasonInALine(max_length=LONGEST_REASON, help_text="Why, in one line. Every refusal repeats it.")
     start = Moment(default=None, allow_null=True, help_text="null: at once.")
     end = Moment(help_text="At most 366 days after `start`.")
     roles = serializers.ListField(

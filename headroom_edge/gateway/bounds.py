@@ -64,7 +64,6 @@ class Connections:
 class BoundedProtocol(HttpToolsProtocol):
     """Most requests arrive in one piece. For those it does next to nothing, because every check pays for it."""
 
-    # Not in uvicorn's __dict__: with more than 30 attributes there, Python finds all of them more slowly.
     __slots__ = (
         "_all",
         "_body",

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from quotas.changes.emergency import check_may_declare
 from quotas.changes.turn import turn
-from quotas.errors import Refused, author_and_reason, check_moment, refuse
+from quotas.errors import LONGEST_REASON, Refused, author_and_reason, check_moment, one_line, refuse
 from quotas.models import AuditEvent, Freeze
 from quotas.policies.problems import Problem
 from tenants.history import acting
@@ -125,6 +125,8 @@ def freeze_set(
 ) -> Freeze:
     """`start` None: at once. `roles` and `members` (accounts) may pass. Freezes may overlap; each one holds."""
     author, reason = author_and_reason(author, reason)
+    # Every refusal repeats it within its sentence.
+    reason = one_line("reason", reason, LONGEST_REASON)
     now = timezone.now()
     _check_window(start or now, end, now)
     unknown = sorted(set(roles) - set(PASSING_ROLES))

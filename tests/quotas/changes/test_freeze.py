@@ -200,6 +200,7 @@ def test_it_holds_in_its_window_only_and_stays_in_the_history() -> None:
         ({"roles": ["viewer"]}, "roles must be of operator, approver, owner, not viewer"),
         ({"members": ["nobody"]}, "there is no account nobody"),
         ({"reason": " "}, "reason is missing"),
+        ({"reason": "one\ntwo"}, "write it in one line"),
     ],
 )
 def test_a_wrong_one_is_refused(fields: dict[str, Any], said: str) -> None:
