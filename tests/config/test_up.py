@@ -49,11 +49,12 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     checks = Client(up.gateway_port)
     assert f"checks over HTTP: http://127.0.0.1:{up.gateway_port}/v1/check" in up.said()
     assert (body["gateway"], checks.post("/v1/check", {}).status) == ("ok", 401)
-    kill_one(up, "headroom_edge.gateway")
+    # Stopped first: a killed one may be back before /healthz looks.
+    one_of(up, "headroom_edge.gateway").suspend()
     up.wait_for(lambda: up.health()[1].get("reason", "").startswith("gateway: "))
 
-    for name in ("config.web", "valkey", "postgres"):
-        kill_one(up, name)
+    for name in ("headroom_edge.gateway", "config.web", "valkey", "postgres"):
+        one_of(up, name).kill()
     up.wait_for(lambda: up.health()[0] == 200)
     assert "web ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
     assert "gateway ended (signal SIGKILL); restarting it in 0.5 s" in up.said()
@@ -75,9 +76,8 @@ def command_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def kill_one(up: Up, word: str) -> None:
-    victim = next(process for process in up.family() if any(word in part for part in command_of(process)))
-    victim.kill()
+def one_of(up: Up, word: str) -> psutil.Process:
+    return next(process for process in up.family() if any(word in part for part in command_of(process)))
 
 
 def refusal(home: Path, **variables: str) -> tuple[int, str]:
