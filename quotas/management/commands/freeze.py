@@ -45,14 +45,18 @@ class Command(BaseCommand):
         self._say(freeze_set(**said, roles=options["role"], members=options["member"]))
 
     def _list(self, options: dict[str, Any]) -> None:
-        for row in Freeze.objects.all()[:MOST_LISTED]:
+        rows = Freeze.objects.all()[:MOST_LISTED]
+        if not rows:
+            self.stdout.write("no freeze has been set")
+        for row in rows:
             self._say(row)
 
     def _lift(self, options: dict[str, Any]) -> None:
         self._say(freeze_lift(freeze=options["number"], author=options["author"], reason=options["reason"]))
 
     def _say(self, row: Freeze) -> None:
-        window = f"{row.start:%Y-%m-%d %H:%M} to {row.end:%Y-%m-%d %H:%M} UTC"
+        end = max(row.start, row.lifted_at) if row.lifted_at else row.end
+        window = f"{row.start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         state = freeze_state(row, timezone.now())
         self.stdout.write(f"{row}  {state}  {window}  by {row.author}: {row.reason}  (may pass: {passers(row)})")
 

@@ -210,7 +210,9 @@ def test_a_wrong_one_is_refused(fields: dict[str, Any], said: str) -> None:
 
 
 def test_the_command_sets_lists_and_lifts() -> None:
-    out = StringIO()
+    out, none = StringIO(), StringIO()
+    call_command("freeze", "list", stdout=none)
+    assert none.getvalue() == "no freeze has been set\n"
     call_command(
         "freeze", "set", "--until", "2199-01-01T00:00Z", "--from", "2198-12-01T00:00Z", "--reason", "x", stdout=out
     )
