@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
 from config.embedded import ServerError, ServerProcess, end_with_parent
@@ -64,6 +65,13 @@ class Child(Protocol):
     def end(self) -> None: ...
 
 
+def give_way(nice: int) -> None:
+    os.nice(nice)
+    # Linux may share the processor among sessions first; then the value above counts only within the session.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(nice))
+
+
 @dataclass
 class Program:
     """One of Headroom's processes. Its output is shown line by line; its whole process group ends with it."""
@@ -72,6 +80,7 @@ class Program:
     command: Sequence[str]
     environment: Mapping[str, str]
     inherits: Sequence[int] = ()  # file descriptors, in addition to the standard three
+    nice: int = 0  # 0 to 19; the higher, the sooner it leaves the processor to others
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -83,8 +92,18 @@ class Program:
             env=dict(self.environment),
             pass_fds=self.inherits,
             start_new_session=True,
-            preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - there is one thread
+            preexec_fn=self._in_the_child(),  # noqa: PLW1509 - there is one thread
         )
+
+    def _in_the_child(self) -> Callable[[], None]:
+        stop_with_parent = end_with_parent(signal.SIGTERM)
+
+        def arrange() -> None:
+            stop_with_parent()
+            if self.nice:
+                give_way(self.nice)
+
+        return arrange
 
     @property
     def alive(self) -> bool:

@@ -38,6 +38,9 @@ HEALTH_EVERY_SECONDS: Final = 1.0
 HEALTH_PATIENCE_SECONDS: Final = 2.0
 BACKLOG: Final = 2048
 COMPLAIN_AFTER_SECONDS: Final = 60.0
+# Pages, jobs and the demo leave the processor to checks and to the publisher.
+NICE: Final = 10
+FIRST: Final = ("gateway", "publisher")
 
 
 def main() -> int:
@@ -188,7 +191,7 @@ def _program(name: str, arguments: list[str], inherits: Sequence[int] = ()) -> P
         "GATEWAY_URL": _gateway_url(),
         "PYTHONUNBUFFERED": "1",
     }
-    return Program(name, [sys.executable, *arguments], environment, inherits)
+    return Program(name, [sys.executable, *arguments], environment, inherits, 0 if name in FIRST else NICE)
 
 
 def _gateway_url() -> str:

@@ -57,6 +57,15 @@ def test_a_dead_process_is_started_again_more_and_more_slowly(
     assert said[1] == "headroom  | frail ended (exit code 3); restarting it in 1 s"
 
 
+def test_a_program_gives_way_to_others_as_it_was_told(
+    supervisor: Supervisor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = python("meek", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))")
+    program.nice = 5
+    assert supervisor.run_once(program)
+    assert capfd.readouterr().out == f"meek      | {os.getpriority(os.PRIO_PROCESS, 0) + 5}\n"
+
+
 def test_a_killed_process_is_named_by_its_signal(
     supervisor: Supervisor, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

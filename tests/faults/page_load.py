@@ -1,7 +1,7 @@
 """Loads pages over many connections as fast as it is let: `python -m tests.faults.page_load PORT KEY CONNECTIONS PATH`.
 
-A process of its own, so that its work does not delay whoever measures. Ends when its input closes, with a count of
-each status.
+It stands for another machine: it takes the processor only when nobody else wants it. Ends when its input closes, with
+a count of each status.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 import json
 import sys
 from collections import Counter
+
+from config.supervisor import give_way
 
 
 async def load(port: int, key: str, path: str, counts: Counter[str]) -> None:
@@ -39,4 +41,5 @@ async def main(port: int, key: str, connections: int, path: str) -> None:
 
 
 if __name__ == "__main__":
+    give_way(19)
     asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))

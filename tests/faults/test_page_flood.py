@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 
@@ -43,13 +43,29 @@ def flood(port: int, key: str, path: str = "/portal") -> Iterator[Counter[str]]:
     """What it was told is there when the block has ended."""
     words = [sys.executable, "-m", "tests.faults.page_load", str(port), key, str(CONNECTIONS), path]
     counts = Counter[str]()
-    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
         yield counts
         process.stdin.close()
         counts.update(json.loads(process.stdout.readline()))
+
+
+@contextmanager
+def ahead() -> Iterator[None]:
+    """The caller stands for another machine: its wait for a processor is not the product's. Only root may do this."""
+    _priority(-10)
+    yield
+    _priority(0)
+
+
+def _priority(nice: int) -> None:
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+        Path("/proc/self/autogroup").write_text(str(nice))
 
 
 class Caller:
@@ -91,7 +107,9 @@ def test_checks_of_another_tenant_do_not_notice(figures: Callable[[str], None]) 
         up = Up(Path(folder))
         try:
             up.wait_until_ready(SEED_SECONDS)
-            figures(measured(up, alone := list[float](), beside := list[float]()))
+            with ahead():
+                told = measured(up, alone := list[float](), beside := list[float]())
+            figures(told)
         finally:
             up.end(signal.SIGTERM)
     assert median(b / a for a, b in zip(alone, beside, strict=True)) <= MOST
