@@ -39,7 +39,7 @@ HEALTH_PATIENCE_SECONDS: Final = 2.0
 BACKLOG: Final = 2048
 COMPLAIN_AFTER_SECONDS: Final = 60.0
 # Pages, jobs and the demo leave the processor to checks and to the publisher.
-NICE: Final = 10
+NICE: Final = 5
 FIRST: Final = ("gateway", "publisher")
 
 
@@ -184,14 +184,14 @@ def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
     return programs
 
 
-def _program(name: str, arguments: list[str], inherits: Sequence[int] = ()) -> Program:
+def _program(name: str, arguments: list[str], inherits: Sequence[int] = (), nice: int = 0) -> Program:
     environment = {
         **os.environ,
         "REDIS_URL": settings.REDIS_URL,
         "GATEWAY_URL": _gateway_url(),
         "PYTHONUNBUFFERED": "1",
     }
-    return Program(name, [sys.executable, *arguments], environment, inherits, 0 if name in FIRST else NICE)
+    return Program(name, [sys.executable, *arguments], environment, inherits, nice)
 
 
 def _gateway_url() -> str:
@@ -208,7 +208,8 @@ def _prepare(supervisor: Supervisor) -> None:
 
 def _serve(supervisor: Supervisor, listeners: Mapping[str, int]) -> None:
     for name, arguments in programs(listeners).items():
-        supervisor.start(_program(name, arguments, [listeners[name]] if name in listeners else ()))
+        inherits = [listeners[name]] if name in listeners else ()
+        supervisor.start(_program(name, arguments, inherits, 0 if name in FIRST else NICE))
     supervisor.run(Announcer(supervisor, settings.PORT).tick)
 
 
