@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from math import gcd
 from typing import Any, Literal, Unpack
 
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.draft import Permits, draft
-from quotas.changes.snapshot import OVERRIDE, Draft, key_of
+from quotas.changes.snapshot import OVERRIDE, Draft, key_of, split_key
+from quotas.changes.snapshot import override_state as stored_override
 from quotas.errors import check_moment, read, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override, Revision
@@ -94,10 +95,20 @@ def override_cancel(*, override: int, author: str, reason: str, **permits: Unpac
 def add_override(opened: Draft, row: Override) -> Override:
     for name in row.limits:
         limit_name(name)
+    if opened.is_dry_run:
+        _foresee(opened, row)
+        return row
     row.created_revision_id = opened.number
     row.save()
     opened.created(key_of(OVERRIDE, row.pk))
     return row
+
+
+def _foresee(opened: Draft, row: Override) -> None:
+    """Saving the row would use up its number, which a rollback does not give back."""
+    newest = Override.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    row.pk = newest + 1 + sum(split_key(key)[0] == OVERRIDE for key in opened.foreseen)
+    opened.foresee({key_of(OVERRIDE, row.pk): stored_override(row)})
 
 
 def cancel_override(opened: Draft, row: Override) -> None:

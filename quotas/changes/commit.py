@@ -120,7 +120,7 @@ def commit(
 
 def _rehearsed(edit: Callable[[], T], mode: Mode) -> Outcome[T]:
     try:
-        with dry_run(), attempting(Attempt(may_write=False)):
+        with dry_run(), attempting(Attempt(may_write=False, is_filed=mode == "propose")):
             return Unchanged(edit())
     except EditEndedError as ended:
         return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))

@@ -67,6 +67,7 @@ class Attempt:
     """One run of an edit by `commit`: what its drafts may do, and the last one that was written."""
 
     may_write: bool  # False: the first draft that changes something ends the edit
+    is_filed: bool = False  # what ends the edit becomes a change, whose new objects need numbers that stay theirs
     rehearsed: Proposal | None = None  # what a rehearsal of this edit found, without the lock
     proposal: Proposal | None = None
     revision: Revision | None = None
@@ -135,6 +136,7 @@ def draft(
     with acting(author=author, action=action), mine:
         opened = Draft(newest_revision_number() + 1, author, reason, carry)
         opened.is_rehearsal = attempt is not None and not attempt.may_write
+        opened.is_dry_run = opened.is_rehearsal and not (attempt and attempt.is_filed)
         try:
             yield opened
             _close(opened, action, rules)

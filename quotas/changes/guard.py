@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import Concerned, Group, Judgement, Targets
-from quotas.changes.snapshot import OVERRIDE, State, States, key_of, split_key
+from quotas.changes.snapshot import OVERRIDE, State, States, key_of, present_states
 from quotas.errors import Refused, refuse
 from quotas.models import Endpoint, Override, Revision
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
@@ -201,7 +201,7 @@ def _repeated_cuts(judgement: Judgement, before: States) -> Iterator[tuple[Group
     if not any(small.values()):
         return
     worst: WorstLosses = {}
-    for states in _earlier(before):
+    for states in _earlier(judgement.concerned, before):
         for group, found in Judgement.of(judgement.concerned, states).losses():
             for cut in found:
                 if cut.before != NOT_ENFORCED:  # a new limit was judged when it was added
@@ -225,9 +225,9 @@ def _keep_worst(worst: WorstLosses, group: Group, cut: Cut) -> None:
         worst[group][cut.limit] = Cut(cut.endpoint, cut.limit, since, cut.after, cut.percent)
 
 
-def _earlier(before: States) -> Iterator[States]:
+def _earlier(concerned: Concerned, before: States) -> Iterator[States]:
     """What this edit touches, as it was before each revision of the last day, the newest first."""
-    keys = [*before, *_other_overrides(before)]
+    keys = [*before, *_other_overrides(concerned, before)]
     since = timezone.now() - CUTS_SINCE
     rows = Revision.objects.filter(created__gte=since, touched__overlap=keys).order_by("-number")
     steps = list(rows.values_list("before", flat=True)[:MOST_STEPS])
@@ -238,13 +238,16 @@ def _earlier(before: States) -> Iterator[States]:
         yield dict(states)
 
 
-def _other_overrides(before: States) -> list[str]:
+def _other_overrides(concerned: Concerned, before: States) -> list[str]:
     """Recent overrides of the same tenants: an override that follows another one is a further cut."""
-    numbers = [split_key(key)[1] for key in before if split_key(key)[0] == OVERRIDE]
+    added = {each.tenant for each in concerned.configuration.overrides if key_of(OVERRIDE, each.id) in before}
+    tenants = added | {state["tenant"] for _, state in present_states(before, OVERRIDE)}
+    if not tenants:
+        return []
     since = timezone.now() - CUTS_SINCE
     recent = Q(created_revision__created__gte=since) | Q(cancelled_at__gte=since)
-    rows = Override.objects.filter(recent, tenant__in=Override.objects.filter(pk__in=numbers).values("tenant"))
-    return [key_of(OVERRIDE, number) for number in rows.values_list("pk", flat=True)] if numbers else []
+    rows = Override.objects.filter(recent, tenant__name__in=tenants)
+    return [key_of(OVERRIDE, number) for number in rows.values_list("pk", flat=True)]
 
 
 def _below_peaks(judgement: Judgement) -> Iterator[BelowPeak]:

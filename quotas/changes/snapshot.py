@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from quotas.models import Change, Endpoint, Limit, Override, Policy, Revision
@@ -56,6 +56,7 @@ class Draft:
     carry: spec.Carry  # how live state moves to the limits that this changes
     before: dict[str, State] = field(default_factory=dict)
     is_rehearsal: bool = False  # it will not be written
+    is_dry_run: bool = False  # a rehearsal of which nothing is kept, so it may not use up a number
     foreseen: dict[str, State] = field(default_factory=dict)  # in a rehearsal: what would be written
     revision: Revision | None = None  # set once it is written; None if nothing changed
 
@@ -123,8 +124,8 @@ def override_state(row: Override) -> dict[str, Any]:
     return {
         "tenant": row.tenant.name,
         "endpoint": row.scope,
-        "start": row.start.isoformat(),
-        "end": row.end.isoformat() if row.end else None,
+        "start": row.start.astimezone(UTC).isoformat(),
+        "end": row.end.astimezone(UTC).isoformat() if row.end else None,
         "limits": row.limits,
         "multiplier": multiplier,
         "carry": row.carry,

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
 
+from quotas.changes.commit import Proposed, Written, commit
 from quotas.errors import Refused
 from quotas.models import Override
 from quotas.overrides import STATES, override_cancel, override_create, override_state, overrides_in
@@ -25,6 +27,25 @@ def test_it_is_created() -> None:
     assert (state["tenant"], state["endpoint"], state["limits"]) == ("acme", PAY, {"burst": {"rate": 5}})
     assert (row.author, row.reason) == ("ann", "because")
     assert waiting() == ["tenant:acme"]
+
+
+def test_a_dry_run_uses_up_no_number_and_foresees_what_is_written() -> None:
+    first = override_create(tenant="acme", multiplier=(92, 100), **SAID)
+    give = partial(override_create, tenant="acme", multiplier=(85, 100), start=hours(1), end=hours(2), **FORCED)
+    foreseen = commit(give, "dry_run")
+    written = commit(give)
+    assert isinstance(written, Written)
+    assert written.result.pk == first.pk + 1
+    assert foreseen.effect == written.effect
+    assert foreseen.impact == written.impact
+    assert written.impact.needs_force
+
+
+def test_a_proposed_one_keeps_its_number_to_itself() -> None:
+    proposed = commit(partial(override_create, tenant="acme", multiplier=(2, 1), **SAID), "propose")
+    assert isinstance(proposed, Proposed)
+    row = override_create(tenant="acme", multiplier=(2, 1), **SAID)
+    assert f"override:{row.pk}" not in proposed.proposal.touched
 
 
 def test_a_fraction_is_kept_in_lowest_terms() -> None:
