@@ -32,6 +32,11 @@ class Actor:
     def is_machine(self) -> bool:
         return self.identity.startswith((f"{TOKEN}:", f"{KEY}:"))
 
+    @property
+    def is_key(self) -> bool:
+        """A tenant's API key, in contrast to a token."""
+        return self.identity.startswith(f"{KEY}:")
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -79,11 +84,16 @@ def _account(name: str) -> int | None:
 
 
 def person_of(actor: Actor) -> Person | None:
-    """Who answers for what the actor does: for a token, whoever issued it. None: nobody is known to."""
+    """Who answers for what the actor does: for a token, whoever issued it. None: nobody is known to.
+
+    Nobody answers for an API key: its tenant has it, and whoever issued it may have kept it.
+    """
     kind, _, key = actor.identity.partition(":")
     if kind == PERSON:
         return Person(int(key), actor.name)
     if kind == TOKEN:
         issuer = User.objects.filter(pk__in=ApiToken.objects.filter(key_id=key).values("issuer")).first()
         return None if issuer is None else Person(issuer.pk, issuer.get_username())
+    if kind == KEY:
+        return None
     return Person(None, actor.name)

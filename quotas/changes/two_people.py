@@ -26,8 +26,7 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
     asking, approving = person_of(asker), person_of(approver)
     for actor, person in ((asker, asking), (approver, approving)):
         if person is None:
-            message = f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
-            return refuse("approver", "issuer", message)
+            return refuse("approver", "issuer", _unknown(actor))
     if asking is not None and approving is not None and asking.is_same(approving):
         return refuse("approver", "author", f"{_named(approver, approving)} is the author; somebody else has to {verb}")
     return None
@@ -36,6 +35,12 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
 def _may_approve(machine: Actor) -> bool:
     _, _, key_id = machine.identity.partition(":")
     return ApiToken.objects.filter(key_id=key_id, may_approve=True).exists()
+
+
+def _unknown(actor: Actor) -> str:
+    if actor.is_key:
+        return f"{actor.name} may be in anybody's hands; one of the tenant's users has to ask, signed in"
+    return f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
 
 
 def _named(actor: Actor, person: Person) -> str:

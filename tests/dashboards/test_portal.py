@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent, Change, Override
 from quotas.models.quota_request import QuotaRequest
 from tests.access.people import person, signed_in
@@ -110,6 +111,20 @@ def test_under_four_eyes_asking_and_granting_are_the_two_pairs(carol: Client, se
     assert (change.state, change.author, change.approvals.get().approver) == ("promoted", "carol", "alex")
     assert QuotaRequest.objects.get().override == Override.objects.get()
     assert not AuditEvent.objects.filter(kind="approval_skipped").exists()
+
+
+def test_under_four_eyes_nobody_grants_what_an_api_key_asked_for(world: None, settings: Any) -> None:
+    """Operators issue keys, so an approver could ask with a key of their own and then grant it."""
+    settings.HEADROOM_FOUR_EYES = True
+    key = api_key_issue(tenant="acme", scopes=["write"], author="alex", reason="for acme").text
+    Client().post("/portal/ask", ASK, headers={"Authorization": f"Bearer {key}"})
+    answer = f"/requests/{QuotaRequest.objects.get().pk}/answer"
+    granted = signed_in("alex", "approver").post(answer, {"reason": "good luck", "say": "yes"})
+    assert "users has to ask, signed in" in text_of(granted.content)
+    assert not Override.objects.exists()
+    settings.HEADROOM_FOUR_EYES = False
+    assert signed_in("bea", "approver").post(answer, {"reason": "good luck", "say": "yes"}).status_code == 200
+    assert Override.objects.exists()
 
 
 def test_an_approver_declines_it_with_a_reason(carol: Client) -> None:
