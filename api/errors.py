@@ -23,6 +23,7 @@ from quotas.changes.freeze import Frozen
 from quotas.changes.turn import Busy
 from quotas.errors import Refused
 from quotas.policies import problems as policy
+from quotas.policies.problems import ended, sentence
 from quotas.publishing import store
 from tenants.keyring import KeyringError
 
@@ -131,17 +132,7 @@ def _told(field: str, message: str) -> str:
     rest = message.removeprefix(name)
     if not name or rest == message or rest[:1].isalnum() or rest[:1] == "_":
         return sentence(message)
-    return _ended(field + rest)
-
-
-def sentence(text: str) -> str:
-    text = text.strip()
-    text = text[:1].upper() + text[1:] if text[:1].islower() and text.split(" ")[0].isalpha() else text
-    return _ended(text)
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith((".", "?", "!")) else text + "."
+    return ended(field + rest)
 
 
 def _flat(detail: Any, path: str = "") -> Iterator[dict[str, Any]]:

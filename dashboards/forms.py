@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.commit import Outcome, Proposed, Written
 from quotas.errors import Refused
-from quotas.policies.problems import WITHIN, is_within
+from quotas.policies.problems import WITHIN, is_within, sentence
 from quotas.usage.queries.periods import Period, PeriodError, period_read
 
 __all__ = ["PeriodError", "bad_request", "number_of", "period_of"]
+
+T = TypeVar("T")
+
+NOT_SAVED = "Draft not saved"
 
 _NUMBER = re.compile("[0-9]{1,18}")  # fits a bigint column
 
@@ -28,6 +34,22 @@ def period_of(request: HttpRequest, now: datetime, default: str = "") -> Period:
 
 def number_of(text: str) -> int | None:
     return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def sentences_of(refusal: Refused) -> list[str]:
+    """Every page shows a refusal in these words."""
+    return [problem.sentence for problem in refusal.problems]
+
+
+def told(request: HttpRequest, act: Callable[[], T], said: Callable[[T], str], refused: str = "No changes") -> bool:
+    """Carries out a button's act and shows a toast: what was done, or why not. False: it was refused."""
+    try:
+        done = act()
+    except Refused as refusal:
+        messages.error(request, f"{refused}|{sentences_of(refusal)[0]}")
+        return False
+    messages.success(request, said(done))
+    return True
 
 
 def bad_request(error: ValueError) -> HttpResponse:
@@ -77,7 +99,8 @@ class PageForm(forms.Form):
     def refused(self, refusal: Refused) -> None:
         for problem in refusal.problems:
             field = self._field_of(problem.path)
-            self.add_error(field, problem.message if field else str(problem))
+            is_placed = field is not None or problem.path in problem.message
+            self.add_error(field, problem.sentence if is_placed else sentence(str(problem)))
 
     def _field_of(self, path: str) -> str | None:
         last = path.rpartition(".")[2]

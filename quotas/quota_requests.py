@@ -141,4 +141,4 @@ def _limit(tenant: str, scope: str, limit: str) -> Any:
         effective = each.effective
         if not effective.is_global and (effective.scope, effective.limit.name) == (scope, limit):
             return effective.limit
-    raise refuse("limit", "unknown", f"{tenant} has no limit {limit} on {scope}; choose one of its limits")
+    raise refuse("limit", "unknown", f"tenant {tenant} has no limit {limit} on {scope}; choose one of its limits")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from dashboards.forms import told
 from dashboards.viewer import principal_of
 from quotas.changes.emergency import author_of, emergencies_open, emergency_review
-from quotas.errors import Refused
 from quotas.models import Emergency
 from tenants.identity import actor_of, person_of
 
@@ -38,10 +38,6 @@ def emergencies_shown(request: HttpRequest, most: int = MOST) -> list[EmergencyR
 
 @require_POST
 def review(request: HttpRequest, number: int) -> HttpResponse:
-    try:
-        row = emergency_review(emergency=number, author=principal_of(request).actor, reason=LOOKED)
-    except Refused as refusal:
-        messages.error(request, f"No changes|{refusal.problems[0].message}")
-    else:
-        messages.success(request, f"You have looked at {row}|{row.what}")
+    act = partial(emergency_review, emergency=number, author=principal_of(request).actor, reason=LOOKED)
+    told(request, act, lambda row: f"You have looked at {row}|{row.what}")
     return redirect("dashboards:changes")

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast
+from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of
 from dashboards.pages.tenant.state import tenant_state
 from dashboards.viewer import principal_of
@@ -145,7 +145,7 @@ def override_preview(request: HttpRequest, name: str) -> HttpResponse:
             preview = partial(_create, request, row, form, "dry run", force=True)
             found = commit(preview, "dry_run")
         except Refused as refused:
-            problems = [problem.message for problem in refused.problems]
+            problems = sentences_of(refused)
     context = {
         "found": found,
         "changes": _limits_only(found.effect.changes) if found else (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf, isfinite
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from access.roles import may
-from dashboards.forms import ReasonedForm
+from dashboards.forms import ReasonedForm, told
 from dashboards.pages.freezes import FreezeForm, freezes_shown
 from dashboards.viewer import principal_of
 from quotas.alerts import settings as services
@@ -92,7 +93,7 @@ def settings_recommender(request: HttpRequest) -> HttpResponse:
         try:
             calibration_settings_set(values=values, author=principal_of(request).actor, reason=reason)
         except Refused as refusal:
-            errors = {problem.path: problem.message for problem in refusal.problems}
+            errors = {problem.path: problem.sentence for problem in refusal.problems}
         else:
             messages.success(
                 request, f"{len(values)} parameter{'' if len(values) == 1 else 's'} saved|Used from the next run"
@@ -199,13 +200,10 @@ def alert_target_add(request: HttpRequest) -> HttpResponse:
 def alert_target(request: HttpRequest, number: int, action: str) -> HttpResponse:
     if action not in ACTIONS:
         raise Http404(f"Unknown action: {action}.")
-    try:
-        ACTIONS[action](target=number, author=principal_of(request).actor, reason=f"{action}, from the settings page")
-    except Refused as refusal:
-        messages.error(request, f"No changes|{refusal.problems[0].message}")
-        return redirect("/settings#alerts")
-    said = {"test": "Test alert queued|It is sent with the next alerts", "delete": "Target deleted"}[action]
-    return _done(request, said)
+    said = {"author": principal_of(request).actor, "reason": f"{action}, from the settings page"}
+    done = {"test": "Test alert queued|It is sent with the next alerts", "delete": "Target deleted"}[action]
+    told(request, partial(ACTIONS[action], target=number, **said), lambda _: done)
+    return redirect("/settings#alerts")
 
 
 def _done(request: HttpRequest, said: str) -> HttpResponse:
@@ -229,12 +227,8 @@ def freeze(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def freeze_end(request: HttpRequest, number: int) -> HttpResponse:
-    try:
-        row = freeze_lift(freeze=number, author=principal_of(request).actor, reason=LIFTED)
-    except Refused as refusal:
-        messages.error(request, f"No changes|{refusal.problems[0].message}")
-    else:
-        messages.success(request, f"{row} lifted|Changes are possible again".capitalize())
+    act = partial(freeze_lift, freeze=number, author=principal_of(request).actor, reason=LIFTED)
+    told(request, act, lambda row: f"{str(row).capitalize()} lifted|Changes are possible again")
     return redirect("/settings#freezes")
 
 
@@ -242,10 +236,6 @@ def freeze_end(request: HttpRequest, number: int) -> HttpResponse:
 def token(request: HttpRequest, key_id: str) -> HttpResponse:
     may_approve = "may_approve" in request.POST
     said = {"author": principal_of(request).actor, "reason": "set on the settings page"}
-    try:
-        row = token_permit(key_id=key_id, may_approve=may_approve, **said)
-    except Refused as refusal:
-        messages.error(request, f"No changes|{refusal.problems[0].message}")
-    else:
-        messages.success(request, f"{row.label} {'may approve' if may_approve else 'no longer approves'}|Token {row}")
+    act = partial(token_permit, key_id=key_id, may_approve=may_approve, **said)
+    told(request, act, lambda row: f"{row.label} {'may approve' if may_approve else 'no longer approves'}|Token {row}")
     return redirect("/settings#tokens")

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboards.forms import PageForm, ReasonedForm, number_of
+from dashboards.forms import NOT_SAVED, PageForm, ReasonedForm, number_of, told
 from dashboards.viewer import principal_of
 from quotas.changes.rollout import change_propose
 from quotas.changes.snapshot import POLICY, key_of, snapshots
@@ -23,6 +23,7 @@ from quotas.models.change import ENDED
 from quotas.policies.apply import document_apply
 from quotas.policies.document import MOST_BYTES, read_document
 from quotas.policies.export import document_text, without_candidates
+from quotas.policies.problems import sentence
 from quotas.tasks import run_task
 from quotas.what_if import DAYS, MOST_DAYS, whatif_ask
 
@@ -102,7 +103,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
             return redirect(RUN, task.pk)
         except Refused as refusal:
             for problem in refusal.problems[:5]:
-                form.add_error("days" if problem.path == "days" else "document", f"{problem}.")
+                form.add_error("days" if problem.path == "days" else "document", sentence(str(problem)))
     return render(request, "dashboards/what_if/page.html", {"form": form, **_choices(request)})
 
 
@@ -123,20 +124,16 @@ def what_if_draft(request: HttpRequest, number: int) -> HttpResponse:
     task = get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF, state=Task.State.DONE)
     form = ReasonedForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Draft not saved|Enter a reason. It is saved with the change.")
+        messages.error(request, f"{NOT_SAVED}|Enter a reason. It is saved with the change.")
         return redirect(RUN, number)
-    try:
-        change = change_propose(
-            document_apply,
-            document=accepted(read_document(task.asked["document"])),
-            author=principal_of(request).actor,
-            reason=form.cleaned_data["reason"],
-        )
-    except Refused as refusal:
-        messages.error(request, f"Draft not saved|{refusal.problems[0].message}")
-        return redirect(RUN, number)
-    messages.success(request, f"Saved as change {change.pk}|Start it in shadow or as a canary, or promote it")
-    return redirect("dashboards:changes")
+    who = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
+
+    def propose() -> Change:
+        return change_propose(document_apply, document=accepted(read_document(task.asked["document"])), **who)
+
+    next_step = "Start it in shadow or as a canary, or promote it"
+    is_saved = told(request, propose, lambda change: f"Saved as change {change.pk}|{next_step}", NOT_SAVED)
+    return redirect("dashboards:changes") if is_saved else redirect(RUN, number)
 
 
 def _send(task: Task) -> None:

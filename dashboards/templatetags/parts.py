@@ -18,9 +18,11 @@ from dashboards.freeze_notice import freeze_notice, nothing_is_frozen
 from dashboards.menu import MenuGroup, menu_of
 from dashboards.templatetags.numbers import NO_BREAK
 from dashboards.viewer import Viewer, initials, viewer_of
+from quotas.policies.problems import sentence
 from quotas.status.summary import StatusSummary, status_summary_read
 
 register = template.Library()
+register.filter("sentence", sentence)
 
 ICONS: Final = {
     "allowed": "ok",

@@ -34,6 +34,22 @@ class Problem:
         place = f"{self.path}: " if self.path else ""
         return f"line {self.line}: {place}{self.message}" if self.line else f"{place}{self.message}"
 
+    @property
+    def sentence(self) -> str:
+        """The message as people read it."""
+        return sentence(self.message)
+
+
+def sentence(text: str) -> str:
+    """With a capital letter, unless it begins with a name such as `limits.burst`, and a full stop."""
+    text = text.strip()
+    text = text[:1].upper() + text[1:] if text[:1].islower() and text.split(" ")[0].isalpha() else text
+    return ended(text)
+
+
+def ended(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else text + "."
+
 
 @dataclass(slots=True)
 class Problems:

@@ -20,7 +20,7 @@ def test_an_approver_sets_and_lifts_one_on_the_settings_page() -> None:
     asked = {"end": f"{until:%Y-%m-%dT%H:%M}", "zone": "UTC", "roles": ["owner"], "members": "otto", "reason": "launch"}
     assert otto.post("/settings/freezes", asked).status_code == 403
     wrong = eve.post("/settings/freezes", asked | {"members": "nobody"})
-    assert (wrong.status_code, "there is no account nobody" in wrong.content.decode()) == (422, True)
+    assert (wrong.status_code, "There is no account nobody; correct the name." in wrong.content.decode()) == (422, True)
     assert eve.post("/settings/freezes", asked).status_code == 302
     row = Freeze.objects.get()
     assert (row.roles, row.author) == (["owner"], "eve")
@@ -30,6 +30,8 @@ def test_an_approver_sets_and_lifts_one_on_the_settings_page() -> None:
     eve.post(f"/settings/freezes/{row.pk}/lift")
     row.refresh_from_db()
     assert row.lifted_author == "eve"
+    again = eve.post(f"/settings/freezes/{row.pk}/lift", follow=True).content.decode()
+    assert f"No changes|Freeze {row.pk} is lifted already; there is nothing to lift." in again
 
 
 def test_every_page_says_so_and_forms_say_it_before_they_are_sent() -> None:

@@ -112,7 +112,7 @@ def test_a_dry_run_of_a_cut_asks_for_force(client: Client) -> None:
 
 
 def test_what_is_wrong_is_said_while_typing(client: Client) -> None:
-    assert "rate must be a whole number" in text_of(client.post("/matrix/plan", edit(p_rate="many")))
+    assert "Rate must be a whole number" in text_of(client.post("/matrix/plan", edit(p_rate="many")))
 
 
 def test_publishing_writes_one_revision_and_follows_it_to_the_shards(operator: Client) -> None:
@@ -141,7 +141,7 @@ def test_behind_a_writer_that_takes_too_long_the_editor_says_so(
         text = text_of(operator.post("/matrix/publish", edit(reason="they grew")))
     finally:
         _queue.leave()
-    assert "another change is being written; try again in 2 seconds" in text
+    assert "Another change is being written; try again in 2 seconds." in text
 
 
 def test_a_new_limit_makes_the_policy(operator: Client) -> None:

@@ -63,13 +63,13 @@ def test_a_request_goes_along_with_the_usage_and_waits(carol: Client) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"wanted": "50"}, "that is not more than what you have, 100"),
+        ({"wanted": "50"}, "That is not more than what you have, 100"),
         ({"reason": ""}, "Enter a reason"),
-        ({"until": "2020-01-01T00:00"}, "until is in the past"),
-        ({"until": "2199-12-31T23:59"}, "until is more than ten years ahead"),
+        ({"until": "2020-01-01T00:00"}, "Until is in the past"),
+        ({"until": "2199-12-31T23:59"}, "Until is more than ten years ahead"),
         ({"until": "9999-12-31T23:59"}, "The year 9999 is out of range"),
-        ({"wanted": "9223372036854775808"}, "ask for at most 4,503,599,627,370,496"),
-        ({"place": "*|nothing"}, "acme has no limit nothing on *"),
+        ({"wanted": "9223372036854775808"}, "Ask for at most 4,503,599,627,370,496"),
+        ({"place": "*|nothing"}, "Tenant acme has no limit nothing on *"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused_beside_its_field(

@@ -113,8 +113,9 @@ def test_an_override_is_given_with_its_end_in_the_viewers_zone(operator: Client)
     ("change", "sentence"),
     [
         ({"reason": ""}, "Enter a reason. It is saved with the revision."),
-        ({"ends": "2020-01-01T00:00"}, "end must be later than start"),
-        ({"main": "10"}, "make the cut smaller, or apply it anyway (force)"),
+        ({"ends": "2020-01-01T00:00"}, ">End must be later than start; move one of them.<"),
+        ({"main": "10"}, ">Tenant acme: limit burst on *: "),
+        ({"main": "10"}, "make the cut smaller, or apply it anyway (force).<"),
         ({"main": ""}, "Enter a whole number."),
     ],
 )

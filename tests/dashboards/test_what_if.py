@@ -85,7 +85,7 @@ def test_rows_stand_at_their_places_while_it_runs(operator: Client) -> None:
     ("fields", "sentence"),
     [
         ({"document": "", "days": "7"}, "Start from a policy or a pending change, or write a document."),
-        ({"document": "policies: [{name: x}]", "days": "7"}, "line 1"),
+        ({"document": "policies: [{name: x}]", "days": "7"}, "Line 1: "),
         ({"document": DRAFT, "days": "90"}, "less than or equal to 30"),
     ],
 )

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast
+from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.approval import change_approve
@@ -113,7 +113,7 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
         if request.method == "POST":
             form.refused(refused)
         else:
-            context["problems"] = [problem.message for problem in refused.problems]
+            context["problems"] = sentences_of(refused)
     status = 422 if request.method == "POST" else 200
     return render(request, "dashboards/changes/undo_form.html", context, status=status)
 

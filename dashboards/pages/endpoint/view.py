@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboards.forms import number_of, outcome_toast
+from dashboards.forms import NOT_SAVED, number_of, outcome_toast, told
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import (
     Axis,
@@ -30,7 +29,6 @@ from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.changes.commit import commit
-from quotas.errors import Refused
 from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
@@ -118,15 +116,10 @@ def endpoint_draft(request: HttpRequest, name: str) -> HttpResponse:
         request.POST.get("reason", "").strip()
         or f"Tried on four weeks of traffic of {endpoint_tier.tier.tier} × {name}"
     )
-    try:
-        propose = partial(limits_set, edits=[edit], author=principal_of(request).actor, reason=reason, force=True)
-        messages.success(request, outcome_toast(commit(propose, "propose")))
-    except Refused as refusal:
-        messages.error(request, f"Draft not saved|{refusal.problems[0].message}")
-        return redirect(f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}")
-    return redirect(
-        address("dashboards:changes") or f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}"
-    )
+    propose = partial(limits_set, edits=[edit], author=principal_of(request).actor, reason=reason, force=True)
+    is_saved = told(request, lambda: commit(propose, "propose"), outcome_toast, NOT_SAVED)
+    changes = address("dashboards:changes") if is_saved else ""
+    return redirect(changes or f"{request.path.removesuffix('/draft')}?tier={endpoint_tier.tier.tier}")
 
 
 def _endpoint_tier(name: str, tier: str) -> EndpointTier:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.forms import told
 from dashboards.pages.recommendations.card import Card
 from dashboards.viewer import principal_of
-from quotas.errors import Refused
 from quotas.models.recommendation import Stage
 from quotas.recommendations.lifecycle import recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
@@ -54,13 +54,9 @@ def recommendations(request: HttpRequest) -> HttpResponse:
 @require_POST
 def recommendations_bulk(request: HttpRequest) -> HttpResponse:
     """Approves all simulated recommendations with high confidence; the others need a review."""
-    try:
-        done = recommendations_approve(author=principal_of(request).actor, reason=request.POST.get("reason", ""))
-    except Refused as refusal:
-        messages.error(request, f"Not approved|{refusal.problems[0].message}")
-    else:
-        count = len(done)
-        messages.success(request, f"Approved {count}|{'It starts' if count == 1 else 'They start'} in shadow")
+    act = partial(recommendations_approve, author=principal_of(request).actor, reason=request.POST.get("reason", ""))
+    said = "It starts in shadow", "They start in shadow"
+    told(request, act, lambda done: f"Approved {len(done)}|{said[len(done) != 1]}", "Not approved")
     return redirect("dashboards:recommendations")
 
 

@@ -11,6 +11,7 @@ from dashboards.forms import PageForm
 from headroom_edge.algorithms.base import ParameterError, parse_duration_us
 from quotas.policies.limit_codec import limit_parse
 from quotas.policies.limit_words import algorithm_words
+from quotas.policies.problems import sentence
 from quotas.policies.spec import Limit
 from quotas.simulation.algorithm_comparison import Timeline, with_durations
 from quotas.simulation.arrivals_csv import Arrival, ArrivalsError, read_arrivals
@@ -138,7 +139,7 @@ class SimulatorForm(PageForm):
                     self.add_error("csv", f"Too many requests. The maximum is {MOST_ARRIVALS:,}.")
                     return
         except ArrivalsError as error:
-            self.add_error("csv", f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            self.add_error("csv", sentence(str(error)))
             return
         self.arrivals, self.line = found, timeline_of(found)
 
@@ -159,7 +160,7 @@ class SimulatorForm(PageForm):
         try:
             return parse_duration_us(fields.get(name) or "1s")
         except ValueError as error:
-            self.add_error(name, f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            self.add_error(name, sentence(str(error)))
             return 1
 
     def _limit(self, name: str) -> list[Limit]:

@@ -20,6 +20,7 @@ from headroom_edge.plan.paths import LONGEST_PATH
 from quotas.errors import Refused
 from quotas.models import Endpoint
 from quotas.policies.explain import Answer, UnknownTenantError, endpoint_of, request_explain
+from quotas.policies.problems import sentence
 from quotas.policies.spec import METHODS
 
 MOST_SUGGESTED = 200
@@ -81,7 +82,7 @@ def tester(request: HttpRequest) -> HttpResponse:
         except Refused as refusal:
             form.refused(refusal)
         except UnknownTenantError as error:
-            form.add_error("tenant", f"{error}.".capitalize())
+            form.add_error("tenant", sentence(str(error)))
         except StoreRefusedError as error:
             unreachable = str(error)
     return render(request, "dashboards/tester/page.html", _context(form, answer, unreachable))
