@@ -80,12 +80,12 @@ class Places:
         return self.home / "owner_password"
 
     def secret(self) -> str:
-        """This machine's SECRET_KEY, created on first use."""
+        """This machine's SECRET_KEY, created on first use. A line end that an editor adds is no part of it."""
         path = self.home / "secret_key"
         try:
             if not path.exists():
                 self._make_secret(path)
-            return path.read_text()
+            return path.read_text().strip()
         except OSError as error:
             raise env.SettingError(
                 f"{path} cannot be used ({error.strerror}); set HEADROOM_HOME to a writable folder."

@@ -90,9 +90,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
     """`local` returns the key that a machine with embedded servers keeps in a file."""
-    value = text(name, "")
-    if not value and local is not None:
-        return local()
+    value = text(name, "") or (local() if local is not None else "")
     weak = len(value) < SECRET_CHARACTERS or any(word in value.lower() for word in DEFAULT_SECRET_WORDS)
     if weak and not debug:
         raise SettingError(f"{name} is missing, short or a well-known default; set it to 50 or more random characters.")

@@ -51,6 +51,20 @@ def test_the_machine_keeps_its_own_secret(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_line_end_in_the_file_is_no_part_of_the_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`make up` hands the file's text on in the environment, manage.py reads the file: both must have the same key."""
+    (tmp_path / "secret_key").write_text("k" * 60 + "\n")
+    assert load(monkeypatch)["SECRET_KEY"] == "k" * 60
+    assert load(monkeypatch, SECRET_KEY=Places(tmp_path).secret())["SECRET_KEY"] == "k" * 60
+
+
+@pytest.mark.parametrize("content", ["", "\n", "short\n"])
+def test_a_weak_secret_in_the_file_is_refused(content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "secret_key").write_text(content)
+    with pytest.raises(SettingError, match="50 or more random characters"):
+        load(monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("variables", "named"),
     [
