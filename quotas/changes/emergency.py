@@ -7,22 +7,20 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from quotas.changes.two_people import objection
+from quotas.changes.two_people import APPROVERS, objection
 from quotas.errors import author_and_reason, refuse
 from quotas.models import AuditEvent, Emergency
 from tenants.history import acting
 from tenants.identity import Actor, acting_principal, actor_of
-from tenants.models import Role
 from tenants.scope import APPROVE
 
-MAY_DECLARE = frozenset({Role.APPROVER.value, Role.OWNER.value})
 LONGEST_WHAT = 200
 
 
 def check_may_declare(what: str = "an emergency", field: str = "emergency") -> None:
     """Commands on the machine and jobs may: whoever runs them could write to the database."""
     principal = acting_principal()
-    if principal is None or (principal.role in MAY_DECLARE and APPROVE in principal.scopes):
+    if principal is None or (principal.role in APPROVERS and APPROVE in principal.scopes):
         return
     message = f"{what} belongs to approvers and owners (a token needs the scope {APPROVE} too); ask one of them"
     raise refuse(field, "forbidden", message)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.conf import settings
+from django.contrib.auth.models import User
 
 from quotas.errors import Refused, refuse
 from tenants.identity import Actor, Person, person_of
-from tenants.models import ApiToken
+from tenants.models import ApiToken, Role
+from tenants.scope import principal_of_user
+
+APPROVERS: Final = frozenset({Role.APPROVER.value, Role.OWNER.value})
 
 
 def check_two(*, asker: Actor, approver: Actor) -> None:
@@ -24,6 +30,9 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
         message = f"{approver.name} is a machine; it approves only once an owner allows it (manage.py token permit)"
         return refuse("approver", "machine", message)
     asking, approving = person_of(asker), person_of(approver)
+    if approver.is_machine and approving is not None and not _is_approver(approving):
+        message = f"{approving.name}, who answers for {approver.name}, is not an approver; somebody else has to {verb}"
+        return refuse("approver", "role", message)
     for actor, person in ((asker, asking), (approver, approving)):
         if person is None:
             return refuse("approver", "issuer", _unknown(actor))
@@ -35,6 +44,12 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
 def _may_approve(machine: Actor) -> bool:
     _, _, key_id = machine.identity.partition(":")
     return ApiToken.objects.filter(key_id=key_id, may_approve=True).exists()
+
+
+def _is_approver(person: Person) -> bool:
+    """As of now: a machine must not keep a consent that its issuer may no longer give."""
+    principal = None if person.number is None else principal_of_user(User.objects.filter(pk=person.number).first())
+    return principal is not None and principal.role in APPROVERS
 
 
 def _unknown(actor: Actor) -> str:

@@ -17,7 +17,7 @@ from quotas.models import Approval, Change
 from quotas.policies.edit import limit_set
 from quotas.tokens import token_assign, token_issue, token_permit
 from tenants.identity import acting_as
-from tenants.models import ApiToken
+from tenants.models import ApiToken, Membership
 from tenants.scope import Principal, principal_of_text, principal_of_user
 from tests.access.people import person
 from tests.quotas.world import SAID, bucket
@@ -100,6 +100,22 @@ def test_a_machine_approves_only_if_an_owner_lets_it() -> None:
             token_permit(key_id=token.key_id, may_approve=True, author=author, reason="x")
     with signed_in(account("ann", "owner")) as author:
         token_permit(key_id=token.key_id, may_approve=True, author=author, reason="x")
+    assert approve(number, token).approver_identity == f"token:{token.key_id}"
+
+
+@pytest.mark.parametrize("became", ["viewer", "nobody", "inactive"])
+def test_a_machine_does_not_approve_once_its_issuer_may_not(became: str) -> None:
+    bob = account("bob")
+    number, token = filed(account("ann")), machine(author="bob", may_approve=True)
+    if became == "viewer":
+        account("bob", "viewer")
+    elif became == "nobody":
+        Membership.objects.filter(user=bob.user).delete()
+    else:
+        User.objects.filter(username="bob").update(is_active=False)
+    assert "bob, who answers for token" in refusal(number, token)
+    User.objects.filter(username="bob").update(is_active=True)
+    account("bob", "approver")
     assert approve(number, token).approver_identity == f"token:{token.key_id}"
 
 
