@@ -15,7 +15,7 @@ from tenants.history import tracked
 
 
 class Stage(models.TextChoices):
-    INSUFFICIENT = "insufficient"  # too little data; `ready_at` says when there will be enough
+    INSUFFICIENT = "insufficient"  # too little data; `ready_at`: when there will be enough, if days are what is missing
     DRAFT = "draft"
     SIMULATED = "simulated"  # it has a forecast
     APPROVED = "approved"  # its shadow starts as soon as its policy is free

@@ -247,9 +247,10 @@ def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters,
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:
-    """When there will be enough data, if traffic continues. None: there are too few tenants."""
+    """When there will be enough data, if traffic continues. None: more days alone do not help."""
     days = sorted((one.confidence.days for one in measured.estimates), reverse=True)
     needed = 1 if measured.target.tenant else parameters.least_tenants
     if len(days) < needed:
         return None
-    return now + timedelta(days=max(0.0, parameters.least_days - days[needed - 1]))
+    missing = parameters.least_days - days[needed - 1]
+    return now + timedelta(days=missing) if missing > 0 else None

@@ -126,8 +126,10 @@ def test_what_too_little_is_known_of_can_be_looked_at(client: Client) -> None:
     row = recommended(Stage.INSUFFICIENT, "low", **missing)
     text = text_of(client, f"/recommendations/{row.pk}")
     assert "3 of 14 days" in text
-    assert "nothing to approve yet" in text
-    assert "Simulate it" not in text
+    assert "nothing to approve" in text
+    for claim in ("Simulate it", "All data was recorded", "Low confidence", "vs proposed", "no data", "Set by"):
+        assert claim not in text, claim
+    assert "Closed" not in text_of(client, "/recommendations?tab=insufficient")
 
 
 def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:

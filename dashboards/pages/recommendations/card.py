@@ -106,8 +106,14 @@ class Card:
         return self.row.stage in (Stage.DRAFT, Stage.SIMULATED)
 
     @property
+    def lacks_data(self) -> bool:
+        """Then nothing is proposed, and nothing is known of confidence, effect or excluded data."""
+        return self.row.stage == Stage.INSUFFICIENT
+
+    @property
     def group(self) -> str:
         groups = {
+            Stage.INSUFFICIENT.value: "Insufficient data",
             Stage.DRAFT.value: "Waiting for approval",
             Stage.SIMULATED.value: "Waiting for approval",
             Stage.APPROVED.value: "In shadow",

@@ -28,7 +28,7 @@ TITLES = {
     "dismissed": "Dismissed",
     "insufficient": "Insufficient data",
 }
-ORDER = ("Waiting for approval", "In shadow", "Enforced, being evaluated", "Closed")
+ORDER = ("Waiting for approval", "In shadow", "Enforced, being evaluated", "Insufficient data", "Closed")
 
 
 @require_safe
