@@ -11,8 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.changes.rollout import change_propose
+from quotas.errors import accepted
 from quotas.models import Change, Limit, Revision
 from quotas.own_limits import own_limits_install
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenant_move, tenants_create
 from tests.access.people import signed_in
@@ -117,6 +120,23 @@ def test_one_change_is_reverted(operator: Client) -> None:
     response = operator.post("/changes/3/undo/revert", {"reason": "too little"})
     assert response.headers["HX-Redirect"] == "/changes"
     assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
+
+
+def endpoints(count: int, cost: int) -> None:
+    lines = [f"  - {{name: 'many:op{n:04}', path: /many/{n}, default_cost: {cost}}}" for n in range(count)]
+    document_apply(document=accepted(read_document("\n".join(["endpoints:", *lines]))), **FORCED)
+
+
+def hunks(content: bytes) -> int:
+    return content.count(b'class="hunk"')
+
+
+def test_a_page_shows_the_first_hundred_objects_of_a_change(operator: Client) -> None:
+    endpoints(120, cost=1)
+    for address in ("/changes", "/changes/2/undo/rollback", "/changes/3/undo/revert"):
+        response = operator.get(address)
+        assert hunks(response.content) == 100
+        assert "And 20 more." in text_of(response.content)
 
 
 def test_an_unknown_way_back_is_not_there(operator: Client) -> None:
