@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import connection
@@ -17,6 +18,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tenants.keyring import API_KEYS, read_keys
 from tenants.privileges import as_owner
 
+MIGRATION_TABS: Final = 3  # between the columns of django_migrations
+REMEDIES: Final = {
+    "pg_dump": "nothing was written, so mend that and run it again",
+    "pg_restore": "nothing was restored, so name a whole file that `backup` wrote",
+}
+
 
 class BackupError(Exception):
     """The message is one sentence for the operator."""
@@ -24,19 +31,24 @@ class BackupError(Exception):
 
 def backup_write(file: Path) -> int:
     """Writes one consistent snapshot and returns its size. The file appears only when it is complete."""
-    if file.exists():
-        raise BackupError(f"{file} exists; name a new file")
-    draft = file.with_name(f"{file.name}.part")
     try:
-        # Readable for its owner only. Owners and privileges are left out: `migrate` grants them, whatever the roles.
-        draft.touch(mode=0o600)
-        _run("pg_dump", "--format=custom", "--no-owner", "--no-acl", f"--file={draft}", f"--dbname={_target()[0]}")
-        draft.rename(file)
+        if os.path.lexists(file):
+            raise BackupError(f"{file} exists; name a new file")
+        # A new file of a name that nobody can foresee, readable for its owner only: a link that waits there under a
+        # known name would have the backup written over another file.
+        number, draft = tempfile.mkstemp(prefix="headroom-", suffix=".part", dir=file.parent)
+        os.close(number)
     except OSError as error:
-        raise BackupError(f"{file} cannot be written ({error.strerror}); choose another place") from None
+        raise _unwritable(file, error) from None
+    try:
+        # Owners and privileges are left out: `migrate` grants them, whatever the roles.
+        _run("pg_dump", "--format=custom", "--no-owner", "--no-acl", f"--file={draft}", f"--dbname={_target()[0]}")
+        os.rename(draft, file)
+        return file.stat().st_size
+    except OSError as error:
+        raise _unwritable(file, error) from None
     finally:
-        draft.unlink(missing_ok=True)
-    return file.stat().st_size
+        Path(draft).unlink(missing_ok=True)
 
 
 def backup_read(file: Path) -> None:
@@ -46,17 +58,28 @@ def backup_read(file: Path) -> None:
     if _has_tables():
         name = connection.settings_dict["NAME"]
         raise BackupError(f"the database {name} is not empty; create a new one and name it in DATABASE_URL")
+    check_release(file)
     target, _ = _target()
     _run("pg_restore", "--no-owner", "--no-acl", "--single-transaction", "--exit-on-error", f"--dbname={target}", file)
 
 
-def check_restored() -> None:
-    """Raises BackupError if the backup is of a newer release, KeyringError if SECRET_KEY is another one."""
-    loader = MigrationLoader(connection)
-    newer = sorted(".".join(place) for place in set(loader.applied_migrations) - set(loader.disk_migrations or ()))
+def check_release(file: Path) -> None:
+    """Raises BackupError if the backup is of a newer release, which the code of this one cannot read."""
+    text = _run("pg_restore", "--data-only", "--table=django_migrations", "--file=-", file)
+    rows = [line.split("\t") for line in text.splitlines() if line.count("\t") == MIGRATION_TABS]
+    known = MigrationLoader(None).disk_migrations or {}
+    newer = sorted(f"{app}.{name}" for _, app, name, _ in rows if (app, name) not in known)
     if newer:
         raise BackupError(f"the backup is of a newer release (it has {newer[-1]}); install that release or a later one")
+
+
+def check_keys() -> None:
+    """Raises KeyringError if SECRET_KEY is not the one of the backup."""
     read_keys(API_KEYS)
+
+
+def _unwritable(file: Path, error: OSError) -> BackupError:
+    return BackupError(f"{file} cannot be written ({error.strerror}); choose another place")
 
 
 def _has_tables() -> bool:
@@ -72,12 +95,14 @@ def _target() -> tuple[str, Mapping[str, str]]:
     return make_conninfo(**parts), {"PGPASSWORD": password} if password else {}
 
 
-def _run(program: str, *arguments: str | Path) -> None:
+def _run(program: str, *arguments: str | Path) -> str:
     command = [_found(program), *map(str, arguments)]
-    done = subprocess.run(command, env={**os.environ, **_target()[1]}, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, env={**os.environ, **_target()[1]}, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise BackupError(f"{program} failed: {said[0].removeprefix(f'{program}: ').removeprefix('error: ')}")
+        why = said[0].removeprefix(f"{program}: ").removeprefix("error: ")
+        raise BackupError(f"{program} failed: {why}; {REMEDIES[program]}")
+    return done.stdout
 
 
 def _found(program: str) -> str:

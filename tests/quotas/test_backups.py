@@ -17,16 +17,19 @@ import redis
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from config.data_folders import ROOT, Places
 from config.embedded import start_postgres
 from headroom_edge import Limiter, keys
 from quotas.api_keys import api_key_issue
+from quotas.backups import BackupError, check_release
 from quotas.policies.edit import policy_create
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.usage.drain import drain
 from quotas.usage.fold import fold_all
+from tenants.privileges import as_owner
 from tests.quotas.world import FORCED, PAY, SAID, make_world
 from tests.valkeys import SpareValkey
 
@@ -135,3 +138,28 @@ def test_a_backup_never_overwrites_and_leaves_nothing_half_written(tmp_path: Pat
     with pytest.raises(CommandError, match="is not empty; create a new one"):
         call_command("restore", taken)
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_follows_no_link_and_fits_no_older_release(tmp_path: Path) -> None:
+    precious, file, dangling = tmp_path / "precious", tmp_path / "a.dump", tmp_path / "dangling"
+    precious.write_text("x")
+    (tmp_path / "a.dump.part").symlink_to(precious)
+    dangling.symlink_to(tmp_path / "nowhere")
+    with as_owner(connection.alias) as owner:
+        migrations = MigrationRecorder(owner)
+        migrations.record_applied("quotas", "9999_of_a_newer_release")
+        try:
+            call_command("backup", file)
+        finally:
+            migrations.record_unapplied("quotas", "9999_of_a_newer_release")
+    assert (precious.read_text(), file.is_symlink(), file.stat().st_mode & 0o777) == ("x", False, 0o600)
+    with pytest.raises(BackupError, match=r"of a newer release .it has quotas.9999_of_a_newer_release.; install that"):
+        check_release(file)
+    with pytest.raises(BackupError, match="nothing was restored, so name a whole file"):
+        check_release(precious)
+    with pytest.raises(CommandError, match="exists; name a new file"):
+        call_command("backup", dangling)
+    with pytest.raises(CommandError, match=r"cannot be written .File name too long"):
+        call_command("backup", tmp_path / ("n" * 300))
+    assert len(list(tmp_path.iterdir())) == 4

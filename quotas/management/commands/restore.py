@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from quotas.backups import BackupError, backup_read, check_restored
+from quotas.backups import BackupError, backup_read, check_keys
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         try:
             backup_read(file)
             call_command("migrate", interactive=False, verbosity=0)
-            check_restored()
+            check_keys()
         except BackupError as error:
             raise CommandError(f"{error}.") from None
         self.stdout.write(f"{file} is restored. Start the publisher; until it is done, checks use their failure mode.")
