@@ -7,13 +7,15 @@ import sys
 from django.core.management import execute_from_command_line
 
 from config.env import one_line_errors
+from config.restoring import postgres_for
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     with one_line_errors():
         try:
-            execute_from_command_line(sys.argv)
+            with postgres_for(sys.argv):
+                execute_from_command_line(sys.argv)
             sys.stdout.flush()
         except BrokenPipeError:
             # The reader, such as `head`, has gone. The interpreter flushes stdout when it exits, which must not fail.

@@ -57,7 +57,10 @@ def backup_read(file: Path) -> None:
         raise BackupError(f"{file} is not a file; name the one that `backup` wrote")
     if _has_tables():
         name = connection.settings_dict["NAME"]
-        raise BackupError(f"the database {name} is not empty; create a new one and name it in DATABASE_URL")
+        raise BackupError(
+            f"the database {name} is not empty; create a new one and name it in DATABASE_URL, "
+            "or with the embedded servers set HEADROOM_HOME to a new folder"
+        )
     check_release(file)
     target, _ = _target()
     _run("pg_restore", "--no-owner", "--no-acl", "--single-transaction", "--exit-on-error", f"--dbname={target}", file)

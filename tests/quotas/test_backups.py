@@ -20,7 +20,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from config.data_folders import ROOT, Places
-from config.embedded import start_postgres
+from config.embedded import sole_owner, start_postgres
 from headroom_edge import Limiter, keys
 from quotas.api_keys import api_key_issue
 from quotas.backups import BackupError, check_release
@@ -37,38 +37,28 @@ MONTHLY = {"name": "monthly", "algorithm": "calendar_quota", "limit": 1_000, "pe
 USAGE = "SELECT outcome, sum(count), sum(cost) FROM quotas_usage_1m GROUP BY outcome ORDER BY outcome"
 
 
-@contextmanager
-def new_postgres() -> Iterator[Places]:
+@pytest.fixture
+def new_home() -> Iterator[Places]:
+    """The folder of an installation that has nothing yet; its path is short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="hr-") as folder:
-        home = Places(Path(folder))
-        server = start_postgres(home, durable=False)
-        try:
-            yield home
-        finally:
-            server.stop()
+        yield Places(Path(folder))
 
 
-RESTORE = """
-import sys, django
-from django.core.management import call_command
-django.setup()
-call_command("restore", sys.argv[1])
-call_command("publish")
-"""
+@contextmanager
+def postgres_in(home: Places) -> Iterator[None]:
+    server = start_postgres(home, durable=False)
+    try:
+        yield
+    finally:
+        server.stop()
 
 
-def restore(home: Places, redis_url: str, file: Path) -> str:
-    """The commands `restore` and `publish` of an installation with these servers, in one process to save time."""
-    own = {
-        "DJANGO_SETTINGS_MODULE": "config.settings",
-        "HEADROOM_HOME": str(home.home),
-        "SECRET_KEY": settings.SECRET_KEY,
-        "REDIS_URL": redis_url,
-    }
-    command = [sys.executable, "-c", RESTORE, str(file)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def manage(home: Places, redis_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    own = {"HEADROOM_HOME": str(home.home), "SECRET_KEY": settings.SECRET_KEY, "REDIS_URL": redis_url}
+    left_out = {"DATABASE_URL", "MIGRATION_DATABASE_URL"}
+    others = {name: value for name, value in os.environ.items() if name not in left_out}
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=others | own, capture_output=True, text=True, check=False)
 
 
 def published(client: redis.Redis) -> dict[str, Any]:
@@ -92,7 +82,7 @@ def usage_in(database: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.django_db(transaction=True)
 def test_limits_quotas_keys_and_usage_are_back_up_to_the_backup(
-    valkey: redis.Redis, valkey_url: str, spare_valkey: Callable[..., SpareValkey], tmp_path: Path
+    valkey: redis.Redis, valkey_url: str, spare_valkey: Callable[..., SpareValkey], tmp_path: Path, new_home: Places
 ) -> None:
     make_world()
     policy_create(name="quota", tenant="acme", limits=[MONTHLY], **FORCED)
@@ -116,9 +106,14 @@ def test_limits_quotas_keys_and_usage_are_back_up_to_the_backup(
     fold_all()
 
     fresh = spare_valkey()
-    with new_postgres() as home:
-        assert "is restored" in restore(home, fresh.url, file)
-        with psycopg.connect(home.migration_database_url) as database:
+    with sole_owner(new_home):
+        refused = manage(new_home, fresh.url, "restore", str(file))
+    assert (refused.returncode, "stop it first" in refused.stderr) == (1, True)
+    restored = manage(new_home, fresh.url, "restore", str(file))
+    assert "is restored" in restored.stdout, restored.stderr
+    with postgres_in(new_home):
+        assert manage(new_home, fresh.url, "publish").returncode == 0
+        with psycopg.connect(new_home.migration_database_url) as database:
             assert usage_in(database) == usage
     with fresh.client() as other:
         assert published(other) == before
