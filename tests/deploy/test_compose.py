@@ -22,6 +22,9 @@ OURS = ("migrate", "web", "publisher", "worker", "slices", "beat")
 PASSWORDS = ("APP", "OWNER", "VALKEY", "BROKER", "GRAFANA")
 FOR_COMPOSE = {f"{name}_PASSWORD": name.lower() for name in PASSWORDS} | {"SECRET_KEY": "d" * 60}
 
+# Of `make up`, of one process alone, or not for production.
+OF_THE_MACHINE = {"HEADROOM_HOME", "HEADROOM_DB_POOL", "HEADROOM_DEBUG"}
+
 
 def variables_read() -> set[str]:
     """Every name that the settings ask the environment for."""
@@ -39,6 +42,15 @@ def test_each_of_ours_has_the_servers_and_the_secret() -> None:
     needed = {"DATABASE_URL", "MIGRATION_DATABASE_URL", "REDIS_URL", "BROKER_URL", "SECRET_KEY", "ALLOWED_HOSTS"}
     for name in OURS:
         assert needed <= set(SERVICES[name]["environment"]), name
+
+
+def test_every_setting_in_the_env_file_reaches_its_process() -> None:
+    """A setting that compose leaves out would be ignored without a word: four eyes would stay off."""
+    read = {name for name in variables_read() if name.startswith("HEADROOM_") and name not in OF_THE_MACHINE}
+    for name in OURS:
+        assert read - set(SERVICES[name]["environment"]) == set(), name
+    gateway = (ROOT / "headroom_edge/gateway/environment.py").read_text()
+    assert set(re.findall(r'"(HEADROOM_[A-Z_]+)"', gateway)) <= set(SERVICES["gateway"]["environment"])
 
 
 def test_it_prepares_what_make_up_prepares() -> None:
