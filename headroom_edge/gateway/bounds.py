@@ -1,7 +1,8 @@
 """What a connection may cost before its caller is known. For uvicorn: `http=BoundedProtocol`.
 
 A connection that its client keeps waiting is closed: one that is idle, whose request does not arrive, or whose response
-is not read. At the most connections, the one that has waited longest makes room for a new one.
+is not read. At the most connections, the one that has waited longest makes room for a new one. At the most bytes of
+unfinished requests, the one that has been unfinished longest makes room.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from headroom_edge.request_guard import refusal
 MOST_CONNECTIONS: Final = 1_000  # in one process
 HEAD_BYTES: Final = 16_384  # of the request line and all fields
 HEAD_FIELDS: Final = 100
-# Of all bodies that are not small, while they arrive: those of strangers, and those of callers who are known.
-LARGE_BYTES: Final = {False: 4_194_304, True: 67_108_864}
+# Of all requests that have arrived in part: those of strangers, and those of callers who are known.
+UNFINISHED_BYTES: Final = {False: 4_194_304, True: 67_108_864}
+# What one of them takes, as measured, besides what has arrived: its connection and its task, and each of its fields.
+REQUEST_BYTES: Final = 8_192
+FIELD_BYTES: Final = 160
 # A request arrives within 10 s: it is given up after these seconds, plus at most one sweep.
 PATIENCE_SECONDS: Final = 9.0
 SWEEP_SECONDS: Final = 0.5
 # A refused client is still read for this time. Else it would get a reset connection instead of the response.
 LINGER_SECONDS: Final = 1.0
+MOST_LINGERING: Final = 100  # of those clients
 PIPELINED_REQUESTS: Final = 16
 # Requests that arrive together cannot be told apart before they are parsed, so the last one's head may seem this long.
 PIPELINED_BYTES: Final = 65_536
@@ -37,13 +42,33 @@ FRAMING: Final = 8  # bytes on the wire per byte of a body, for a client that se
 OTHER_FILES: Final = 200  # descriptors for all but connections
 
 
+class Unfinished:
+    """Requests of which a part has arrived: how many bytes of each, those that began first in front."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._sizes: dict[BoundedProtocol, int] = {}
+
+    def put(self, connection: BoundedProtocol, size: int) -> None:
+        """Beyond the bound others are turned away, or `connection` if all others wait for this server."""
+        self._held += size - self._sizes.get(connection, 0)
+        self._sizes[connection] = size
+        while self._held > self._most:
+            late = (one for one in self._sizes if not one.flow.read_paused)
+            next(late, connection).turn_away()
+
+    def drop(self, connection: BoundedProtocol) -> None:
+        self._held -= self._sizes.pop(connection)
+
+
 class Connections:
-    """Those of one server that wait for their client, longest first, and what they hold."""
+    """Those of one server: which wait for their client, which are refused and still read. Longest first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.waiting: dict[BoundedProtocol, float] = {}  # since when, by `now`
-        self.held = {False: 0, True: 0}  # of LARGE_BYTES
+        self.lingering: dict[BoundedProtocol, float] = {}
+        self.unfinished = {is_known: Unfinished(most) for is_known, most in UNFINISHED_BYTES.items()}
         self.now = 0.0  # the loop's clock at the last sweep, which is exact enough and costs nothing
         self._sweep()
 
@@ -53,11 +78,19 @@ class Connections:
             oldest.give_up()
         return oldest is not None
 
+    def linger(self, connection: BoundedProtocol) -> None:
+        self.lingering[connection] = self.now
+        if len(self.lingering) > MOST_LINGERING:
+            next(iter(self.lingering)).end()
+
     def _sweep(self) -> None:
         self.now = self._loop.time()
         late = self.now - PATIENCE_SECONDS
         while (oldest := next(iter(self.waiting), None)) is not None and self.waiting[oldest] <= late:
             oldest.give_up()
+        late = self.now - LINGER_SECONDS
+        while (oldest := next(iter(self.lingering), None)) is not None and self.lingering[oldest] <= late:
+            oldest.end()
         self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
 
@@ -69,10 +102,9 @@ class BoundedProtocol(HttpToolsProtocol):
         "_body",
         "_chunk",
         "_has_begun",
-        "_held",
+        "_held_in",
         "_in_head",
         "_is_behind",
-        "_is_known",
         "_is_refused",
         "_received",
     )
@@ -93,8 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._chunk = 0  # bytes of what is being parsed now
         self._received = 0  # bytes of the request, from the start of the chunk in which it began
         self._body = 0  # bytes of its body
-        self._held = 0  # those of them that count as held,
-        self._is_known = False  # by a caller who is known
+        self._held_in: Unfinished | None = None  # where it counts
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         super().connection_made(transport)
@@ -106,7 +137,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.waiting.pop(self, None)
-        self._hold(0)
+        self._all.lingering.pop(self, None)
+        self._release()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -126,6 +158,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_head_too_large())
         elif self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
             self.transport.abort()  # fields behind the body, or chunks that say more than they carry
+        elif not self._is_refused and not self.transport.is_closing():
+            self._hold()
 
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
@@ -151,13 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._body += len(body)
         HttpToolsProtocol.on_body(self, body)
-        if self._body <= SMALL_BODY or self.cycle.response_complete:
-            return
-        self._hold(self._body)
-        if self._all.held[self._is_known] > LARGE_BYTES[self._is_known]:
-            self._hold(0)
-            self._refuse(busy("This server reads as many large bodies as it can; try again in a second."))
-        elif len(self.cycle.body) > SMALL_BODY:
+        if len(self.cycle.body) > SMALL_BODY:
             # The rest stays in the kernel until the application asks for it.
             self.flow.pause_reading()
 
@@ -166,14 +194,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_refused:
             return
         self._all.waiting.pop(self, None)
-        if self._held:
-            self._hold(0)
+        if self._held_in is not None:
+            self._release()
         HttpToolsProtocol.on_message_complete(self)
 
     def on_response_complete(self) -> None:
         HttpToolsProtocol.on_response_complete(self)
-        if self._held:
-            self._hold(0)
+        if self.cycle.response_complete and self.cycle.body:
+            self.cycle.body = bytearray()  # the application did not want it
+        if self._held_in is not None:
+            self._hold()
         # The latest request is answered, not only one in front of it. One that has not arrived whole waits already.
         if self.cycle.response_complete and not self._has_begun and self in self.connections:
             self._all.waiting[self] = self._all.now
@@ -195,20 +225,44 @@ class BoundedProtocol(HttpToolsProtocol):
     def give_up(self) -> None:
         """Close the connection: its client has kept the server waiting."""
         self._all.waiting.pop(self, None)
-        self._hold(0)
-        is_answered = not self._in_head and self.cycle is not None and self.cycle.response_started
-        if self.transport.is_closing() or (is_answered and (self._has_begun or self.flow.write_paused)):
+        self._release()
+        if self.transport.is_closing() or (self._is_answered() and (self._has_begun or self.flow.write_paused)):
             self.transport.abort()
             return
         if self._has_begun:
             self._refuse(_too_slow())
         self.transport.close()
 
-    def _hold(self, held: int) -> None:
-        self._all.held[self._is_known] -= self._held
-        self._is_known = KNOWN in self.scope if held else False
-        self._all.held[self._is_known] += held
-        self._held = held
+    def turn_away(self) -> None:
+        """Its unfinished request makes room for others."""
+        self._all.waiting.pop(self, None)
+        self._release()
+        if self._is_answered():
+            self.transport.abort()
+        else:
+            self._refuse(busy("This server reads as many requests at once as it can; try again in a second."))
+
+    def end(self) -> None:
+        self._all.lingering.pop(self, None)
+        self.transport.abort()
+
+    def _hold(self) -> None:
+        """Count what has arrived of the request."""
+        where = self._all.unfinished[KNOWN in self.scope]
+        if self._held_in is not where:
+            self._release()
+            self._held_in = where
+        # What arrives after the response is dropped.
+        kept = self._received if self._in_head or not self.cycle.response_complete else 0
+        where.put(self, kept + REQUEST_BYTES + FIELD_BYTES * len(self.headers))
+
+    def _release(self) -> None:
+        if self._held_in is not None:
+            self._held_in.drop(self)
+            self._held_in = None
+
+    def _is_answered(self) -> bool:
+        return not self._in_head and self.cycle is not None and self.cycle.response_started
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -216,6 +270,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, problem: Problem) -> None:
         """Respond without the application, and end the connection."""
         self._is_refused = True
+        self._release()
         cycle = self.cycle
         if self.transport.is_closing():
             return
@@ -230,7 +285,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
         self.transport.write(_response(problem))
         self.transport.write_eof()
-        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        self._all.linger(self)
 
 
 def allow_connections() -> None:

@@ -103,6 +103,25 @@ def bodies(target: Target, count: int, size: int = 1_900_000) -> Counter[int]:
     return said
 
 
+def half_bodies(target: Target, stack: ExitStack, count: int, size: int) -> list[RawClient]:
+    """Whole heads, each with `size` bytes of a body that does not go on."""
+    request = head("POST", WAYS_IN[target.module], f"Content-Length: {2 * size}", f"Authorization: {NOBODY}")
+    clients = list[RawClient]()
+    for number in range(count):
+        clients.append(stack.enter_context(RawClient(target.port, request)))
+        clients[-1].socket.settimeout(0)
+        clients[-1].send(b"x" * size)
+        if number % 100 == 0:
+            target.look()
+    return clients
+
+
+def allow_files(stack: ExitStack) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8_000, hard), hard))
+    stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def assert_refused(target: Target, heads: Counter[int], said: Counter[int]) -> None:
     assert set(heads) <= {0, 431}, heads
     assert heads[431] > 0
@@ -113,6 +132,8 @@ def assert_refused(target: Target, heads: Counter[int], said: Counter[int]) -> N
 
 def test_strangers_are_refused_and_take_no_memory(target: Target) -> None:
     with ExitStack() as stack:
+        allow_files(stack)
+        half_bodies(target, stack, 1_000, 14_000)
         for _ in range(200):
             stack.enter_context(RawClient(target.port, HALF))
         heads, said = endless_heads(target, 2), bodies(target, 40)
@@ -126,11 +147,9 @@ def test_strangers_are_refused_and_take_no_memory(target: Target) -> None:
 def test_three_thousand_half_requests_are_closed_within_ten_seconds(
     target: Target, figures: Callable[[str], None]
 ) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8_000, hard), hard))
     answered, asked = 0, 0
     with ExitStack() as stack:
-        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        allow_files(stack)
         halves = list[RawClient]()
         for number in range(3_000):
             halves.append(stack.enter_context(RawClient(target.port, HALF if number % 2 else b"")))
@@ -160,3 +179,27 @@ def test_three_thousand_half_requests_are_closed_within_ten_seconds(
     assert (kept, answered) == (0, asked)
     assert dripped <= 12
     assert_refused(target, heads, said)
+
+
+@pytest.mark.faults_long
+@pytest.mark.timeout(600)
+def test_three_thousand_half_bodies_take_no_memory(target: Target, figures: Callable[[str], None]) -> None:
+    grown, answered, kept = list[float](), 0, 0
+    sizes = (1_000, 14_000, 60_000)
+    for size in sizes:
+        with ExitStack() as stack:
+            allow_files(stack)
+            clients = half_bodies(target, stack, 3_000, size)
+            grown.append(target.look())
+            answered += target.is_well()
+            deadline = time.monotonic() + 60
+            while (kept := sum(not client.has_news() for client in clients)) and time.monotonic() < deadline:
+                time.sleep(0.5)
+            target.look()
+    figures(
+        f"{target.module}: 3,000 half bodies each of {', '.join(f'{size:,}' for size in sizes)} bytes, {kept} open, "
+        f"+{target.look():.1f} MB (after each: {', '.join(f'{size:.1f}' for size in grown)}), "
+        f"others {answered} of {len(sizes)} answered"
+    )
+    assert (kept, answered) == (0, len(sizes))
+    assert target.look() <= MOST_GROWTH_MB

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from headroom_edge.gateway.bounds import HEAD_BYTES, HEAD_FIELDS, BoundedProtoco
 from headroom_edge.gateway.server import SMALL_BODY, Gateway
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
-from tests.headroom_edge.world import ACME, Client, served
+from tests.headroom_edge.world import ACME, PATIENCE_SECONDS, Client, served
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hal"
 WHOLE = head("GET", "/healthz")
@@ -176,20 +177,46 @@ async def swallow(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def test_large_bodies_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(bounds.LARGE_BYTES, False, 10 * SMALL_BODY)
+@pytest.fixture
+def room_for_nine(monkeypatch: pytest.MonkeyPatch) -> None:
+    each = SMALL_BODY + bounds.REQUEST_BYTES
+    monkeypatch.setitem(bounds.UNFINISHED_BYTES, False, 10 * each)
+
+
+def unfinished(size: int) -> bytes:
+    return head("POST", "/", "Content-Length: 1000000") + b"x" * size
+
+
+@pytest.mark.usefixtures("room_for_nine")
+@pytest.mark.parametrize("half", [unfinished(SMALL_BODY), unfinished(SMALL_BODY + 1), padded(HEAD_BYTES)[:-2]])
+def test_unfinished_requests_together_have_a_bound(half: bytes) -> None:
     with served(swallow, BoundedProtocol) as server, ExitStack() as stack:
-        large = head("POST", "/", "Content-Length: 1000000") + b"x" * (SMALL_BODY + 1)
-        readers = [stack.enter_context(RawClient(server.port, large)) for _ in range(9)]
-        deadline = time.monotonic() + 60
-        while status_of(said := one_more(server.port, large)) != 503 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert b"retry-after: 1" in said
+        clients = [stack.enter_context(RawClient(server.port, half)) for _ in range(30)]
+        said = [client.rest() for client in clients[:18]]  # the last ones may overtake each other
+        assert {status_of(answer) for answer in said} == {503}
+        assert all(b"retry-after: 1" in answer for answer in said)
         assert server.send("POST", "/", b"small").status == 204
-        for reader in readers[1:]:
-            reader.socket.close()
-        readers[0].send(b"x" * (1_000_000 - SMALL_BODY - 1))
-        assert readers[0].answer()
+        assert not clients[-1].has_news()
+
+
+@pytest.mark.usefixtures("room_for_nine")
+def test_requests_that_wait_for_the_server_do_not_make_room() -> None:
+    has_time = threading.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await asyncio.to_thread(has_time.wait, PATIENCE_SECONDS)
+        await swallow(scope, receive, send)
+
+    with served(application, BoundedProtocol) as server, ExitStack() as stack:
+        half = unfinished(SMALL_BODY + 1)
+        clients = [stack.enter_context(RawClient(server.port, half)) for _ in range(9)]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while status_of(one_more(server.port, half)) != 503 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert time.monotonic() < deadline
+        assert not any(client.has_news() for client in clients)
+        has_time.set()
 
 
 def one_more(port: int, request: bytes) -> bytes:
