@@ -30,6 +30,7 @@ from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override
 from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
+from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
 from quotas.policies.export import endpoint_state, policy_state
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
@@ -65,6 +66,13 @@ def restore_foreseen(opened: Draft, states: Mapping[str, State]) -> bool:
     opened.before |= {key: now[key] for key in wanted if key not in opened.before}
     foresee(opened, dict(_foreseen(wanted, now)), may_move=True)
     return True
+
+
+def restored(states: Mapping[str, State]) -> tuple[ObjectDiff, ...]:
+    """What `restore` would change of objects that can be foreseen, without the checks that a write makes."""
+    now = snapshots(states)
+    wanted = {key: state for key, state in states.items() if state != now[key]}
+    return differences(now, dict(_foreseen(wanted, now)))
 
 
 def _foreseen(wanted: Mapping[str, State], now: Mapping[str, State]) -> Iterator[tuple[str, State]]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from types import ModuleType
+from typing import Any
 
 import pytest
 import redis
 from django.test import Client
 from django.utils import timezone
 
+from quotas.changes import draft as drafts
+from quotas.changes import restore
 from quotas.changes.rollout import change_propose
+from quotas.changes.undo_preview import MOST_COMPARED, MOST_JUDGED
 from quotas.errors import accepted
-from quotas.models import Change, Limit, Revision
+from quotas.models import Change, Endpoint, Limit, Revision
 from quotas.own_limits import own_limits_install
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
@@ -137,6 +142,60 @@ def test_a_page_shows_the_first_hundred_objects_of_a_change(operator: Client) ->
         response = operator.get(address)
         assert hunks(response.content) == 100
         assert "And 20 more." in text_of(response.content)
+
+
+def noted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[tuple[Any, ...]]:
+    """What the function is called with from now on."""
+    found: list[tuple[Any, ...]] = []
+    work = getattr(module, name)
+
+    def call(*given: Any) -> Any:
+        found.append(given)
+        return work(*given)
+
+    monkeypatch.setattr(module, name, call)
+    return found
+
+
+@pytest.mark.parametrize(("way", "number"), [("rollback", 3), ("revert", 4)])
+def test_a_page_does_not_judge_an_undo_of_many_objects_until_it_is_done(
+    operator: Client, monkeypatch: pytest.MonkeyPatch, way: str, number: int
+) -> None:
+    endpoints(MOST_JUDGED + 5, cost=1)
+    endpoints(MOST_JUDGED + 5, cost=2)
+    judged, read = noted(monkeypatch, drafts, "_proposal"), noted(monkeypatch, restore, "snapshots")
+    response = operator.get(f"/changes/{number}/undo/{way}")
+    assert judged == []
+    assert [len(keys) for (keys,) in read] == [MOST_COMPARED]
+    text = text_of(response.content)
+    assert "touched 505 objects." in text
+    assert f"Of the first {MOST_COMPARED} endpoints, policies and tenants, {MOST_COMPARED} would change:" in text
+    assert "default_cost: <mark>2</mark>" in text
+    assert hunks(response.content) == 100
+    assert operator.post(f"/changes/{number}/undo/{way}", {"reason": "too dear"}).status_code == 200
+    assert judged
+    assert set(Endpoint.objects.filter(name__startswith="many:").values_list("default_cost", flat=True)) == {1}
+
+
+def test_an_undo_of_many_objects_that_cuts_is_refused_until_it_is_forced(operator: Client) -> None:
+    endpoints(MOST_JUDGED + 1, cost=1)
+    limit_set(policy="pro-all", limit=bucket(200), **SAID)
+    assert "Blocked" not in text_of(operator.get("/changes/2/undo/rollback").content)
+    refused = operator.post("/changes/2/undo/rollback", {"reason": "too much"})
+    assert refused.status_code == 422
+    assert "apply it anyway (force)" in text_of(refused.content)
+    assert Revision.objects.latest("number").number == 4
+    assert operator.post("/changes/2/undo/rollback", {"reason": "too much", "force": "on"}).status_code == 200
+    assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
+    assert not Endpoint.objects.filter(name__startswith="many:", retired=False).exists()
+
+
+def test_a_revert_of_many_objects_that_were_touched_since_names_the_first(operator: Client) -> None:
+    endpoints(MOST_JUDGED + 1, cost=1)
+    endpoints(MOST_JUDGED + 1, cost=2)
+    text = text_of(operator.get("/changes/3/undo/revert").content)
+    assert "Revision 4 touched endpoint:many:op0000, " in text
+    assert "endpoint:many:op0009 and 491 more since; revert that one first" in text
 
 
 def test_an_unknown_way_back_is_not_there(operator: Client) -> None:

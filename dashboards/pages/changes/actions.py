@@ -21,6 +21,7 @@ from quotas.changes.approval import change_approve
 from quotas.changes.commit import commit
 from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.changes.undo import revision_revert, revision_rollback
+from quotas.changes.undo_preview import MOST_JUDGED, Undone
 from quotas.errors import Refused
 from quotas.models import Change
 
@@ -91,24 +92,33 @@ DONE = {
     "promote": "Change promoted",
     "drop": "Change dropped",
 }
-UNDOING: dict[str, Callable[..., object]] = {"rollback": revision_rollback, "revert": revision_revert}
+UNDOING: dict[str, tuple[Callable[..., object], Callable[[int], Undone]]] = {
+    "rollback": (revision_rollback, Undone.by_rollback),
+    "revert": (revision_revert, Undone.by_revert),
+}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
-    """GET shows what would change; POST does it."""
-    act = UNDOING.get(way)
-    if act is None:
+    """GET shows what would change; POST does it. Of many objects, only POST judges whom it hurts."""
+    if way not in UNDOING:
         raise Http404
+    act, undoes = UNDOING[way]
     form = ForcedForm(request.POST if request.method == "POST" else None, auto_id="undo_%s")
     again = partial(act, number=number, author=principal_of(request).actor)
     context: dict[str, Any] = {"form": form, "number": number, "way": way}
     try:
+        undone = undoes(number)
+        is_large = undone.touched > MOST_JUDGED
         if request.method == "POST" and form.is_valid():
-            messages.success(request, outcome_toast(commit(partial(again, **form.cleaned_data))))
+            edit = partial(again, **form.cleaned_data)
+            messages.success(request, outcome_toast(commit(edit, rehearsal=edit if is_large else None)))
             return _to(reverse("dashboards:changes"))
-        found = commit(partial(again, reason="dry run", force=True), "dry_run")
-        context |= {"found": found, "changes": found.effect.changes}
+        if is_large:
+            context["preview"] = undone.preview()
+        else:
+            found = commit(partial(again, reason="dry run", force=True), "dry_run")
+            context |= {"found": found, "changes": found.effect.changes}
     except Refused as refused:
         if request.method == "POST":
             form.refused(refused)
