@@ -51,7 +51,7 @@ _COLUMNS: Final = """
     SELECT table_name, column_name, data_type = 'jsonb' FROM information_schema.columns
     JOIN pg_class ON relname = table_name AND relnamespace = 'public'::regnamespace
     WHERE table_schema = 'public' AND relkind IN ('r', 'p') AND NOT relispartition
-    AND (table_name LIKE 'quotas\\_%%' OR table_name LIKE 'tenants\\_%%')
+    AND table_name ~ '^(quotas|tenants|api)_'
     AND (data_type = 'jsonb' OR data_type IN ('character varying', 'text') AND column_name = ANY(%s))
     ORDER BY 1, 2
 """

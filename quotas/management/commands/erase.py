@@ -30,11 +30,11 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="list what is held, and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["account"] and options["tenant"]:
+        if options["account"] is not None and options["tenant"]:
             raise CommandError("--tenant goes with --subject only; leave it out.")
         said = {"author": options["author"], "reason": options["reason"]}
         try:
-            if options["account"]:
+            if options["account"] is not None:
                 self._account(options["account"], said, is_dry=options["dry_run"])
             else:
                 self._subject(options["subject"], options["tenant"], said, is_dry=options["dry_run"])

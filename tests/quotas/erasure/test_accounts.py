@@ -58,7 +58,8 @@ def busy() -> User:
     tenant_suspend(name="bolt", author=NAME, reason="because")
     token_issue(label="a pipeline", role="viewer", scopes=["read"], **said)
     asked = {"name": "newcomer", "tier": "free", "reason": "because"}
-    assert client.post("/v1/tenants", asked, content_type="application/json").status_code == 201
+    once = {"Idempotency-Key": "one"}
+    assert client.post("/v1/tenants", asked, content_type="application/json", headers=once).status_code == 201
     return user
 
 
@@ -111,6 +112,7 @@ def test_refusals_change_nothing(busy: User) -> None:
     before = database()
     for words, sentence in (
         (("--account", "nobody"), "there is no account nobody"),
+        (("--account", ""), "there is no account"),
         (("--account", "ann"), "nobody erases their own account"),
         (("--account", NAME, "--tenant", "acme"), "--tenant goes with --subject only"),
         (("--subject", ""), "a subject has 1 to"),
@@ -125,7 +127,7 @@ def test_refusals_change_nothing(busy: User) -> None:
 
 def test_every_column_that_names_a_person_is_known() -> None:
     """Such columns have the length of an account's name. A new one fails here until it is among them."""
-    fields = [field for model in apps.get_models() if model._meta.app_label in ("quotas", "tenants")
+    fields = [field for model in apps.get_models() if model._meta.app_label in ("quotas", "tenants", "api")
               for field in model._meta.get_fields()]  # fmt: skip
     named = {field.name for field in fields if isinstance(field, models.CharField) and field.max_length == 150}
     assert named - {"first_name", "last_name"} <= set(NAMES)
