@@ -24,6 +24,16 @@ FOCUSED: Final = """() => { const at = document.activeElement;
     const name = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.textContent;
     return name.replace(/\\s+/g, " ").trim(); }"""
 MOST_TABS: Final = 150
+# What ends to the right of its card, where nobody can scroll to it; and tables that hide their last columns.
+CUT_OFF: Final = """() => { const scrolls = (each) => /auto|scroll/.test(getComputedStyle(each).overflowX);
+    const isReached = (each, card) => each !== card && (scrolls(each) || isReached(each.parentElement, card));
+    const beyond = [...document.querySelectorAll(".card")].flatMap((card) => [...card.querySelectorAll("*")].filter(
+        (each) => each.getBoundingClientRect().right > card.getBoundingClientRect().right + 0.5
+            && each.checkVisibility() && !isReached(each.parentElement, card)));
+    const hidden = [...document.querySelectorAll(".table-wrap")]
+        .filter((each) => each.scrollWidth > each.clientWidth + 1);
+    return [...beyond, ...hidden].slice(0, 8)
+        .map((each) => `${each.tagName}.${each.className} ${each.textContent.trim().slice(0, 40)}`); }"""
 WIDER: Final = """() => [...document.body.querySelectorAll("*")]
     .filter((each) => each.getBoundingClientRect().right > window.innerWidth + 0.5 && each.checkVisibility())
     .slice(0, 8).map((each) => `${each.tagName}.${each.className} ${each.textContent.trim().slice(0, 40)}`)"""
@@ -84,7 +94,7 @@ class Person:
         raise AssertionError(f"{name} cannot be reached with Tab: {seen}")
 
     def looks(self, scheme: str, size: ViewportSize) -> None:
-        """In this colour scheme, at this size; nothing may stand out to the right."""
+        """In this colour scheme, at this size; nothing may stand out to the right, of the window or of its card."""
         # Without motion: axe would read a colour half way through its transition.
         self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
         self.page.set_viewport_size(size)
@@ -95,6 +105,8 @@ class Person:
         except Late:
             wider = self.page.evaluate(WIDER)
             self.troubles.append(f"{scheme}, {size['width']} px: wider than the window: {wider}")
+        if cut_off := self.page.evaluate(CUT_OFF):
+            self.troubles.append(f"{scheme}, {size['width']} px: cut off: {cut_off}")
 
     def reads_with_axe(self, scheme: str, *rules: str) -> None:
         only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}

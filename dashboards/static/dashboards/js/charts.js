@@ -10,7 +10,8 @@ import { $, $$, el } from "./dom.js";
 import { visit } from "./live.js";
 import { written } from "./times.js";
 
-const AXIS_WIDTH = 50, AXIS_HEIGHT = 26, HEADROOM = 22, RIGHT = 22;
+const AXIS_WIDTH = 50, AXIS_HEIGHT = 26, HEADROOM = 22;
+const LEFT = 8, RIGHT = 22; // RIGHT: half of the last label on the x axis
 const DAY = 86400;
 const charts = new Map(); // figure → its uPlots
 
@@ -199,7 +200,7 @@ function options(figure, facts, box, panel, isLast) {
   const isLog = box.dataset.y === "log", font = `11px ${token("font-sans")}`;
   const axis = { stroke: token("text-3"), font, ticks: { show: false } };
   return {
-    width: box.clientWidth, height: box.clientHeight, padding: [panel === 0 ? HEADROOM : 10, RIGHT, isLast ? 0 : 6, 0],
+    width: box.clientWidth, height: box.clientHeight, padding: [panel === 0 ? HEADROOM : 10, RIGHT, isLast ? 0 : 6, LEFT],
     legend: { show: false },
     cursor: { y: false, sync: { key: figure.id, setSeries: false }, drag: { x: kind !== "category", y: false, setScale: false }, points: { size: 7 } },
     scales: {
