@@ -28,11 +28,20 @@ _STATES: Final = """
 """
 
 
-def revision_rollback(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
-    """Restores everything that later revisions touched to its state after revision `number`."""
+def revision_rollback(
+    *, number: int, author: str, reason: str, newest: int | None = None, **permits: Unpack[Permits]
+) -> Revision | None:
+    """Restores everything that later revisions touched to its state after revision `number`.
+
+    `newest`: the newest revision that the author has seen; refused if there is a newer one, which it would undo too.
+    """
     with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
         check_there(number)
-        _restore(opened, states_before(number + 1, newest_revision_number()))
+        last = opened.number - 1
+        if newest is not None and newest != last:
+            message = f"revision {last} was written since, and would be undone too; close this and look again"
+            raise refuse("number", "newer", message)
+        _restore(opened, states_before(number + 1, last))
     return opened.revision
 
 

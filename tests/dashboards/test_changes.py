@@ -120,6 +120,19 @@ def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Clien
     assert Revision.objects.latest("number").author == "olga"
 
 
+def test_a_rollback_does_not_undo_what_its_page_did_not_show(operator: Client) -> None:
+    limit_set(policy="pro-all", limit=bucket(50), **FORCED)
+    shown = text_of(operator.get("/changes/2/undo/rollback").content)
+    seen = re.search(r'<input type="hidden" name="newest" value="(\d+)"', shown)
+    assert seen
+    limit_set(policy="free-all", limit=bucket(20), **SAID)
+    refused = operator.post("/changes/2/undo/rollback", {"reason": "too little", "newest": seen[1]})
+    assert refused.status_code == 422
+    assert "revision 4 was written since, and would be undone too" in text_of(refused.content)
+    assert Revision.objects.count() == 4
+    assert operator.post("/changes/2/undo/rollback", {"reason": "too little", "newest": "4"}).status_code == 200
+
+
 def test_one_change_is_reverted(operator: Client) -> None:
     limit_set(policy="pro-all", limit=bucket(50), **FORCED)
     response = operator.post("/changes/3/undo/revert", {"reason": "too little"})

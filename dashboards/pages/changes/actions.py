@@ -24,6 +24,7 @@ from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.changes.undo_preview import MOST_JUDGED, Undone
 from quotas.errors import Refused
 from quotas.models import Change
+from quotas.models.revision import newest_revision_number
 
 
 class ForcedForm(ReasonedForm):
@@ -31,6 +32,10 @@ class ForcedForm(ReasonedForm):
     emergency = forms.BooleanField(
         label="Emergency: skip approval. Others are told, and somebody else has to look at it", required=False
     )
+
+
+class RollbackForm(ForcedForm):
+    newest = forms.IntegerField(required=False, widget=forms.HiddenInput)  # the last revision that its author saw
 
 
 class StartForm(ForcedForm):
@@ -92,9 +97,9 @@ DONE = {
     "promote": "Change promoted",
     "drop": "Change dropped",
 }
-UNDOING: dict[str, tuple[Callable[..., object], Callable[[int], Undone]]] = {
-    "rollback": (revision_rollback, Undone.by_rollback),
-    "revert": (revision_revert, Undone.by_revert),
+UNDOING: dict[str, tuple[type[ForcedForm], Callable[..., object], Callable[[int], Undone]]] = {
+    "rollback": (RollbackForm, revision_rollback, Undone.by_rollback),
+    "revert": (ForcedForm, revision_revert, Undone.by_revert),
 }
 
 
@@ -103,8 +108,9 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
     """GET shows what would change; POST does it. Of many objects, only POST judges whom it hurts."""
     if way not in UNDOING:
         raise Http404
-    act, undoes = UNDOING[way]
-    form = ForcedForm(request.POST if request.method == "POST" else None, auto_id="undo_%s")
+    kind, act, undoes = UNDOING[way]
+    seen = {"newest": newest_revision_number()}  # read first: what is written during the preview was not seen
+    form = kind(request.POST if request.method == "POST" else None, auto_id="undo_%s", initial=seen)
     again = partial(act, number=number, author=principal_of(request).actor)
     context: dict[str, Any] = {"form": form, "number": number, "way": way}
     try:
