@@ -10,7 +10,8 @@ from typing import Final
 import uvicorn
 
 from config.startup_check import report_locked_keys
-from headroom_edge.gateway.bounds import BoundedProtocol, allow_connections
+from headroom_edge.gateway.bounds import BoundedProtocol
+from headroom_edge.gateway.connections import allow_connections
 
 GRACE_SECONDS: Final = 3
 

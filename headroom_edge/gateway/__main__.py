@@ -11,7 +11,8 @@ import sys
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from headroom_edge.gateway.bounds import BoundedProtocol, allow_connections
+from headroom_edge.gateway.bounds import BoundedProtocol
+from headroom_edge.gateway.connections import allow_connections
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.gateway.server import Gateway
 

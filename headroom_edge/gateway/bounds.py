@@ -8,90 +8,26 @@ unfinished requests, the one that has been unfinished longest makes room.
 from __future__ import annotations
 
 import asyncio
-import resource
 from http import HTTPStatus
 from typing import Any, Final
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from headroom_edge.asgi import encoded
-from headroom_edge.gateway.server import KNOWN, SMALL_BODY
-from headroom_edge.problems import Problem, busy
+from headroom_edge.asgi import Receive, Scope, Send, encoded
+from headroom_edge.gateway.connections import FIELD_BYTES, REQUEST_BYTES, Unfinished, connections_of
+from headroom_edge.gateway.server import KNOWN, SMALL_BODY, refuse
+from headroom_edge.problems import Problem, bad_request, busy
 from headroom_edge.request_guard import refusal
 
-MOST_CONNECTIONS: Final = 1_000  # in one process
 HEAD_BYTES: Final = 16_384  # of the request line and all fields
 HEAD_FIELDS: Final = 100
-# Of all requests that have arrived in part: those of strangers, and those of callers who are known.
-UNFINISHED_BYTES: Final = {False: 4_194_304, True: 67_108_864}
-# What one of them takes, as measured, besides what has arrived: its connection and its task, and each of its fields.
-REQUEST_BYTES: Final = 8_192
-FIELD_BYTES: Final = 160
-# A request arrives within 10 s: it is given up after these seconds, plus at most one sweep.
-PATIENCE_SECONDS: Final = 9.0
-SWEEP_SECONDS: Final = 0.5
-# A refused client is still read for this time. Else it would get a reset connection instead of the response.
-LINGER_SECONDS: Final = 1.0
-MOST_LINGERING: Final = 100  # of those clients
 PIPELINED_REQUESTS: Final = 16
 # Requests that arrive together cannot be told apart before they are parsed, so the last one's head may seem this long.
 PIPELINED_BYTES: Final = 65_536
 FRAMING: Final = 8  # bytes on the wire per byte of a body, for a client that sends every byte as a chunk
-OTHER_FILES: Final = 200  # descriptors for all but connections
-
-
-class Unfinished:
-    """Requests of which a part has arrived: how many bytes of each, those that began first in front."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._held = most, 0
-        self._sizes: dict[BoundedProtocol, int] = {}
-
-    def put(self, connection: BoundedProtocol, size: int) -> None:
-        """Beyond the bound others are turned away, or `connection` if all others wait for this server."""
-        self._held += size - self._sizes.get(connection, 0)
-        self._sizes[connection] = size
-        while self._held > self._most:
-            late = (one for one in self._sizes if not one.flow.read_paused)
-            next(late, connection).turn_away()
-
-    def drop(self, connection: BoundedProtocol) -> None:
-        self._held -= self._sizes.pop(connection)
-
-
-class Connections:
-    """Those of one server: which wait for their client, which are refused and still read. Longest first."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.waiting: dict[BoundedProtocol, float] = {}  # since when, by `now`
-        self.lingering: dict[BoundedProtocol, float] = {}
-        self.unfinished = {is_known: Unfinished(most) for is_known, most in UNFINISHED_BYTES.items()}
-        self.now = 0.0  # the loop's clock at the last sweep, which is exact enough and costs nothing
-        self._sweep()
-
-    def make_room(self) -> bool:
-        oldest = next(iter(self.waiting), None)
-        if oldest is not None:
-            oldest.give_up()
-        return oldest is not None
-
-    def linger(self, connection: BoundedProtocol) -> None:
-        self.lingering[connection] = self.now
-        if len(self.lingering) > MOST_LINGERING:
-            next(iter(self.lingering)).end()
-
-    def _sweep(self) -> None:
-        self.now = self._loop.time()
-        late = self.now - PATIENCE_SECONDS
-        while (oldest := next(iter(self.waiting), None)) is not None and self.waiting[oldest] <= late:
-            oldest.give_up()
-        late = self.now - LINGER_SECONDS
-        while (oldest := next(iter(self.lingering), None)) is not None and self.lingering[oldest] <= late:
-            oldest.end()
-        self._loop.call_later(SWEEP_SECONDS, self._sweep)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -117,7 +53,7 @@ class BoundedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._all = _connections_of(server_state, self.loop)
+        self._all = connections_of(server_state, self.loop)
         self._is_refused = False
         self._has_begun = False  # some of a request has arrived, and not all of it
         self._in_head = False
@@ -129,7 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS and not self._all.make_room():
+        if not self._all.make_room(len(self.connections)):
             self._refuse(busy("This server has as many connections as it can serve; try again in a second."))
             self.transport.close()
         else:
@@ -149,7 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._received += size
         else:
             self._received = 0
-        HttpToolsProtocol.data_received(self, data)
+        self._parse(data)
         if not self._has_begun:
             return
         if not was_begun or self._received == size:  # the request began in this chunk
@@ -161,6 +97,27 @@ class BoundedProtocol(HttpToolsProtocol):
         elif not self._is_refused and not self.transport.is_closing():
             self._hold()
 
+    def _parse(self, data: bytes) -> None:
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError:
+            self._refuse(_malformed())
+        except HttpParserUpgrade as stop:
+            # The parser reads no body of a request for another protocol, and nothing behind it.
+            if self._in_head and not self._is_refused:
+                self._parse(self._head_without_upgrade() + data[stop.args[0] :])
+
+    def _head_without_upgrade(self) -> bytes:
+        """A server may ignore the wish for another protocol (RFC 9110, section 7.8). This one always does."""
+        line = b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        fields = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([line, *fields, b"", b""])
+
+    def _should_upgrade(self) -> bool:
+        return False
+
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
         self._is_behind = self._received > 0
@@ -169,15 +126,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_begun = self._in_head = True
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
         if self._is_refused:
             return
+        is_upgrade = self.parser.should_upgrade()
+        if is_upgrade and self.parser.get_method() != b"CONNECT":
+            return  # it is parsed again, without that field
+        self._in_head = False
         if len(self.headers) > HEAD_FIELDS or (self._received > HEAD_BYTES and self._head_size() > HEAD_BYTES):
             self._refuse(_head_too_large())
         elif len(self.pipeline) >= PIPELINED_REQUESTS:
             self._is_refused = True
             self.transport.abort()
         else:
+            hosts = [value for name, value in self.headers if name == b"host"]
+            if len(hosts) != 1 and (hosts or self.parser.get_http_version() == "1.1"):
+                self._refuse_in_turn(f"The request has {len(hosts) or 'no'} Host fields; send one.")
+            elif is_upgrade:
+                self._refuse_in_turn("This server opens no tunnels; use another method than CONNECT.")
             HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
@@ -191,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._has_begun = False
-        if self._is_refused:
+        if self._in_head or self._is_refused:
             return
         self._all.waiting.pop(self, None)
         if self._held_in is not None:
@@ -267,6 +232,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
+    def _refuse_in_turn(self, detail: str) -> None:
+        """Refuse the request whose head has arrived, after those in front of it are answered. It is the last one."""
+        problem = Problem(HTTPStatus.BAD_REQUEST, "bad-request", detail, headers={"Connection": "close"})
+
+        async def refused(scope: Scope, receive: Receive, send: Send) -> None:
+            await refuse(send, problem)
+
+        self.app = refused
+
     def _refuse(self, problem: Problem) -> None:
         """Respond without the application, and end the connection."""
         self._is_refused = True
@@ -288,21 +262,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._all.linger(self)
 
 
-def allow_connections() -> None:
-    """Raise the process's limit of open files, if the system allows it, so that it can have the most connections."""
-    wanted = MOST_CONNECTIONS + OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _connections_of(state: ServerState, loop: asyncio.AbstractEventLoop) -> Connections:
-    found: Connections = vars(state).setdefault("headroom_connections", None) or Connections(loop)
-    vars(state)["headroom_connections"] = found
-    return found
-
-
 def _response(problem: Problem) -> bytes:
     body = problem.body()
     fields = {**refusal(problem).headers, "Content-Length": str(len(body)), "Connection": "close"}
@@ -313,6 +272,10 @@ def _response(problem: Problem) -> bytes:
 def _head_too_large() -> Problem:
     detail = f"The request has more than {HEAD_BYTES:,} bytes or {HEAD_FIELDS} fields before its body; send fewer."
     return Problem(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
+
+
+def _malformed() -> Problem:
+    return bad_request("bad-request", "The request is not valid HTTP; check its first line and its fields.")
 
 
 def _too_slow() -> Problem:

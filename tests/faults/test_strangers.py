@@ -139,6 +139,8 @@ def test_strangers_are_refused_and_take_no_memory(target: Target) -> None:
         heads, said = endless_heads(target, 2), bodies(target, 40)
         assert target.is_well()
         assert "server" not in Client(target.port).get(ALIVE[target.module]).headers
+        with RawClient(target.port, head("GET", ALIVE[target.module], "Host: another")) as client:
+            assert status_of(client.rest()) == 400
     assert_refused(target, heads, said)
 
 

@@ -15,8 +15,9 @@ import redis
 
 from headroom_edge import AsyncLimiter
 from headroom_edge.asgi import Receive, Scope, Send
-from headroom_edge.gateway import bounds
-from headroom_edge.gateway.bounds import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol, Connections
+from headroom_edge.gateway import bounds, connections
+from headroom_edge.gateway.bounds import HEAD_BYTES, HEAD_FIELDS, BoundedProtocol
+from headroom_edge.gateway.connections import Connections
 from headroom_edge.gateway.server import SMALL_BODY, Gateway
 from tests.faults.raw_client import RawClient, head, status_of
 from tests.headroom_edge.conftest import AMPLE_MS
@@ -29,8 +30,8 @@ CHUNK = b"x" * 65_536
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr(bounds, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -128,29 +129,29 @@ class Clock:
 
 def test_a_connection_that_is_used_stays() -> None:
     clock, closed = Clock(), list[Any]()
-    connections = Connections(clock)  # type: ignore[arg-type] # all that it needs of a loop
+    ours = Connections(clock)  # type: ignore[arg-type] # all that it needs of a loop
 
     class Waiting:
         def give_up(self) -> None:
-            del connections.waiting[self]  # type: ignore[arg-type]
+            del ours.waiting[self]  # type: ignore[arg-type]
             closed.append(self)
 
     used, idle = Waiting(), Waiting()
-    waiting: dict[Any, float] = connections.waiting
-    waiting[used] = waiting[idle] = connections.now
+    waiting: dict[Any, float] = ours.waiting
+    waiting[used] = waiting[idle] = ours.now
     for _ in range(5):
-        clock.pass_time(bounds.PATIENCE_SECONDS / 3)
+        clock.pass_time(connections.PATIENCE_SECONDS / 3)
         waiting.pop(used)
-        waiting[used] = connections.now
+        waiting[used] = ours.now
     assert closed == [idle]
-    clock.pass_time(bounds.PATIENCE_SECONDS)
+    clock.pass_time(connections.PATIENCE_SECONDS)
     assert closed == [idle, used]
 
 
 def test_at_the_most_connections_the_one_that_waits_longest_goes(
     gateway: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
     with ExitStack() as stack:
         halves = [stack.enter_context(RawClient(gateway.port, HALF)) for _ in range(60)]
         for _ in range(5):
@@ -179,8 +180,8 @@ async def swallow(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture
 def room_for_nine(monkeypatch: pytest.MonkeyPatch) -> None:
-    each = SMALL_BODY + bounds.REQUEST_BYTES
-    monkeypatch.setitem(bounds.UNFINISHED_BYTES, False, 10 * each)
+    each = SMALL_BODY + connections.REQUEST_BYTES
+    monkeypatch.setitem(connections.UNFINISHED_BYTES, False, 10 * each)
 
 
 def unfinished(size: int) -> bytes:
@@ -188,7 +189,11 @@ def unfinished(size: int) -> bytes:
 
 
 @pytest.mark.usefixtures("room_for_nine")
-@pytest.mark.parametrize("half", [unfinished(SMALL_BODY), unfinished(SMALL_BODY + 1), padded(HEAD_BYTES)[:-2]])
+@pytest.mark.parametrize(
+    "half",
+    [unfinished(SMALL_BODY), unfinished(SMALL_BODY + 1), padded(HEAD_BYTES)[:-2]],
+    ids=["small", "large", "head"],
+)
 def test_unfinished_requests_together_have_a_bound(half: bytes) -> None:
     with served(swallow, BoundedProtocol) as server, ExitStack() as stack:
         clients = [stack.enter_context(RawClient(server.port, half)) for _ in range(30)]
