@@ -1,4 +1,4 @@
-"""Tags for the components of the stylesheet: icons, badges, cards, dialogs, figures, fields."""
+"""Tags for the components of the stylesheet: icons, badges, cards, tables, dialogs, figures, fields."""
 
 from __future__ import annotations
 
@@ -212,6 +212,20 @@ def card(
         title,
         format_html('<p class="only-wide">{}</p>', note) if note else "",
         format_html('<span class="push count count-brand">{}</span>', count) if count is not None else "",
+        content,
+    )
+
+
+@register.simple_block_tag
+def table(content: str, name: str, classes: str = "") -> SafeString:
+    """{% table "Tokens" classes="dense" %}<thead>…{% endtable %}: scrolls if too wide; if narrow, each row is a card.
+
+    A cell with `data-l` has this label in its card.
+    """
+    return format_html(
+        '<div class="table-wrap" tabindex="0" role="region" aria-label="{}, table"><table class="{}">{}</table></div>',
+        name,
+        f"table cards {classes}".strip(),
         content,
     )
 
