@@ -26,6 +26,17 @@ _STATES: Final = """
     WHERE number BETWEEN %(first)s AND %(last)s AND (%(keys)s::text[] IS NULL OR key = ANY(%(keys)s))
     ORDER BY key, number
 """
+# The next revision that touched the same, the first of these objects by name, and how many they are.
+_TOUCHED_SINCE: Final = """
+    WITH undone AS MATERIALIZED (SELECT touched FROM quotas_revision WHERE number = %(number)s),
+    later AS MATERIALIZED (
+        SELECT number, touched FROM quotas_revision
+        WHERE number > %(number)s AND touched && (SELECT touched FROM undone) ORDER BY number LIMIT 1
+    ),
+    same AS (SELECT unnest(touched) AS key FROM later INTERSECT SELECT unnest(touched) FROM undone)
+    SELECT number, ARRAY(SELECT key FROM same ORDER BY key COLLATE "C" LIMIT %(most)s), (SELECT count(*) FROM same)
+    FROM later
+"""
 
 
 def revision_rollback(
@@ -72,14 +83,16 @@ def check_there(number: int) -> None:
 
 def check_untouched(number: int) -> None:
     """That no later revision touched what this one did."""
-    touched = Revision.objects.values_list("touched", flat=True).get(number=number)
-    later = Revision.objects.filter(number__gt=number, touched__overlap=touched).order_by("number")
-    first = later.values_list("number", "touched").first()
-    if first is not None:
-        same = sorted({*first[1]} & {*touched})
-        more = f" and {len(same) - MOST_NAMED:,} more" if len(same) > MOST_NAMED else ""
-        named = f"{', '.join(same[:MOST_NAMED])}{more}"
-        message = f"revision {first[0]} touched {named} since; revert that one first, or roll back to an earlier one"
+    with connection.cursor() as cursor:
+        cursor.execute(_TOUCHED_SINCE, {"number": number, "most": MOST_NAMED})
+        found = cursor.fetchone()
+    if found is not None:
+        later, names, count = found
+        more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
+        message = (
+            f"revision {later} touched {', '.join(names)}{more} since; "
+            "revert that one first, or roll back to an earlier one"
+        )
         raise refuse("number", "touched_since", message)
 
 

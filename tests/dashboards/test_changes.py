@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import redis
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from quotas.changes import draft as drafts
@@ -189,6 +191,21 @@ def test_a_page_does_not_judge_an_undo_of_many_objects_until_it_is_done(
     assert operator.post(f"/changes/{number}/undo/{way}", {"reason": "too dear"}).status_code == 200
     assert judged
     assert set(Endpoint.objects.filter(name__startswith="many:").values_list("default_cost", flat=True)) == {1}
+
+
+@pytest.mark.parametrize("way", ["rollback", "revert"])
+def test_the_page_of_an_undo_sends_and_reads_as_much_for_twice_the_objects(operator: Client, way: str) -> None:
+    found = []
+    for count in (600, 1200):
+        endpoints(count, cost=count)
+        newest = Revision.objects.latest("number").number
+        with CaptureQueriesContext(connection) as seen:
+            response = operator.get(f"/changes/{newest - (way == 'rollback')}/undo/{way}")
+        found.append((len(seen), len(response.content), sum(len(query["sql"]) for query in seen)))
+    few, many = found
+    assert many[0] == few[0]
+    assert many[1] <= 1.05 * few[1]
+    assert many[2] <= 1.05 * few[2]
 
 
 def test_an_undo_of_many_objects_that_cuts_is_refused_until_it_is_forced(operator: Client) -> None:
