@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -76,15 +76,10 @@ def _parser() -> ArgumentParser:
         prog="headroom-admin",
         description="Administers a Headroom over HTTPS. The token comes from HEADROOM_TOKEN, never from an option.",
     )
-    parser.add_argument("--url", help="such as https://headroom.example.com; default: HEADROOM_URL")
-    parser.add_argument("--timeout", type=_seconds, default=TIMEOUT_S, help="seconds for one request (%(default)g)")
-    parser.add_argument(
-        "--deadline", type=_seconds, default=DEADLINE_S, help="seconds for everything, waiting included (%(default)g)"
-    )
-    parser.add_argument("--allow-http", action="store_true", help="send the token without TLS, inside a safe network")
+    _add_connection(parser)
     room = parser.add_subparsers(dest="room", required=True, metavar="policy")
     actions = room.add_parser("policy", help="policy as code").add_subparsers(dest="action", required=True)
-    actions.add_parser("export", help="print the live configuration as a document")
+    export = actions.add_parser("export", help="print the live configuration as a document")
     validate = actions.add_parser("validate", help="list everything that is wrong with the document")
     plan = actions.add_parser("plan", help="show what applying the document would change")
     apply = actions.add_parser("apply", help="apply the document as one revision")
@@ -100,7 +95,25 @@ def _parser() -> ArgumentParser:
     apply.add_argument("--propose", action="store_true", help="only file a proposal, for people to start or approve")
     for action in (plan, apply):
         action.add_argument("--detailed-exitcode", action="store_true", help=_DETAILED)
+    for action in (export, validate, plan, apply):
+        _add_connection(action, is_repeated=True)
     return parser
+
+
+def _add_connection(parser: ArgumentParser, *, is_repeated: bool = False) -> None:
+    """Options that may stand before `policy` or behind its action. Left out behind, the value from before stays."""
+    url, flag, timeout, deadline = (SUPPRESS,) * 4 if is_repeated else (None, False, TIMEOUT_S, DEADLINE_S)
+    parser.add_argument("--url", default=url, help="such as https://headroom.example.com; default: HEADROOM_URL")
+    parser.add_argument("--timeout", type=_seconds, default=timeout, help=f"seconds for one request ({TIMEOUT_S:g})")
+    parser.add_argument(
+        "--deadline",
+        type=_seconds,
+        default=deadline,
+        help=f"seconds for everything, waiting included ({DEADLINE_S:g})",
+    )
+    parser.add_argument(
+        "--allow-http", action="store_true", default=flag, help="send the token without TLS, inside a safe network"
+    )
 
 
 def _seconds(text: str) -> float:

@@ -24,6 +24,9 @@ KNOWN: Final = "headroom.known"  # in the scope of a request whose caller is kno
 # Says that the process serves. Not the state of the store: a restart would not mend that.
 HEALTH: Final = "/healthz"
 JSON: Final = (b"content-type", b"application/json")
+NO_SUCH_PATH: Final = (
+    "The gateway has no such path; docs/gateway.md lists its paths, and the REST API has another address."
+)
 
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 Ask = Callable[[Core, str, bytes | None], Conversation[bytes | Problem]]
@@ -54,9 +57,7 @@ class Gateway:
             return
         handler = self._handlers.get(scope["path"])
         if handler is None or scope["type"] != "http":
-            await refuse(
-                send, Problem(HTTPStatus.NOT_FOUND, "not-found", "No such path; docs/gateway.md lists the paths.")
-            )
+            await refuse(send, Problem(HTTPStatus.NOT_FOUND, "not-found", NO_SUCH_PATH))
             return
         await handler(scope, receive, send)
 

@@ -57,6 +57,16 @@ def test_it_gives_up_at_the_deadline(admin: Admin, web_port: int, file: Path, no
     assert "PostgreSQL cannot be reached; gave up after the deadline of 600 s" in late.err
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_deadline_stands_before_or_behind_the_action(
+    admin: Admin, web_port: int, file: Path, *, is_first: bool
+) -> None:
+    own, command = ["--deadline", "30"], ["policy", "plan", file]
+    with Front(web_port, Reply(503, {"Retry-After": "900"}, AWAY.body)) as front:
+        late = admin(*own, *command, url=front.url) if is_first else admin(*command, *own, url=front.url)
+    assert "gave up after the deadline of 30 s" in late.err
+
+
 def test_what_was_applied_while_the_response_was_lost_is_applied_once(
     admin: Admin, web_port: int, file: Path, tmp_path: Path
 ) -> None:
