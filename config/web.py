@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import socket
 import threading
 from typing import Final
@@ -12,6 +13,7 @@ import uvicorn
 from config.startup_check import report_locked_keys
 from headroom_edge.gateway.bounds import BoundedProtocol
 from headroom_edge.gateway.connections import allow_connections
+from headroom_edge.limiter import say_goodbye
 
 GRACE_SECONDS: Final = 3
 
@@ -21,6 +23,11 @@ class WebServer(uvicorn.Server):
         await super().startup(sockets)
         # In a thread, because the database may be slow to answer.
         threading.Thread(target=report_locked_keys, daemon=True).start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        # uvicorn ends itself with the signal that it caught, so what is registered for the exit does not run.
+        await asyncio.to_thread(say_goodbye)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import threading
@@ -32,6 +33,7 @@ class ChoreThread:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._started = False
+        self._thread: threading.Thread | None = None
         self._connection: BlockingConnection | None = None
 
     def ensure(self) -> None:
@@ -45,10 +47,17 @@ class ChoreThread:
             self._started = True
             # If no thread can be started, checks still work. Only `local` limits get no plan to decide by.
             with suppress(RuntimeError):
-                threading.Thread(target=self._attend, name="headroom-attendant", daemon=True).start()
+                thread = threading.Thread(target=self._attend, name="headroom-attendant", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def stop(self) -> None:
         self._stopped.set()
+
+    def wait(self) -> None:
+        """After `stop`: until the store has heard the goodbye, or for as long as it may take to answer."""
+        if self._thread is not None:
+            self._thread.join(self._patience_s)
 
     def _attend(self) -> None:
         while not self._stopped.wait(TICK_S):
@@ -245,4 +254,14 @@ def _after_fork() -> None:
         limiter._start_over()
 
 
+def say_goodbye() -> None:
+    """Takes this process off the list of enforcers. At the exit, the interpreter ends the threads without a word."""
+    threads = [limiter._chore_thread for limiter in list(_living)]
+    for thread in threads:
+        thread.stop()
+    for thread in threads:
+        thread.wait()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(say_goodbye)

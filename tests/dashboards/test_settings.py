@@ -182,4 +182,4 @@ def test_without_enforcers_the_page_says_what_to_do(
     settings.REDIS_URL = spare_valkey().url  # where the process of the tests sends no heartbeat
     text = text_of(client)
     assert "Run a service with the SDK, a middleware or the gateway" in text
-    assert "(FCALL) do not appear" in text
+    assert "appear if they send hr_heartbeat" in text

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import redis
 
+from config.data_folders import ROOT
 from headroom_edge import keys
 from headroom_edge.failure import FailureModes
 from headroom_edge.heartbeat import Heartbeat
@@ -27,6 +30,26 @@ def test_it_says_by_itself_that_it_is_there(
     about = json.loads(store.hget(keys.enforcer_info(), enforcer.decode()) or "")
     assert about["pid"] == os.getpid()
     assert about["degraded"] == 0
+
+
+LEFT_OPEN = """
+import sys, time, redis
+from headroom_edge import Limiter, keys
+
+limiter = Limiter.from_url(sys.argv[1], budget_ms=60_000)
+limiter.check(tenant=sys.argv[2], endpoint=sys.argv[3])
+enforcer = limiter._core.chores.heartbeat.enforcer
+with redis.Redis.from_url(sys.argv[1]) as store:
+    while store.zscore(keys.enforcers(), enforcer) is None:
+        time.sleep(0.05)
+print(enforcer)
+"""
+
+
+def test_a_process_that_ends_is_off_the_list_although_nobody_closed_it(store: redis.Redis, valkey_url: str) -> None:
+    command = [sys.executable, "-c", LEFT_OPEN, valkey_url, TENANT, ENDPOINT]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
+    assert store.zscore(keys.enforcers(), ended.stdout.strip()) is None
 
 
 def test_enforcers_learn_how_many_they_are(store: redis.Redis, make_limiter: MakeLimiter, valkey_url: str) -> None:
