@@ -6,7 +6,6 @@ from collections.abc import MutableMapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.handlers.asgi import ASGIRequest
 from django.db import Error
@@ -16,6 +15,7 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from access.sessions import LastingSessions
 from quotas.secret_rotation import key_hash_again
 from tenants import scope
 from tenants.models import Tenant
@@ -51,7 +51,7 @@ def is_known(scope: MutableMapping[str, Any]) -> bool:
     request = ASGIRequest(dict(scope), BytesIO())
     try:
         SessionMiddleware(_unused).process_request(request)
-        AuthenticationMiddleware(_unused).process_request(request)
+        LastingSessions(_unused).process_request(request)
         return authenticate(request) is not None
     except (BadToken, Error):
         return False

@@ -69,7 +69,10 @@ def keys_renew(*, author: str) -> list[KeyVersion]:
     added = []
     for purpose in KeyPurpose.values:
         with transaction.atomic():
-            versions = list(KeyVersion.objects.select_for_update().filter(purpose=purpose))
+            rows = KeyVersion.objects.filter(purpose=purpose)
+            list(rows.select_for_update())
+            # Read again: whoever had the lock before may have added one.
+            versions = list(rows.all())
             if len(versions) == 1:
                 row = keyring.wrapped(purpose, versions[0].version + 1, keyring.new_key())
                 row.save()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
+from django.db import connection, transaction
 from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django.fixtures import Settings
@@ -287,3 +289,32 @@ class TestNewKeys:
         before = wraps()
         assert "api_keys: version 2 would be added" in rotate("--new-keys", "--dry-run")
         assert wraps() == before
+
+
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_runs_at_once_add_one_version() -> None:
+    def is_waiting() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute(WAITING)
+            return bool(cursor.fetchone()[0])
+
+    def other_run() -> list[KeyVersion]:
+        try:
+            return keys_renew(author="bob")
+        finally:
+            connection.close()
+
+    keyring.read_keys(keyring.API_KEYS)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            with transaction.atomic():
+                assert len(keys_renew(author="ann")) == 3
+                other = pool.submit(other_run)
+                wait_until(is_waiting, "the other run waits")
+            assert other.result() == []
+        assert KeyVersion.objects.count() == 6
+    finally:
+        KeyVersion.objects.filter(version=2).delete()
