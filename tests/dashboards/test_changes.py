@@ -132,6 +132,9 @@ def test_a_rollback_does_not_undo_what_its_page_did_not_show(operator: Client) -
     assert refused.status_code == 422
     assert "revision 4 was written since, and would be undone too" in text_of(refused.content)
     assert Revision.objects.count() == 4
+    nonsense = operator.post("/changes/2/undo/rollback", {"reason": "too little", "newest": "4x"})
+    assert nonsense.status_code == 422
+    assert "The newest revision that you saw must be a number" in text_of(nonsense.content)
     looked_again = {"reason": "too little", "newest": "4", "force": "on"}
     assert operator.post("/changes/2/undo/rollback", looked_again).status_code == 200
 

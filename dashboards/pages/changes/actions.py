@@ -35,7 +35,12 @@ class ForcedForm(ReasonedForm):
 
 
 class RollbackForm(ForcedForm):
-    newest = forms.IntegerField(required=False, widget=forms.HiddenInput)  # the last revision that its author saw
+    # The last revision that its author saw.
+    newest = forms.IntegerField(
+        required=False,
+        widget=forms.HiddenInput,
+        error_messages={"invalid": "The newest revision that you saw must be a number; close this and look again."},
+    )
 
 
 class StartForm(ForcedForm):
