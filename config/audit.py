@@ -6,10 +6,8 @@ Fails if there is one. If the source of the reports cannot be reached, it says s
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,18 +23,13 @@ class Verdict:
 
 
 def main(requirements: str, tool: Sequence[str] = (sys.executable, "-m", "pip_audit")) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "report.json")
-        command = [*tool, *OPTIONS, "--requirement", requirements, "--output", path]
-        try:
-            subprocess.run(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            report = ""
-        else:
-            report = read(path)
-    found = verdict(report)
+    command = [*tool, *OPTIONS, "--requirement", requirements]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        found = verdict("")
+    else:
+        found = verdict(done.stdout)
     sys.stderr.write(f"headroom: {found.text}\n")
     return 1 if found.failed else 0
 
@@ -54,14 +47,6 @@ def verdict(report: str) -> Verdict:
     unknown = len(packages) - len(known)
     rest = f"; {unknown} more are unknown to the source" if unknown else ""
     return Verdict(False, f"audit: no known weakness in {len(known)} packages{rest}.")
-
-
-def read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 if __name__ == "__main__":

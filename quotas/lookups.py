@@ -1,10 +1,16 @@
-"""Find rows by name, or refuse an unknown name; and the numbers of new rows."""
+"""Find rows by name or number, or refuse an unknown one; and the numbers of new rows."""
 
 from __future__ import annotations
+
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
 
 from quotas.errors import refuse
 from quotas.models import Endpoint
 from tenants.models import Tenant, Tier
+
+R = TypeVar("R", bound=Model)
 
 
 def find_tier(name: str) -> Tier:
@@ -25,6 +31,14 @@ def find_endpoint(name: str) -> Endpoint:
     row = Endpoint.objects.filter(name=name, retired=False).first()
     if row is None:
         raise refuse("endpoint", "unknown", f"there is no endpoint {name}; register it, or correct the name")
+    return row
+
+
+def find_numbered(rows: QuerySet[R], number: int, what: str) -> R:
+    """`rows` may lock what is found: `Change.objects.select_for_update()`."""
+    row = rows.filter(pk=number).first()
+    if row is None:
+        raise refuse(what, "unknown", f"there is no {what} {number}; correct the number")
     return row
 
 

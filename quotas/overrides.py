@@ -15,7 +15,7 @@ from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import OVERRIDE, Draft, key_of, split_key
 from quotas.changes.snapshot import override_state as stored_override
 from quotas.errors import check_moment, read, refuse
-from quotas.lookups import find_endpoint, find_tenant
+from quotas.lookups import find_endpoint, find_numbered, find_tenant
 from quotas.models import Override, Revision
 from quotas.models.policy import MULTIPLIER_MAX
 from quotas.policies.limit_rows import limit_name
@@ -83,9 +83,7 @@ def override_create(
 def override_cancel(*, override: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
     """Ends an override now; the tenant's other limits apply again at once."""
     with draft(action="override_cancel", author=author, reason=reason, **permits) as opened:
-        row = Override.objects.filter(pk=override).first()
-        if row is None:
-            raise refuse("override", "unknown", f"there is no override {override}; correct the number")
+        row = find_numbered(Override.objects.all(), override, "override")
         if row.cancelled_at or (row.end and row.end <= timezone.now()):
             raise refuse("override", "over", f"override {override} has already ended; there is nothing to cancel")
         cancel_override(opened, row)

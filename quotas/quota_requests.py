@@ -13,7 +13,7 @@ from django.utils import timezone
 from quotas.changes.draft import Permits
 from quotas.changes.rollout import change_agree, change_promote
 from quotas.errors import author_and_reason, refuse
-from quotas.lookups import find_tenant
+from quotas.lookups import find_numbered, find_tenant
 from quotas.models import Override
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_create
@@ -112,9 +112,8 @@ def quota_request_decline(*, request: int, author: str, reason: str) -> QuotaReq
 
 
 def _to_answer(request: int) -> QuotaRequest:
-    row = QuotaRequest.objects.select_for_update(of=("self",)).select_related("tenant").filter(pk=request).first()
-    if row is None:
-        raise refuse("request", "unknown", f"there is no request {request}; correct the number")
+    rows = QuotaRequest.objects.select_for_update(of=("self",)).select_related("tenant")
+    row = find_numbered(rows, request, "request")
     if not row.is_waiting:
         raise refuse("request", "over", f"{row} was already {row.answer}; there is nothing to answer")
     return row

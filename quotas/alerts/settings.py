@@ -19,6 +19,7 @@ from quotas.alerts.quiet_hours import minute_of
 from quotas.alerts.rules import RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
 from quotas.errors import author_and_reason, one_line, refuse
+from quotas.lookups import find_numbered
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
 from quotas.models.alert import TargetKind
 from tenants.history import acting
@@ -164,7 +165,7 @@ def _quiet(begin: str | None, end: str | None) -> tuple[int | None, int | None]:
 def alert_target_delete(*, target: int, author: str, reason: str) -> None:
     """Also deletes the messages that wait for the target."""
     author, reason = author_and_reason(author, reason)
-    row = _target(target)
+    row = find_numbered(AlertTarget.objects.all(), target, "target")
     with acting(author=author, action="alert_target_delete", reason=reason), transaction.atomic():
         AlertDelivery.objects.filter(target=row).delete()
         row.delete()
@@ -173,13 +174,6 @@ def alert_target_delete(*, target: int, author: str, reason: str) -> None:
 def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery:
     """Queues a test message, which is sent even in quiet hours."""
     author, _ = author_and_reason(author, reason)
-    now = clock.now()
+    row, now = find_numbered(AlertTarget.objects.all(), target, "target"), clock.now()
     event = AlertEvent("test", "", "test", "notice", 0, 0, f"a test by {author}", now.isoformat(), "")
-    return AlertDelivery.objects.create(target=_target(target), body=body_of([event]), due_at=now)
-
-
-def _target(number: int) -> AlertTarget:
-    row = AlertTarget.objects.filter(pk=number).first()
-    if row is None:
-        raise refuse("target", "unknown", f"there is no target {number}; correct the number")
-    return row
+    return AlertDelivery.objects.create(target=row, body=body_of([event]), due_at=now)

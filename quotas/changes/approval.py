@@ -13,6 +13,7 @@ from django.db.models import Q
 from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.changes.two_people import objection
 from quotas.errors import author_and_reason, refuse
+from quotas.lookups import find_numbered
 from quotas.models import Approval, Change
 from tenants.history import acting
 from tenants.identity import Actor, actor_of
@@ -52,9 +53,7 @@ def change_approve(*, change: int, approver: str, reason: str) -> Approval:
 
 def approve(change: int, approver: Actor, reason: str, passed: FreezePass = NO_FREEZE) -> Approval:
     with acting(author=approver.name, action="change_approve"), transaction.atomic():
-        row = Change.objects.select_for_update().filter(pk=change).first()
-        if row is None:
-            raise refuse("change", "unknown", f"there is no change {change}; correct the number")
+        row = find_numbered(Change.objects.select_for_update(), change, "change")
         _check_approver(row, approver)
         passed.record(action="change_approve", author=approver.name, reason=reason, what=str(row))
         return Approval.objects.create(

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from quotas.changes.two_people import APPROVERS, objection
 from quotas.errors import author_and_reason, refuse
+from quotas.lookups import find_numbered
 from quotas.models import AuditEvent, Emergency
 from tenants.history import acting
 from tenants.identity import Actor, acting_principal, actor_of
@@ -57,9 +58,7 @@ def emergency_review(*, emergency: int, author: str, reason: str) -> Emergency:
     """Somebody else than its author has looked at it. Their tokens count as themselves."""
     author, reason = author_and_reason(author, reason)
     with acting(author=author, action="emergency_review"), transaction.atomic():
-        row = Emergency.objects.select_for_update().filter(pk=emergency).first()
-        if row is None:
-            raise refuse("emergency", "unknown", f"there is no emergency {emergency}; correct the number")
+        row = find_numbered(Emergency.objects.select_for_update(), emergency, "emergency")
         if row.reviewed_at is not None:
             raise refuse("emergency", "over", f"{row.reviewer} has already looked at {row}; once is enough")
         reviewer = actor_of(author)

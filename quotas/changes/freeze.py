@@ -19,6 +19,7 @@ from django.utils import timezone
 from quotas.changes.emergency import check_may_declare
 from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON, Refused, author_and_reason, check_moment, one_line, refuse
+from quotas.lookups import find_numbered
 from quotas.models import AuditEvent, Freeze
 from quotas.policies.problems import Problem
 from tenants.history import acting
@@ -151,9 +152,7 @@ def freeze_lift(*, freeze: int, author: str, reason: str) -> Freeze:
     """Ends a freeze before its time, or before it begins."""
     author, reason = author_and_reason(author, reason)
     with acting(author=author, action="freeze_lift"), transaction.atomic():
-        row = Freeze.objects.select_for_update().filter(pk=freeze).first()
-        if row is None:
-            raise refuse("freeze", "unknown", f"there is no freeze {freeze}; correct the number")
+        row = find_numbered(Freeze.objects.select_for_update(), freeze, "freeze")
         now = timezone.now()
         if (state := freeze_state(row, now)) in (LIFTED, OVER):
             raise refuse("freeze", "over", f"{row} is {state} already; there is nothing to lift")

@@ -12,7 +12,7 @@ from quotas.changes.guard import Impact
 from quotas.changes.restore import end_change, remember_canary, restore
 from quotas.changes.snapshot import CHANGE, POLICY, TENANT, TIER, Draft, State, key_of, snapshots, split_key
 from quotas.errors import Refused, refuse
-from quotas.lookups import find_tenant, find_tier
+from quotas.lookups import find_numbered, find_tenant, find_tier
 from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
 from quotas.policies.carry_over import hand_over_tier
@@ -24,9 +24,7 @@ ENFORCE, SHADOW, OFF = "enforce", "shadow", "off"
 
 
 def find_active(number: int) -> Change:
-    row = Change.objects.filter(pk=number).first()
-    if row is None:
-        raise refuse("change", "unknown", f"there is no change {number}; correct the number")
+    row = find_numbered(Change.objects.all(), number, "change")
     if row.is_over:
         raise refuse("change", "over", f"{row} was already {row.state}; propose a new one")
     return row

@@ -25,6 +25,7 @@ from quotas.changes.turn import turn
 from quotas.changes.two_people import check_two
 from quotas.errors import Refused, author_and_reason, refuse
 from quotas.long_tasks import Progress
+from quotas.lookups import find_numbered
 from quotas.models import Limit, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.overrides import override_cancel, override_create
@@ -46,7 +47,7 @@ def recommendation_simulate(
     *, recommendation: int, author: str, progress: Progress = lambda *_: None
 ) -> Recommendation:
     """Replays recorded traffic through the current and the proposed limit."""
-    row = _found(recommendation)
+    row = find_numbered(Recommendation.objects.all(), recommendation, "recommendation")
     _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
     target = target_of(row.policy, row.limit)
     if target is None:
@@ -269,16 +270,9 @@ def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:
         raise refuse(error.field, error.code, error.message) from None
 
 
-def _found(number: int) -> Recommendation:
-    row = Recommendation.objects.filter(pk=number).first()
-    if row is None:
-        raise refuse("recommendation", "unknown", f"there is no recommendation {number}; correct the number")
-    return row
-
-
 def _locked(number: int) -> Recommendation:
-    row = Recommendation.objects.select_for_update(of=("self",)).select_related("change").filter(pk=number).first()
-    return row or _found(number)
+    rows = Recommendation.objects.select_for_update(of=("self",)).select_related("change")
+    return find_numbered(rows, number, "recommendation")
 
 
 def _check_stage(row: Recommendation, verb: str, *stages: Stage) -> None:

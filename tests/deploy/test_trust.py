@@ -134,6 +134,11 @@ def test_the_audit_fails_on_a_finding_and_not_on_the_network(found: str, failed:
     assert words in verdict.text
 
 
+def test_an_audit_reads_what_its_tool_writes(capfd: pytest.CaptureFixture[str]) -> None:
+    assert audit.main("requirements.txt", ["sh", "-c", f"echo '{report(CLEAN)}'"]) == 0
+    assert capfd.readouterr().err == "headroom: audit: no known weakness in 1 packages.\n"
+
+
 def test_an_audit_that_breaks_off_is_skipped(capfd: pytest.CaptureFixture[str]) -> None:
     assert audit.main("requirements.txt", ["false"]) == 0
     assert capfd.readouterr().err == "headroom: audit skipped: the source of known weaknesses cannot be reached.\n"
