@@ -42,7 +42,10 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(2) from None
     except OperationalError as error:
         first = str(error).strip().partition("\n")[0]
-        sys.stderr.write(f"headroom: PostgreSQL cannot be reached; start it with `make up` ({first}).\n")
+        way = (
+            "correct DATABASE_URL" if text("DATABASE_URL", "") else "set HEADROOM_HOME to the folder of your `make up`"
+        )
+        sys.stderr.write(f"headroom: PostgreSQL cannot be reached; start it, or {way} ({first}).\n")
         raise SystemExit(2) from None
 
 

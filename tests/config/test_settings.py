@@ -170,6 +170,18 @@ def test_every_entry_point_says_it_in_one_line(tmp_path: Path, command: list[str
     assert result.stderr == "headroom: PORT is 'x'; set it to a whole number from 1 to 65535.\n"
 
 
+@pytest.mark.parametrize(
+    ("variables", "way"),
+    [({}, "set HEADROOM_HOME to the folder of your `make up`"), (PRODUCTION, "correct DATABASE_URL")],
+)
+def test_a_command_without_postgres_says_which_variable_to_look_at(variables: dict[str, str], way: str) -> None:
+    nowhere = {name: value.replace("db.example:6432", "127.0.0.1:1") for name, value in variables.items()}
+    command = [sys.executable, "manage.py", "revisions"]
+    result = subprocess.run(command, cwd=ROOT, env={**os.environ, **nowhere}, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"headroom: PostgreSQL cannot be reached; start it, or {way} (")
+
+
 def test_check_deploy_is_clean_in_production() -> None:
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     result = subprocess.run(command, cwd=ROOT, env={**os.environ, **PRODUCTION}, capture_output=True, text=True)

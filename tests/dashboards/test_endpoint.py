@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from quotas.models import Change
+from quotas.models import Change, TierUse
 from quotas.observations.cells import Cells
 from quotas.policies.edit import policy_create
 from quotas.usage.backfill import backfill_usage
@@ -29,6 +29,13 @@ def text_of(client: Client, address: str) -> str:
     response = client.get(address)
     assert response.status_code == 200
     return re.sub(r"\s+", " ", response.content.decode())
+
+
+def test_before_the_first_measurement_no_traffic_is_claimed(client: Client) -> None:
+    TierUse.objects.all().delete()
+    text = text_of(client, "/endpoints")
+    assert "Not measured yet. Traffic is measured once a minute." in text
+    assert "req/s" not in text
 
 
 def test_the_list_has_the_most_denied_first(client: Client) -> None:

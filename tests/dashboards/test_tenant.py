@@ -91,6 +91,15 @@ def test_an_override_is_rehearsed_before_it_is_given(operator: Client) -> None:
     assert not Override.objects.exists()
 
 
+def test_a_rehearsal_tells_the_peak_as_a_share_of_the_limit(operator: Client) -> None:
+    """A limit with a burst is measured over a minute, so a number of requests would be none that was ever seen."""
+    acme, pay = Tenant.objects.get(name="acme").number, Endpoint.objects.get(name=PAY).number
+    at = int(timezone.now().replace(minute=0, second=0, microsecond=0).timestamp())
+    backfill_usage(Cells.of([Cell(at, CellSeries(acme, pay, "a", 0), 600, 600)]), timezone.now())
+    text = text_of(operator.post("/tenants/acme/override/preview", GIVE).content)
+    assert re.search(r"Peak use of the present limit: 10\s%\.", text)
+
+
 def test_a_rehearsal_tells_what_takes_force(operator: Client) -> None:
     response = operator.post("/tenants/acme/override/preview", {**GIVE, "main": "10"})
     assert "Blocked: this would cut" in text_of(response.content)
