@@ -18,7 +18,7 @@ from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from tenants.keyring import pepper
 from tenants.models import ApiToken
-from tests.access.people import token
+from tests.access.people import person, token
 from tests.api.requests import Asked, add_tenants, grow, requests
 
 PINNED = Path(__file__).parent / "queries.json"
@@ -47,6 +47,7 @@ def publish() -> None:
 
 @pytest.mark.usefixtures("world")
 def test_each_route_costs_what_is_pinned_however_much_there_is(valkey: redis.Redis) -> None:
+    person("alice", "approver")  # a token approves only while its issuer may
     text = token("owner")
     sender = f"token:{ApiToken.objects.get().key_id}"
     publish()
