@@ -95,6 +95,14 @@ def test_a_cell_without_a_limit_starts_from_what_it_inherits(operator: Client) -
     assert 'value="100"' in text
 
 
+def test_a_tier_is_offered_no_limit_on_a_whole_service(operator: Client) -> None:
+    policy_create(name="backend", endpoint="payments:*", limits=[bucket(50)], **FORCED)
+    text = text_of(operator.get("/matrix/cell?at=pro/payments:*"))
+    assert "A tier has no limits on a whole service." in text
+    assert "Inherited from" not in text
+    assert "A tier has no limits" not in text_of(operator.get("/matrix/cell?at=/payments:*"))
+
+
 def test_a_dry_run_says_what_changes_and_writes_nothing(client: Client) -> None:
     before = Revision.objects.count()
     text = text_of(client.post("/matrix/plan", edit()))
