@@ -107,6 +107,12 @@ def test_a_body_that_drips_is_closed(gateway: Client, path: str) -> None:
     assert status_of(said) == (408 if path == "/v1/check" else 0)
 
 
+@pytest.mark.usefixtures("hurried")
+def test_an_idle_connection_is_closed(gateway: Client) -> None:
+    with RawClient(gateway.port, WHOLE) as client:
+        assert client.rest().count(b"HTTP/1.1 200") == 1
+
+
 class Clock:
     """Stands in for the event loop: time passes when the test says so."""
 

@@ -87,3 +87,10 @@ def test_what_is_not_http_is_told_so(gateway: Client, sent: bytes) -> None:
         said = client.rest()
     assert status_of(said) == 400
     assert b"The request is not valid HTTP" in said
+
+
+def test_a_request_that_is_answered_gets_no_second_answer(gateway: Client) -> None:
+    with RawClient(gateway.port, head("POST", "/healthz", "Transfer-Encoding: chunked") + b"2\r\n{}\r\n") as client:
+        assert status_of(client.answer()) == 200
+        client.send(b"no size\r\n")
+        assert client.rest() == b""
