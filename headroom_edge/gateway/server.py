@@ -14,7 +14,7 @@ from headroom_edge.core import Conversation, Core
 from headroom_edge.gateway.authz import original, response_of
 from headroom_edge.gateway.bad_tokens import BadTokens
 from headroom_edge.gateway.check import CheckHandler
-from headroom_edge.problems import Problem
+from headroom_edge.problems import Problem, bad_request
 from headroom_edge.request_guard import Guard, GuardRules, RequestVerdict, key_text, refusal
 from headroom_edge.settings import READY_MS
 
@@ -77,7 +77,7 @@ class Gateway:
         message = await receive()
         part: bytes = message.get("body", b"")
         body: bytes | Problem | None = part
-        if message.get("more_body") or len(part) > SMALL_BODY:
+        if message.get("more_body") or not part or len(part) > SMALL_BODY:
             body = await read_body(message, receive, partial(self._objection, scope, token))
         if isinstance(body, Problem):
             reply: bytes | Problem = body
@@ -141,6 +141,8 @@ async def read_body(
         message = await receive()
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
+    if message["type"] == "http.disconnect":
+        return bad_request("incomplete-body", "The connection ended before the body; send all of it.")
     return b"".join(chunks) if size <= LONGEST_BODY else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from itertools import repeat
 
@@ -9,6 +11,7 @@ import pytest
 import redis
 
 from headroom_edge import AsyncLimiter
+from headroom_edge.asgi import Message
 from headroom_edge.gateway.bounds import BoundedProtocol
 from headroom_edge.gateway.server import Gateway
 from tests.faults.raw_client import RawClient, head, status_of
@@ -94,3 +97,38 @@ def test_a_request_that_is_answered_gets_no_second_answer(gateway: Client) -> No
         assert status_of(client.answer()) == 200
         client.send(b"no size\r\n")
         assert client.rest() == b""
+
+
+@pytest.mark.parametrize("left", [b"", b'{"endpoint": "rides:list"}'])
+def test_a_check_whose_client_leaves_before_its_end_is_not_counted(
+    store: redis.Redis, valkey_url: str, left: bytes
+) -> None:
+    check = b'{"endpoint": "rides:list"}'
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/check",
+        "headers": [(b"authorization", b"Bearer " + ACME.encode())],
+    }
+
+    async def ask(gateway: Gateway, *messages: Message) -> list[Message]:
+        heard, said = iter(messages), list[Message]()
+
+        async def receive() -> Message:
+            return next(heard)
+
+        async def send(message: Message) -> None:
+            said.append(message)
+
+        await gateway(scope, receive, send)
+        return said
+
+    async def main() -> list[Message]:
+        gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS))
+        parts = [{"type": "http.request", "body": left, "more_body": True}] if left else []
+        await ask(gateway, *parts, {"type": "http.disconnect"})
+        said = await ask(gateway, {"type": "http.request", "body": check})
+        await gateway.limiter.close()
+        return said
+
+    assert json.loads(asyncio.run(main())[1]["body"])["remaining"] == 4
