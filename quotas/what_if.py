@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from quotas.changes.commit import Proposed, commit
 from quotas.changes.dry_run import dry_run
 from quotas.changes.foresight import foreseen
 from quotas.errors import accepted, refuse
-from quotas.long_tasks import Progress, task_file
+from quotas.locks import Lock, take_lock
+from quotas.long_tasks import OVER, Progress, task_file
 from quotas.models import Arrival, Task, TaskSlice
 from quotas.models.revision import newest_revision_number
 from quotas.policies.apply import document_apply
@@ -30,6 +32,7 @@ from quotas.usage.queries.sampled_arrivals import SAMPLED
 
 DAYS = 7.0
 MOST_DAYS = 30.0
+MOST_OPEN = 5
 MOST_ROWS = 1_000
 MOST_NAMES = 200
 MOST_SEEN = 200  # tenants whose results a page can show while the replay runs
@@ -60,11 +63,20 @@ def whatif(
 
 
 def whatif_ask(*, document: str, author: str, days: float = DAYS, reason: str = "") -> Task:
-    """Queues the replay for the workers. Refuses a document that cannot be parsed; of much text, the task tells it."""
+    """Queues the replay for the workers. Refuses a document that cannot be parsed; of much text, the task tells it.
+
+    One author has at most MOST_OPEN that are not over, so that nobody keeps the others waiting, or fills the database.
+    """
     if len(document) <= MOST_TEXT or not is_fit(document):
         accepted(read_document(document))
     asked = {"document": document, "days": _days(days), "reason": reason}
-    return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
+    with transaction.atomic():
+        take_lock(Lock.TASKS)  # so that those who ask at once are counted
+        mine = Task.objects.filter(kind=Task.Kind.WHAT_IF, author=author).exclude(state__in=OVER)
+        if mine.count() >= MOST_OPEN:
+            message = f"{MOST_OPEN} what-ifs of yours are not done yet; wait until one of them is"
+            raise refuse("document", "many", message)
+        return task_file(kind=Task.Kind.WHAT_IF, author=author, asked=asked)
 
 
 def _cut(asked: Mapping[str, Any]) -> Cut:

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from quotas.models import AuditEvent, Change, Revision
-from tests.access.people import person, token
+from tests.access.people import token
 from tests.quotas.world import bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -27,7 +27,6 @@ def proposed(client: APIClient, **fields: Any) -> str:
 
 @pytest.fixture
 def approver(client: APIClient) -> APIClient:
-    person("alice", "approver")
     return APIClient(headers={"Authorization": f"Bearer {token('approver')}"})
 
 

@@ -12,7 +12,7 @@ from quotas.errors import Refused
 from quotas.long_tasks import task_file
 from quotas.models import Revision, Task
 from quotas.slices import task_do
-from quotas.what_if import WHAT_IF, whatif, whatif_ask
+from quotas.what_if import MOST_OPEN, WHAT_IF, whatif, whatif_ask
 from tests.quotas.recorded import make_recorded, working
 from tests.quotas.world import GET, limit_of
 
@@ -71,6 +71,15 @@ def test_a_worker_runs_it_and_leaves_its_result() -> None:
     assert task.result is not None
     assert task.result["freed"] == ["busy"]
     task_do(task.pk, WHAT_IF)  # delivered twice
+
+
+def test_one_author_has_only_some_at_once() -> None:
+    tasks = [whatif_ask(document="tiers: []", author="ann") for _ in range(MOST_OPEN)]
+    with pytest.raises(Refused, match="5 what-ifs of yours are not done yet; wait"):
+        whatif_ask(document="tiers: []", author="ann")
+    whatif_ask(document="tiers: []", author="bob")
+    Task.objects.filter(pk=tasks[0].pk).update(state=Task.State.DONE)
+    whatif_ask(document="tiers: []", author="ann")
 
 
 def test_a_task_that_is_refused_says_why() -> None:
