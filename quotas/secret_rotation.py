@@ -164,17 +164,26 @@ def _wait_for_denials(newest: KeyVersion, now: datetime) -> str:
 
 def _wait_for_secrets(newest: KeyVersion, now: datetime) -> str:
     """Only the hash of a secret is stored, so it is hashed anew when it is seen (`key_hash_again`)."""
-    waiting: list[str] = []
     for rows in _valid(newest):
         rows.filter(next_hash="").update(next_hash=HASH_DUE)
-        waiting += rows.filter(next_hash=HASH_DUE).values_list("key_id", flat=True)
+    waiting = keys_waiting()
     if not waiting:
         return ""
-    some = ", ".join(sorted(waiting)[:SHOWN]) + (", …" if len(waiting) > SHOWN else "")
+    some = ", ".join(waiting[:SHOWN])
+    if len(waiting) > SHOWN:
+        some += f" and {len(waiting) - SHOWN} more (`rotate_secrets --list` names them all)"
     return (
         f"{len(waiting)} API keys and tokens have only a hash with the old key. Any request of theirs to the REST API "
         f"makes the new one; or replace them: {some}"
     )
+
+
+def keys_waiting() -> list[str]:
+    """The credentials that have no hash with the newest key yet, each with its tenant or as a token."""
+    due = {"revoked_at": None, "next_hash": HASH_DUE}
+    keys = ApiKey.objects.filter(**due).order_by("tenant__name", "key_id").values_list("key_id", "tenant__name")
+    tokens = ApiToken.objects.filter(**due).order_by("key_id").values_list("key_id", flat=True)
+    return [*(f"{key} of {tenant}" for key, tenant in keys), *(f"{token} (a token)" for token in tokens)]
 
 
 def _valid(newest: KeyVersion) -> tuple[QuerySet[ApiKey], QuerySet[ApiToken]]:

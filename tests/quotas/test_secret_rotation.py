@@ -224,7 +224,8 @@ class TestNewKeys:
         assert machine(used).get("/v1/tenants/acme").status_code == 200
         assert all_accepted(5)
         assert "1 API keys and tokens have only a hash with the old key. Any request" in (left := rotate())
-        assert unused.text.key_id in left
+        assert f"{unused.text.key_id} of acme" in left
+        assert rotate("--list").splitlines() == [f"{unused.text.key_id} of acme"]
         assert client.hget(keys.directory(), PEPPER) == first
         assert machine(str(unused.text)).get("/v1/tenants/acme").status_code == 200
         assert "api_keys: nothing needs the old key" in rotate()
@@ -284,6 +285,12 @@ class TestNewKeys:
         before = wraps()
         assert "added" not in rotate("--new-keys")
         assert wraps() == before
+
+    def test_whoever_is_waited_for_can_be_listed_however_many(self) -> None:
+        for _ in range(12):
+            api_key_issue(tenant="acme", **SAID)
+        assert " of acme and 2 more (`rotate_secrets --list` names them all)" in rotate("--new-keys")
+        assert len(rotate("--list").splitlines()) == 12
 
     def test_a_dry_run_says_what_would_be_added(self) -> None:
         before = wraps()

@@ -121,11 +121,13 @@ def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse
 
 
 def _change_detail(row: Change) -> dict[str, Any]:
+    approvals = list(row.approvals.all())
     return {
         "change": row,
         "summary": summary_of(row),
         "differences": differences(row.before, row.after),
-        "approvals": row.approvals.all(),
+        "approvals": approvals,
+        "approvers": [approval.approver for approval in approvals],
         "share_percent": None if row.share is None else row.share / 10,
         "forms": forms_of(row),
         "start_form": StartForm(auto_id="start_%s"),

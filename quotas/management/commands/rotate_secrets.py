@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from quotas.secret_rotation import KeyState, key_states, keys_advance, keys_renew, keys_rewrap
+from quotas.secret_rotation import KeyState, key_states, keys_advance, keys_renew, keys_rewrap, keys_waiting
 from tenants.models import KeyPurpose
 
 
@@ -25,7 +25,14 @@ class Command(BaseCommand):
         )
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
 
+        parser.add_argument(
+            "--list", action="store_true", help="name every key and token that --new-keys waits for, and change nothing"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["list"]:
+            self.stdout.write("\n".join(keys_waiting()) or "No key or token is waited for.")
+            return
         states = key_states()
         if options["dry_run"]:
             self._would(states, is_new=options["new_keys"])
