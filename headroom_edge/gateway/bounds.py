@@ -171,11 +171,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_begun = False
         if self._in_head or self._is_refused:
             return
-        self._all.waiting.pop(self, None)
         if self._held_in is not None:
             self._release()
         cycle = self.cycle
-        if not cycle.response_complete:
+        if cycle.response_complete:  # before the request ended: nothing else will start its wait for the next one
+            self._wait()
+        else:
+            self._all.waiting.pop(self, None)
             cycle.more_body = False
             cycle.message_event.set()
 
@@ -217,6 +219,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._has_begun:
             self._refuse(_too_slow())
+        elif self.transport.get_write_buffer_size():
+            self._all.linger(self)  # closing waits for a client that may never read the rest
         self.transport.close()
 
     def turn_away(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -111,6 +112,14 @@ def test_a_body_that_drips_is_closed(gateway: Client, path: str) -> None:
 def test_an_idle_connection_is_closed(gateway: Client) -> None:
     with RawClient(gateway.port, WHOLE) as client:
         assert client.rest().count(b"HTTP/1.1 200") == 1
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_connection_whose_body_ends_after_its_response_is_closed_too(gateway: Client) -> None:
+    with RawClient(gateway.port, head("POST", "/healthz", "Content-Length: 10")) as client:
+        assert status_of(client.answer()) == 200
+        client.send(b"x" * 10)
+        client.rest()
 
 
 class Clock:
@@ -263,3 +272,29 @@ def test_a_client_that_does_not_read_is_closed() -> None:
         while not ended and time.monotonic() < deadline:
             time.sleep(0.02)
     assert ended == ["/unread"]
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_short_response_that_is_not_read_does_not_keep_its_connection() -> None:
+    """It fits into the buffer that is written later, so the application is done and writing never pauses."""
+    lost = threading.Event()
+
+    class Narrow(BoundedProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
+            super().connection_made(transport)
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_048)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 50_000})
+
+    with served(application, Narrow) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(head("GET", "/unread"))
+        assert lost.wait(PATIENCE_SECONDS)
