@@ -1,8 +1,11 @@
 """Bounds what the pages of one caller take from the others. An ASGI application around Django.
 
 A few pages of one caller are served at the same time. The next ones wait here, without a thread and without a database
-connection. After a 429, the caller is refused from memory, after a pause, until it may try again: a refusal by Django
-costs as much as a small page, and a client that repeats at once would keep the process busy with refusals.
+connection. What a tenant asks of the API counts as a page: its reports cost as much. Other callers of the API, such as
+editors, wait where they write (quotas.changes.turn).
+
+After a 429, the caller is refused from memory, after a pause, until it may try again: a refusal by Django costs as much
+as a small page, and a client that repeats at once would keep the process busy with refusals.
 
 All of it holds within one process. The limits that hold for all processes are those of quotas.own_limits.
 """
@@ -20,6 +23,8 @@ from math import ceil
 from typing import Final
 
 from headroom_edge.asgi import Message, Receive, Scope, Send, header_of, respond
+from headroom_edge.gateway.server import refuse
+from headroom_edge.problems import Problem
 from headroom_edge.recent_cache import RecentCache
 
 AT_ONCE: Final = 4
@@ -34,7 +39,8 @@ CALLERS: Final = 10_000
 REFUSALS: Final = 500
 LONGEST_REFUSAL: Final = 65_536
 STREAM: Final = "/live"
-FREE: Final = ("/v1/", "/static/", "/healthz", "/metrics", "/login", "/logout", "/favicon.ico")
+API: Final = "/v1/"
+FREE: Final = ("/static/", "/healthz", "/metrics", "/login", "/logout", "/favicon.ico")
 CALLER: Final = "headroom.caller"  # set in the scope by the gate: the tenant or the account
 OF_TENANT: Final = "tenant "
 
@@ -70,7 +76,11 @@ class PageQueue:
         if credential is None:
             await self._inner(scope, receive, send)
             return
-        caller = self._callers.get(credential) or f"stranger {self._address_of(scope)}"
+        known = self._callers.get(credential) or ""
+        if _is_api(scope) and not known.startswith(OF_TENANT):
+            await self._inner(scope, receive, self._watched(credential, scope, send))
+            return
+        caller = known or f"stranger {self._address_of(scope)}"
         if scope["path"] == STREAM:
             await self._stream(caller, scope, receive, send)
             return
@@ -88,7 +98,7 @@ class PageQueue:
 
     async def _in_turn(self, slots: Slots, credential: int, scope: Scope, receive: Receive, send: Send) -> None:
         if slots.users > AT_ONCE + WAITING:
-            await _too_many(send)
+            await _too_many(scope, send)
             return
         refusal = self._refusal(credential)
         if refusal is not None:
@@ -96,7 +106,7 @@ class PageQueue:
         try:
             await asyncio.wait_for(slots.free.acquire(), PATIENCE_SECONDS)
         except TimeoutError:
-            await _too_many(send)
+            await _too_many(scope, send)
             return
         try:
             refusal = self._refusal(credential)
@@ -109,7 +119,7 @@ class PageQueue:
 
     async def _stream(self, caller: str, scope: Scope, receive: Receive, send: Send) -> None:
         if self._streams[caller] >= STREAMS:
-            await _too_many(send)
+            await _too_many(scope, send)
             return
         self._streams[caller] += 1
         try:
@@ -120,9 +130,10 @@ class PageQueue:
                 del self._streams[caller]
 
     def _credential(self, scope: Scope) -> int | None:
-        """None if the request is not one for a page, or sends no session and no token. Nothing secret is kept.
+        """None if the request does not take turns, or sends no session and no token. Nothing secret is kept.
 
-        It tells people from programs, because a refusal that is repeated was written for one of them.
+        It tells people from programs, and pages from the API, because a refusal that is repeated was written for one
+        of them.
         """
         if scope["type"] != "http" or scope["path"].startswith(FREE):
             return None
@@ -131,7 +142,7 @@ class PageQueue:
             with suppress(CookieError):
                 cookie = SimpleCookie(header_of(scope, "cookie")).get(self._session_cookie)
                 sent = cookie.value if cookie else ""
-        return hash((sent, "text/html" in header_of(scope, "accept"))) if sent else None
+        return hash((sent, "text/html" in header_of(scope, "accept"), _is_api(scope))) if sent else None
 
     def _refusal(self, credential: int) -> Refusal | None:
         refusal = self._refusals.get(credential)
@@ -156,6 +167,10 @@ class PageQueue:
         return send_and_watch
 
 
+def _is_api(scope: Scope) -> bool:
+    return bool(scope["path"].startswith(API))
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -177,7 +192,12 @@ async def _repeat(refusal: Refusal, send: Send) -> None:
     await send({"type": "http.response.body", "body": refusal.body})
 
 
-async def _too_many(send: Send) -> None:
+async def _too_many(scope: Scope, send: Send) -> None:
+    if _is_api(scope):
+        detail = "Too many requests of your account are open at the same time; wait for some of them, then try again."
+        headers = {"Retry-After": "1", "Cache-Control": "no-store"}
+        await refuse(send, Problem(HTTPStatus.TOO_MANY_REQUESTS, "too-many-at-once", detail, headers=headers))
+        return
     sentence = b"You are loading too many pages at the same time. Wait until one of them is there, then try again."
     fields = {"Content-Type": "text/plain; charset=utf-8", "Retry-After": "1", "Cache-Control": "no-store"}
     await respond(send, HTTPStatus.TOO_MANY_REQUESTS, fields, sentence)

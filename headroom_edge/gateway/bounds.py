@@ -212,6 +212,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def give_up(self) -> None:
         """Close the connection: its client has kept the server waiting."""
+        if self.waits_for_server():
+            self._wait()
+            return
         self._all.waiting.pop(self, None)
         self._release()
         if self.transport.is_closing() or (self._is_answered() and (self._has_begun or self.flow.write_paused)):
@@ -222,6 +225,10 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self.transport.get_write_buffer_size():
             self._all.linger(self)  # closing waits for a client that may never read the rest
         self.transport.close()
+
+    def waits_for_server(self) -> bool:
+        """Whether the application has not asked for the rest of the body yet."""
+        return self._has_begun and self.flow.read_paused
 
     def turn_away(self) -> None:
         """Its unfinished request makes room for others."""

@@ -38,7 +38,7 @@ class Unfinished:
         self._held += size - self._sizes.get(connection, 0)
         self._sizes[connection] = size
         while self._held > self._most:
-            late = (one for one in self._sizes if not one.flow.read_paused)
+            late = (one for one in self._sizes if not one.waits_for_server())
             next(late, connection).turn_away()
 
     def drop(self, connection: BoundedProtocol) -> None:
@@ -60,7 +60,7 @@ class Connections:
         """Whether one more may stay, with which there are so many."""
         if count <= MOST_CONNECTIONS:
             return True
-        oldest = next(iter(self.waiting), None)
+        oldest = next((one for one in self.waiting if not one.waits_for_server()), None)
         if oldest is not None:
             oldest.give_up()
         return oldest is not None

@@ -12,8 +12,8 @@ import pytest
 from access import page_queue
 from access.page_queue import AT_ONCE, CALLER, STREAMS, TENANT_AT_ONCE, WAITING, PageQueue
 
-ANN, BEN, EVE = "ann", "ben", "eve"
-TENANTS = {ANN: "tenant acme", BEN: "tenant acme", EVE: "tenant bolt"}
+ANN, BEN, EVE, ZOE = "ann", "ben", "eve", "zoe"
+CALLERS = {ANN: "tenant acme", BEN: "tenant acme", EVE: "tenant bolt", ZOE: "actor zoe"}
 
 
 class Django:
@@ -28,13 +28,13 @@ class Django:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         token = dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer ")
-        caller = TENANTS.get(token, token)
+        caller = CALLERS.get(token, token)
         self.inside[caller] += 1
         self.most[caller] = max(self.most[caller], self.inside[caller])
         await self.may_end.wait()
         self.inside[caller] -= 1
         self.served += 1
-        if token in TENANTS:
+        if token in CALLERS:
             scope[CALLER] = caller
         fields = [(b"Retry-After", b"1"), (b"X-Request-ID", b"one")] if self.status == 429 else []
         await send({"type": "http.response.start", "status": self.status, "headers": fields})
@@ -72,7 +72,7 @@ def queue() -> tuple[Django, PageQueue]:
 async def test_a_tenants_keys_share_their_turns_and_another_tenant_does_not_wait() -> None:
     django, app = queue()
     django.may_end.set()
-    for token in TENANTS:
+    for token in (ANN, BEN, EVE):
         await Browser(app, token).get()
     django.may_end.clear()
     flood = [asyncio.create_task(Browser(app, token).get()) for token in (ANN, BEN) * 15]
@@ -141,10 +141,31 @@ async def test_open_streams_are_counted_apart() -> None:
     assert (await Browser(app, ANN).get("/live"))[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/tenants", "/healthz", "/static/app.css"])
-async def test_what_is_no_page_does_not_wait(path: str) -> None:
+async def test_a_tenants_api_calls_take_turns_with_its_pages() -> None:
     django, app = queue()
-    asked = [asyncio.create_task(Browser(app, ANN).get(path)) for _ in range(20)]
+    django.may_end.set()
+    await Browser(app, ANN).get()
+    await Browser(app, ANN).get("/v1/usage")
+    django.may_end.clear()
+    asked = [asyncio.create_task(Browser(app, ANN).get(path)) for path in ("/v1/usage", "/portal") * 10]
+    await settled()
+    assert django.inside == {"tenant acme": TENANT_AT_ONCE}
+    waiting = [asyncio.create_task(Browser(app, ANN).get("/v1/usage")) for _ in range(AT_ONCE + WAITING - len(asked))]
+    await settled()
+    status, fields = await Browser(app, ANN).get("/v1/usage")
+    assert (status, fields[b"retry-after"]) == (429, b"1")
+    assert fields[b"content-type"] == b"application/problem+json"
+    django.may_end.set()
+    assert {status for status, _ in await asyncio.gather(*asked, *waiting)} == {200}
+
+
+@pytest.mark.parametrize("path", ["/v1/tenants", "/healthz", "/static/app.css"])
+async def test_the_api_calls_of_the_platform_and_what_is_no_page_do_not_wait(path: str) -> None:
+    django, app = queue()
+    django.may_end.set()
+    await Browser(app, ZOE).get(path)
+    django.may_end.clear()
+    asked = [asyncio.create_task(Browser(app, ZOE).get(path)) for _ in range(20)]
     await settled()
     assert sum(django.inside.values()) == 20
     django.may_end.set()

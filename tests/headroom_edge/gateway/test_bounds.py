@@ -239,6 +239,25 @@ def test_requests_that_wait_for_the_server_do_not_make_room() -> None:
         has_time.set()
 
 
+@pytest.mark.usefixtures("hurried")
+def test_a_body_that_waits_for_the_server_is_not_too_slow() -> None:
+    has_time = threading.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        await asyncio.to_thread(has_time.wait, PATIENCE_SECONDS)
+        await swallow(scope, receive, send)
+
+    size = 2 * SMALL_BODY
+    with served(application, BoundedProtocol) as server:
+        request = head("POST", "/", f"Content-Length: {size}", "Connection: close") + b"x" * (SMALL_BODY + 1)
+        with RawClient(server.port, request) as client:
+            assert not client.has_news(4 * connections.PATIENCE_SECONDS)
+            has_time.set()
+            client.send(b"x" * (SMALL_BODY - 1))
+            assert status_of(client.rest()) == 204
+
+
 def one_more(port: int, request: bytes) -> bytes:
     with RawClient(port, request) as client:
         return client.rest() if client.has_news(0.2) else b""
