@@ -1,4 +1,6 @@
-"""Loads pages over many connections as fast as it is let: `python -m tests.faults.page_load PORT KEY CONNECTIONS PATH`.
+"""Loads pages over many connections as fast as it is let.
+
+`python -m tests.faults.page_load PORT KEY CONNECTIONS PATH…`; each connection loads one of the paths again and again.
 
 It stands for another machine: it takes the processor only when nobody else wants it. Ends when its input closes, with
 a count of each status.
@@ -10,6 +12,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
+from itertools import cycle, islice
 
 from config.supervisor import give_way
 
@@ -29,9 +32,10 @@ async def load(port: int, key: str, path: str, counts: Counter[str]) -> None:
             counts[answer[9:12].decode() or "closed"] += 1
 
 
-async def main(port: int, key: str, connections: int, path: str) -> None:
+async def main(port: int, key: str, connections: int, paths: list[str]) -> None:
     counts = Counter[str]()
-    tasks = [asyncio.create_task(load(port, key, path, counts)) for _ in range(connections)]
+    chosen = islice(cycle(paths), connections)
+    tasks = [asyncio.create_task(load(port, key, path, counts)) for path in chosen]
     sys.stdout.write("loading\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
@@ -42,4 +46,4 @@ async def main(port: int, key: str, connections: int, path: str) -> None:
 
 if __name__ == "__main__":
     give_way(19)
-    asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]))

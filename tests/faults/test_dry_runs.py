@@ -147,13 +147,13 @@ def test_a_writer_beside_the_largest_dry_run(web: Web, worker: None, figures: Ca
         beside += more
         took.append(seconds)
     before, middle = percentile(alone, 0.5), percentile(beside, 0.5)
-    held = "held" if middle <= 2 * before else "not held"
     figures(
         f"{ROUNDS} rounds: {len(alone)} PATCHes alone {before * 1000:.0f} ms (worst {max(alone) * 1000:.0f}); "
         f"{len(beside)} beside plans of 6,000 entries of {percentile(took, 0.5):.1f} s: {middle * 1000:.0f} ms "
-        f"(worst {max(beside) * 1000:.0f}), {middle / before:.2f} times as long, at most 2: {held}"
+        f"(worst {max(beside) * 1000:.0f}), {middle / before:.2f} times as long"
     )
     assert len(beside) >= ROUNDS
+    assert middle <= 2 * before
 
 
 def patches_beside_a_plan(web: Web, number: int) -> tuple[list[float], float]:
@@ -190,6 +190,7 @@ def test_a_dry_run_grows_with_its_entries(web: Web, worker: None, figures: Calla
     valid = ", ".join(f"{size:,}: {seconds:.2f} s" for size, seconds in checked.items())
     figures(f"plan of entries {told}; validate of policies {valid}")
     assert sizes[6_000] <= 5 * sizes[1_500]
+    assert checked[9_000] <= 5 * checked[2_250]
 
 
 @pytest.mark.faults_long

@@ -1,4 +1,7 @@
-"""F33: one tenant loads pages with thirty connections while another tenant's checks are measured at the gateway."""
+"""F33: one tenant loads pages and reports with thirty connections while another tenant's checks are measured.
+
+Admins go on reading meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ import pytest
 from config.data_folders import ROOT
 from tests.config.running import Up
 from tests.faults.raw_client import RawClient
+from tests.faults.web import Web
 from tests.figures import percentile
 
 CONNECTIONS = 30
@@ -29,6 +33,8 @@ PAUSE_S = 0.005  # between checks
 WARM_SECONDS = 25.0  # until the flood has used up what it may load at once
 SEED_SECONDS = 1_200.0  # the demo's history takes minutes on busy cores
 CHECK = b'{"endpoint": "rider:track"}'
+LOADED = ("/portal", "/v1/usage?step=1h&group=endpoint,outcome")
+ADMIN_READS = ("/v1/tenants", "/v1/revisions", "/v1/recommendations")  # after each round
 MOST = 1.5
 
 
@@ -39,9 +45,9 @@ def manage(up: Up, *words: str) -> str:
 
 
 @contextmanager
-def flood(port: int, key: str, path: str = "/portal") -> Iterator[Counter[str]]:
+def flood(port: int, key: str) -> Iterator[Counter[str]]:
     """What it was told is there when the block has ended."""
-    words = [sys.executable, "-m", "tests.faults.page_load", str(port), key, str(CONNECTIONS), path]
+    words = [sys.executable, "-m", "tests.faults.page_load", str(port), key, str(CONNECTIONS), *LOADED]
     counts = Counter[str]()
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -118,16 +124,20 @@ def test_checks_of_another_tenant_do_not_notice(figures: Callable[[str], None]) 
 def measured(up: Up, alone: list[float], beside: list[float]) -> str:
     caller = Caller(up.gateway_port, manage(up, "api_key", "create", "corner-cab"))
     key = manage(up, "api_key", "create", "blue-line", "--scope", "read")
+    admin = Web(up.port, manage(up, "token", "create", "reader", "--role", "viewer", "--scope", "read"), up.log)
     up.wait_for(caller.is_known)
-    told = Counter[str]()
+    told, reads = Counter[str](), Counter[int]()
     for number in range(ROUNDS):
         alone.append(caller.p99_ms())
         with flood(up.port, key) as counts:
             time.sleep(WARM_SECONDS if number == 0 else 2)
             beside.append(caller.p99_ms())
+            reads.update(admin.ask("GET", path).status for path in ADMIN_READS)
         told.update(counts)
+    assert set(reads) == {200}, reads
     ratio = median(b / a for a, b in zip(alone, beside, strict=True))
     return (
         f"{ROUNDS} rounds of {CHECKS} checks: p99 alone {median(alone):.1f} ms, beside {CONNECTIONS} connections that "
-        f"load pages {median(beside):.1f} ms, {ratio:.2f}x; the pages' statuses {dict(told)}"
+        f"load pages and reports {median(beside):.1f} ms, {ratio:.2f}x; their statuses {dict(told)}; "
+        f"admin reads meanwhile {dict(reads)}"
     )
