@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from headroom_edge import AsyncLimiter
-from headroom_edge.plan.paths import AS_ROUTED, PathReading
+from headroom_edge.plan.paths import AS_STARLETTE, PathReading
 from headroom_edge.request_guard import Guard, GuardRules, Request, RequestVerdict
 from headroom_edge.response_timer import ResponseTimer
 from headroom_edge.settings import READY_MS
@@ -42,7 +42,7 @@ class QuotaMiddleware:
             await self.limiter.converse(self.guard.warm, budget_ms=READY_MS)
             await self.app(scope, receive, send)
             return
-        request = request_of(scope, scope["path"], AS_ROUTED)
+        request = request_of(scope, scope["path"], AS_STARLETTE)
         verdict = await self.limiter.converse(lambda core: self.guard.judge(core, request))
         if verdict.problem is not None:
             await refuse(scope, send, verdict)

@@ -22,6 +22,7 @@ READINGS: Final = {
     "ignore-case": ("ignores_case", True),
     "hash-inside": ("keeps_hash", True),
     "dots-inside": ("resolves_dots", False),
+    "newline-inside": ("drops_newline", False),
 }
 PROFILES: Final = {
     "draft": Profile(),

@@ -18,6 +18,7 @@ _NO_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 _PARAMETERS: Final = (";", "%3b", "%3B", "%25")
 _TARGET_ENDS: Final = re.compile("[?#]")
 _DOTS: Final = (".", "..")
+_NEWLINES: Final = ("\n", "%0A", "%0a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,16 @@ class PathReading:
     keeps_hash: bool = False  # a # that was sent as it is does not end the path
     cuts_decoded: bool = False  # ? and # end the path even if they were encoded
     turns_backslashes: bool = False  # \ counts as /
-    trims_end: bool = False  # white space at the end is dropped: to a regular expression, `$` is before a last %0A too
+    drops_newline: bool = True  # one newline at the end is dropped: to many regular expressions, `$` is before it too
+    trims_end: bool = False  # all white space at the end is dropped
 
 
 # How nginx, Traefik, Caddy and most servers behind them read a path.
 USUAL: Final = PathReading()
 # Inside a Python framework the path is decoded already, and the router takes it as it is.
-AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False)
+AS_ROUTED: Final = PathReading(decodes=0, merges_slashes=False, resolves_dots=False, drops_newline=False)
+# Starlette and FastAPI end their regular expressions in `$`; Flask and Django do not.
+AS_STARLETTE: Final = replace(AS_ROUTED, drops_newline=True)
 # Everything that some server does. Used for paths that match no route, so that no spelling escapes its limits.
 LENIENT: Final = PathReading(
     decodes=2, drops_parameters=True, ignores_case=True, cuts_decoded=True, turns_backslashes=True, trims_end=True
@@ -74,7 +78,23 @@ class EndpointFinder:
 
     def _match(self, method: str, path: str, reading: PathReading) -> str | None:
         routes = self._folded if reading.ignores_case else self._exact
-        return routes.match(method, split_path(path, reading))
+        split = split_path(path, reading)
+        if reading.drops_newline and path.endswith(_NEWLINES):
+            endpoint = _match_before_newline(routes, method, split)
+            if endpoint is not None:
+                return endpoint
+        return routes.match(method, split)
+
+
+def _match_before_newline(routes: Routes, method: str, path: SplitPath) -> str | None:
+    """Before all others, because a variable would take the newline as text: `/rides/status%0A` is no ride."""
+    *before, last = path.segments or [""]
+    if path.slash or not last.endswith("\n"):
+        return None
+    if last == "\n":
+        # `/rides/$` matches it, and `/rides$` does not.
+        return routes.match(method, SplitPath(before, slash=bool(before)), exact_slash=True)
+    return routes.match(method, SplitPath([*before, last[:-1]]))
 
 
 def target_path(target: str, reading: PathReading = USUAL) -> str:

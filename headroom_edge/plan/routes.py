@@ -51,14 +51,17 @@ class Routes:
         for route in routes:
             self._add(route)
 
-    def match(self, method: str, path: SplitPath) -> str | None:
-        """The endpoint of the most specific template: literals before variables, from left to right."""
+    def match(self, method: str, path: SplitPath, *, exact_slash: bool = False) -> str | None:
+        """The endpoint of the most specific template: literals before variables, from left to right.
+
+        `exact_slash`: a template that ends in / does not match a path without it, nor the other way round.
+        """
         if len(path.segments) > self._depth:
             return None
         segments = [segment.lower() for segment in path.segments] if self._ignore_case else path.segments
         methods = _SERVED_AS.get(method, _INVENTED)
         for node in self._leaves(segments):
-            endpoint = _end(node, methods, path.slash)
+            endpoint = _end(node, methods, path.slash, exact_slash)
             if endpoint is not None:
                 return endpoint
         return None
@@ -97,6 +100,10 @@ def split_template(path: str) -> SplitPath:
     return SplitPath(inner.split("/") if inner else [], slash=path.endswith("/") and bool(inner))
 
 
-def _end(node: _Node, methods: Sequence[str], slash: bool) -> str | None:
+def _end(node: _Node, methods: Sequence[str], slash: bool, exact_slash: bool) -> str | None:
     first, second = (node.ends_with_slash, node.ends) if slash else (node.ends, node.ends_with_slash)
-    return next((ends[name] for ends in (first, second) for name in methods if name in ends), None)
+    for ends in (first,) if exact_slash else (first, second):
+        for name in methods:
+            if name in ends:
+                return ends[name]
+    return None

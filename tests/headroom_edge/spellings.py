@@ -68,6 +68,18 @@ HANDWRITTEN = (
     "http://example.com",
     "http://example.com?x=/v1/rides",
     "http://example.com/http://example.com/v1/rides",
+    "/v1/rides/status%0A",
+    "/v1/rides/status%0a?x",
+    "/v1/rides/status%0A%0A",
+    "/v1/rides/status%0D%0A",
+    "/v1/rides/status%0A/",
+    "/v1/rides/status%20",
+    "/v1/rides/status%250A",
+    "/v1/rides/7%0A",
+    "/v1/rides/7/cancel%0A",
+    "/v1/rides/%0A",
+    "/v1/rides%0A",
+    "/v1%0A/rides",
     "v1/rides",
     "*",
 )
@@ -99,7 +111,7 @@ def _mutated(seeded: random.Random, method: str, path: str) -> tuple[str, str]:
     for _ in range(seeded.randint(1, 3)):
         at = seeded.randrange(1, len(path) + 1)
         mutation = seeded.choice(
-            ("//", "/./", "/x/../", "/%2e%2e/", ";x", "%2F", "#x", "%23", "\\", "encode", "case", "method", "/")
+            ("//", "/./", "/x/../", "/%2e%2e/", ";x", "%2F", "#x", "%23", "%0A", "\\", "encode", "case", "method", "/")
         )
         if mutation == "encode" and path[at - 1] not in "/%":
             path = f"{path[: at - 1]}%{ord(path[at - 1]):02x}{path[at:]}"

@@ -31,7 +31,7 @@ def test_every_variable_counts() -> None:
             "HEADROOM_HEADERS": "draft+x-ratelimit",
             "HEADROOM_MAX_WAIT_MS": "250",
             "HEADROOM_DEADLINE_HEADER": "X-Timeout-Ms",
-            "HEADROOM_PATHS": "ignore-case,parameters,dots-inside,hash-inside",
+            "HEADROOM_PATHS": "ignore-case,parameters,dots-inside,hash-inside,newline-inside",
         }
     ).rules
     assert rules.trusted_proxies.unix
@@ -45,7 +45,9 @@ def test_every_variable_counts() -> None:
     assert (rules.anonymous, rules.max_wait_ms) == ("visitors", 250)
     assert rules.limits_url == "https://example.com/limits/{tenant}"
     assert rules.profile == Profile(triple="X-RateLimit")
-    assert rules.reading == PathReading(ignores_case=True, drops_parameters=True, resolves_dots=False, keeps_hash=True)
+    assert rules.reading == PathReading(
+        ignores_case=True, drops_parameters=True, resolves_dots=False, keeps_hash=True, drops_newline=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from starlette.routing import compile_path
 
 from headroom_edge.plan.paths import (
     AS_ROUTED,
+    AS_STARLETTE,
     USUAL,
     EndpointFinder,
     PathReading,
@@ -17,7 +18,7 @@ from headroom_edge.plan.paths import (
     target_path,
     unquoted,
 )
-from headroom_edge.plan.routes import SplitPath
+from headroom_edge.plan.routes import Route, SplitPath
 from tests.headroom_edge.plan.test_routes import best_ms
 from tests.headroom_edge.world import ROUTES_OF_RIDES
 
@@ -133,6 +134,35 @@ def test_dots_do_not_lead_out_of_an_exempt_path(path: str, below: bool) -> None:
 def test_white_space_at_the_end_does_not_escape(end: str, reading: PathReading) -> None:
     assert compile_path("/v1/rides")[0].match("/v1/rides\n"), "Starlette serves it"
     assert FINDER.find("POST", f"/v1/rides{end}", reading) == FINDER.find("POST", "/v1/rides", reading) is not None
+
+
+WITH_SLASH = EndpointFinder(
+    [
+        Route("home", "GET", "/"),
+        Route("page", "GET", "/{name}"),
+        Route("items:list", "GET", "/items/"),
+        Route("items:get", "GET", "/items/{id}"),
+    ]
+)
+
+
+@pytest.mark.parametrize("reading", [USUAL, AS_STARLETTE])
+def test_a_newline_at_the_end_is_counted_as_starlette_serves_it(reading: PathReading) -> None:
+    end = "%0A" if reading.decodes else "\n"
+    assert FINDER.find("GET", f"/v1/rides/status{end}", reading) == "rides:status"
+    assert FINDER.find("GET", f"/v1/rides/7{end}", reading) == "rides:get"
+    assert FINDER.find("GET", f"/v1/rides/{end}", reading) == "rides:get", "a ride with this name"
+    assert FINDER.find("GET", f"/v1/rides/status{end}{end}", reading) == "rides:get", "it drops one, not two"
+    assert FINDER.find("GET", f"/v1/rides/status{end}/", reading) == "rides:get", "it is not at the end"
+    assert compile_path("/items/")[0].match("/items/\n"), "Starlette serves it"
+    assert WITH_SLASH.find("GET", f"/items/{end}", reading) == "items:list"
+    assert WITH_SLASH.find("GET", f"/{end}", reading) == "home"
+
+
+def test_a_newline_may_stay_in_the_path() -> None:
+    """As Flask and Django have it."""
+    assert FINDER.find("GET", "/v1/rides/status\n", AS_ROUTED) == "rides:get"
+    assert FINDER.find("GET", "/v1/rides/status%0A", PathReading(drops_newline=False)) == "rides:get"
 
 
 @pytest.mark.parametrize(
