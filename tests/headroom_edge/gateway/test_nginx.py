@@ -19,6 +19,7 @@ import redis
 
 from config.data_folders import ROOT
 from headroom_edge import AsyncLimiter
+from headroom_edge.gateway.bounds import BoundedProtocol
 from headroom_edge.gateway.server import Gateway
 from headroom_edge.plan.paths import PathReading
 from tests.headroom_edge.apps import SERVED_BY, fastapi_app, flask_app
@@ -220,6 +221,40 @@ def test_no_spelling_escapes_behind_nginx(
     figures(f"{server}: {tried.count} spellings, {tried.served} served, {len(tried.wrong)} charged elsewhere")
     assert tried.wrong == []
     assert tried.served > tried.count / 10
+
+
+@pytest.fixture
+def bounded(store: redis.Redis, valkey_url: str, tmp_path: Path) -> Iterator[Client]:
+    """nginx in front of a gateway that accepts short heads only, as the one that ships, and believes X-Tenant."""
+    limiter = AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)
+    gateway = Gateway(limiter, replace(LOOPBACK, tenant_header="x-tenant"))
+    with ExitStack() as stack:
+        asked = stack.enter_context(served(gateway, BoundedProtocol))
+        rides = stack.enter_context(served(fastapi_app()))
+        yield stack.enter_context(in_front(tmp_path, asked.port, rides.port))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"cookie": "c" * 7_000, "x_one": "1" * 7_000, "x_two": "2" * 7_000}, {f"x_{n}": "x" for n in range(200)}],
+    ids=["20 KB", "200 fields"],
+)
+def test_long_heads_are_decided_like_short_ones(bounded: Client, fields: dict[str, str]) -> None:
+    answers = [bounded.get("/v1/rides", x_api_key=ACME, **fields) for _ in range(6)]
+    assert [answer.status for answer in answers] == [200] * 5 + [429]
+    assert answers[0].headers["served-by"] == "rides:list"
+
+
+def test_a_head_that_is_too_long_for_the_gateway_is_said_so(bounded: Client) -> None:
+    query, token = "q" * 8_000, "t" * 8_000
+    answer = bounded.get(f"/v1/rides?{query}", authorization=f"Bearer {token}", x_api_key="k" * 1_000)
+    assert (answer.status, answer.headers["content-type"]) == (431, "application/problem+json")
+    assert (answer.json()["code"], answer.json()["status"]) == ("head-too-large", 431)
+    assert "retry-after" not in answer.headers, "it would be too long again"
+
+
+def test_a_client_cannot_name_its_tenant_to_the_gateway(bounded: Client) -> None:
+    assert bounded.get("/v1/rides", x_tenant="zenith").status == 401
 
 
 def test_a_gateway_that_is_away_is_said_so(tmp_path: Path) -> None:
