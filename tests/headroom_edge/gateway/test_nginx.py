@@ -58,13 +58,21 @@ def nginx(gateway: Client, tmp_path: Path) -> Iterator[Client]:
 
 
 @contextmanager
-def in_front(folder: Path, gateway: int, app: int, *, strict: bool = True) -> Iterator[Client]:
-    """`strict`: nginx itself refuses paths that servers read differently, as in the file that ships."""
+def in_front(
+    folder: Path, gateway: int, app: int, *, strict: bool = True, fails_open: bool = False
+) -> Iterator[Client]:
+    """`strict`: nginx itself refuses paths that servers read differently, as in the file that ships.
+
+    `fails_open`: changed as docs/nginx.md says, so that requests pass while the gateway is away.
+    """
     port = free_port()
     shipped = (ROOT / "deploy" / "nginx" / "headroom.conf").read_text()
     changed = shipped.replace("127.0.0.1:8001", f"127.0.0.1:{gateway}").replace("127.0.0.1:9000", f"127.0.0.1:{app}")
     if not strict:
         changed, count = re.subn(r"\n +if \(\$request_uri .*", "", changed)
+        assert count == 1
+    if fails_open:
+        changed, count = re.subn(r"add_header Retry-After 1 always;\s.*\s.*\n", "proxy_pass http://app;\n", changed)
         assert count == 1
     (folder / "headroom.conf").write_text(changed.replace("listen 8080", f"listen 127.0.0.1:{port}"))
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
@@ -131,13 +139,15 @@ def test_clients_are_told_apart_by_their_own_address_alone(store: redis.Redis, n
     assert [answer.status for answer in answers] == [200, 200, 429, 429]
 
 
-def test_the_service_behind_is_told_who_calls(gateway: Client, tmp_path: Path) -> None:
-    async def echo(scope: Any, receive: Any, send: Any) -> None:
-        fields = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-headroom")]
-        await send({"type": "http.response.start", "status": 200, "headers": fields})
-        await send({"type": "http.response.body", "body": b""})
+async def told(scope: Any, receive: Any, send: Any) -> None:
+    """A service that answers with what it is told about its caller."""
+    fields = [(name, value) for name, value in scope["headers"] if name.startswith(b"x-headroom")]
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
+    await send({"type": "http.response.body", "body": b""})
 
-    with served(echo) as app, in_front(tmp_path, gateway.port, app.port) as nginx:
+
+def test_the_service_behind_is_told_who_calls(gateway: Client, tmp_path: Path) -> None:
+    with served(told) as app, in_front(tmp_path, gateway.port, app.port) as nginx:
         answer = nginx.get("/", x_api_key=ACME, x_headroom_tenant="zenith")
     assert (answer.headers["x-headroom-tenant"], answer.headers["x-headroom-key"]) == ("acme", "a" * 16)
 
@@ -255,6 +265,28 @@ def test_a_head_that_is_too_long_for_the_gateway_is_said_so(bounded: Client) -> 
 
 def test_a_client_cannot_name_its_tenant_to_the_gateway(bounded: Client) -> None:
     assert bounded.get("/v1/rides", x_tenant="zenith").status == 401
+
+
+def test_a_request_that_the_gateway_cannot_read_is_refused(bounded: Client) -> None:
+    answer = bounded.get("/v1/rides", x_api_key=ACME, x_forwarded_for="\x01")
+    assert (answer.status, answer.json()["code"], answer.json()["status"]) == (400, "bad-request", 400)
+
+
+def test_only_a_gateway_that_is_away_lets_requests_through(store: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
+    gateway = Gateway(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS), LOOPBACK)
+    with ExitStack() as stack:
+        asked = stack.enter_context(served(gateway, BoundedProtocol))
+        rides = stack.enter_context(served_wsgi(flask_app()))
+        nginx = stack.enter_context(in_front(tmp_path, asked.port, rides.port, fails_open=True))
+        assert nginx.get("/v1/rides", x_api_key=ACME, x_forwarded_for="\x01").status == 400
+        assert nginx.get(f"/v1/rides?{'q' * 8_000}", authorization="t" * 8_000, x_api_key="k" * 1_000).status == 431
+        assert nginx.get("/v1/rides").status == 401
+
+
+def test_without_a_gateway_no_client_names_its_own_tenant(tmp_path: Path) -> None:
+    with served(told) as app, in_front(tmp_path, free_port(), app.port, fails_open=True) as nginx:
+        answer = nginx.get("/", x_headroom_tenant="zenith", x_headroom_key="b" * 16)
+    assert (answer.status, [name for name in answer.headers if name.startswith("x-headroom")]) == (200, [])
 
 
 def test_a_gateway_that_is_away_is_said_so(tmp_path: Path) -> None:
