@@ -75,7 +75,7 @@ EMERGENCIES_OPEN = MetricDefinition(
 )
 ALERTS_FAILING = MetricDefinition(
     "headroom_alert_messages_failing",
-    "Alert messages of the last day that could not be delivered so far, or were given up",
+    "Alert messages that could not be delivered so far, or were given up in the last day",
 )
 STORE_UP = MetricDefinition("headroom_store_up", "Whether Postgres and Redis answered this scrape", ("store",))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -38,6 +38,7 @@ from quotas.usage.queries.near_limits import tier_usage_read
 MOST_LIMITS: Final = 50  # series of the utilisation metric, however many limits and tenants there are
 PATIENCE_MS: Final = 2_000
 PATIENCE_SECONDS: Final = 1.0
+FAILING_FOR: Final = timedelta(days=1)
 
 
 class StatusCollector(Collector):
@@ -137,10 +138,18 @@ def trouble(now: datetime) -> list[Metric]:
     found = AlertState.objects.filter(resolved_at=None, told_at__isnull=False).order_by()
     for name, count in found.values_list("name").annotate(count=Count("about")):
         firing.add_metric([name], count)
-    waiting = AlertDelivery.objects.filter(sent_at=None, is_given_up=False).count()
     set_aside = Delivery.objects.filter(is_set_aside=True).count()
     emergencies = gauge(metrics.EMERGENCIES_OPEN, emergencies_open().count())
-    return [firing, gauge(metrics.ALERTS_UNSENT, waiting), gauge(metrics.TASKS_SET_ASIDE, set_aside), emergencies]
+    return [firing, *messages(now), gauge(metrics.TASKS_SET_ASIDE, set_aside), emergencies]
+
+
+def messages(now: datetime) -> list[Metric]:
+    # Each failure sets `due_at` anew, so that it also tells when a message was given up.
+    failing = Q(problem__gt="", target__is_on=True, due_at__gte=now - FAILING_FOR)
+    found = AlertDelivery.objects.filter(sent_at=None).aggregate(
+        waiting=Count("pk", filter=Q(is_given_up=False)), failing=Count("pk", filter=failing)
+    )
+    return [gauge(metrics.ALERTS_UNSENT, found["waiting"]), gauge(metrics.ALERTS_FAILING, found["failing"])]
 
 
 def from_redis() -> list[Metric]:

@@ -13,7 +13,17 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from quotas import metrics
-from quotas.models import AlertState, Delivery, DrainState, FoldState, Heartbeat, Outbox, Revision
+from quotas.models import (
+    AlertDelivery,
+    AlertState,
+    AlertTarget,
+    Delivery,
+    DrainState,
+    FoldState,
+    Heartbeat,
+    Outbox,
+    Revision,
+)
 from quotas.models.usage_totals import TierUse
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.status.metrics_collector import StatusCollector
@@ -98,6 +108,22 @@ def test_trouble_is_counted(valkey: redis.Redis) -> None:
     assert found["headroom_tasks_set_aside"] == [({}, 1.0)]
 
 
+def failed_message(target: AlertTarget, **facts: object) -> None:
+    AlertDelivery.objects.create(**{"target": target, "body": {}, "due_at": ago(0), "problem": "answered 500", **facts})
+
+
+def test_messages_that_fail_are_counted_for_a_day(valkey: redis.Redis) -> None:
+    target = AlertTarget.objects.create(kind="webhook", address="https://example.org/hook")
+    off = AlertTarget.objects.create(kind="webhook", address="https://example.org/old", is_on=False)
+    failed_message(target)
+    failed_message(target, is_given_up=True, due_at=ago(20 * 3600))
+    failed_message(target, is_given_up=True, due_at=ago(25 * 3600))
+    failed_message(target, problem="")  # not tried yet
+    failed_message(target, problem="", sent_at=ago(10))
+    failed_message(off)
+    assert scraped()["headroom_alert_messages_failing"] == [({}, 2.0)]
+
+
 def test_it_costs_the_same_with_more_tenants(valkey: redis.Redis) -> None:
     make_world()
     with CaptureQueriesContext(connection) as few:
@@ -114,6 +140,18 @@ def test_redis_away_is_said_and_leaves_the_rest(valkey: redis.Redis, settings: o
     assert {labels["store"]: value for labels, value in found["headroom_store_up"]} == {"postgres": 1, "redis": 0}
     assert "headroom_revision" in found
     assert "headroom_enforcers" not in found
+
+
+def test_everything_that_is_declared_is_collected(valkey: redis.Redis) -> None:
+    """A rule for Prometheus over a metric that is declared and never served could not fire."""
+    families = list(StatusCollector().collect())
+    collected = [f"{family.name}_total" if family.type == "counter" else family.name for family in families]
+    assert sorted(collected) == sorted(figure.name for figure in metrics.COLLECTED_METRICS)
+
+
+def test_every_declared_metric_is_in_the_list() -> None:
+    declared = [figure for figure in vars(metrics).values() if isinstance(figure, metrics.MetricDefinition)]
+    assert sorted(declared, key=str) == sorted(metrics.COLLECTED_METRICS, key=str)
 
 
 def test_every_figure_has_a_name_of_its_own() -> None:
