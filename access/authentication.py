@@ -18,6 +18,7 @@ from rest_framework.request import Request
 from access.sessions import LastingSessions
 from quotas.secret_rotation import key_hash_again
 from tenants import scope
+from tenants.keyring import KeyringError
 from tenants.models import Tenant
 from tenants.scope import Principal, principal_of_text, principal_of_user
 
@@ -47,13 +48,13 @@ def authenticate(request: HttpRequest) -> Principal | None:
 
 
 def is_known(scope: MutableMapping[str, Any]) -> bool:
-    """Whether an ASGI request has a valid session or token, by its head alone."""
+    """Whether an ASGI request has a valid session or token, by its head alone. The gate tells why it has none."""
     request = ASGIRequest(dict(scope), BytesIO())
     try:
         SessionMiddleware(_unused).process_request(request)
         LastingSessions(_unused).process_request(request)
         return authenticate(request) is not None
-    except (BadToken, Error):
+    except (BadToken, Error, KeyringError):
         return False
 
 

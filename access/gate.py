@@ -57,6 +57,8 @@ class Gate:
         """Of a page; the API has its own (api.errors)."""
         if isinstance(exception, CallerGoneError):
             return HttpResponse(status=HTTPStatus.REQUEST_TIMEOUT)
+        if isinstance(exception, KeyringError):
+            return _without_keys(exception)
         if is_api(request) or not isinstance(exception, OperationalError | InterfaceError):
             return None
         logger.warning("The database did not answer: %s", exception)
@@ -85,8 +87,7 @@ class Gate:
             logger.warning("No request can be authenticated: %s", error)
             return _without_database(request, error)
         except KeyringError as error:
-            logger.warning("No token can be verified: %s", error)
-            return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)))
+            return _without_keys(error)
         if principal is None:
             return _without_login(request)
         _tell_queue(request, principal)
@@ -183,6 +184,11 @@ def _without_database(request: HttpRequest, error: Exception) -> HttpResponse:
     page = render(request, "dashboards/unavailable.html", context, status=problem.status)
     page.headers["Retry-After"] = problem.headers["Retry-After"]
     return page
+
+
+def _without_keys(error: KeyringError) -> HttpResponse:
+    logger.warning("The stored keys cannot be opened: %s", error)
+    return refused(Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", str(error)))
 
 
 def refused(problem: Problem) -> HttpResponse:

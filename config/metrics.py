@@ -23,7 +23,7 @@ FORWARDED = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP", "HTTP_X_FORWARDED")
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    if not has_token(request) and not is_named(request):
+    if not is_named(request) and not has_token(request):
         return HttpResponseForbidden(
             "Metrics are served to tokens with the scope metrics; send Authorization: Bearer hr_….\n"
             "HEADROOM_METRICS_FROM may name networks that need none.\n",

@@ -12,7 +12,7 @@ from django.core.asgi import get_asgi_application
 from django.test import Client
 
 from access.authentication import is_known
-from config.body_limit import bounded
+from config.body_limit import bounded, is_known_apart
 from tests.access.people import token
 
 MOST, SMALL = 1_000, 500
@@ -22,16 +22,24 @@ Fields = Sequence[tuple[bytes, bytes]]
 class Asked:
     """One request: its status, how many of the chunks were taken, and how often it was asked who sends them."""
 
-    def __init__(self, chunks: Sequence[bytes], headers: Fields = (), *, known: bool = True) -> None:
+    def __init__(
+        self,
+        chunks: Sequence[bytes],
+        headers: Fields = (),
+        *,
+        known: bool = True,
+        path: str = "/nothing",
+        is_known: Any = None,
+    ) -> None:
         self.waiting, self.sent, self.known, self.questions = list(chunks), list[Any](), known, 0
         scope = {
             "type": "http",
             "method": "POST",
-            "path": "/nothing",
+            "path": path,
             "query_string": b"",
             "headers": [(b"host", b"testserver"), *headers],
         }
-        app = bounded(get_asgi_application(), self.is_known, MOST, SMALL)
+        app = bounded(get_asgi_application(), is_known or self.is_known, MOST, SMALL)
         asyncio.run(app(scope, self.receive, self.send))  # type: ignore[arg-type] # a coroutine
         (self.start,) = (message for message in self.sent if message["type"] == "http.response.start")
         self.answer = (self.start["status"], len(chunks) - len(self.waiting))
@@ -91,3 +99,10 @@ def test_who_is_known_is_read_from_the_head(user: User) -> None:
     assert not by(cookie="sessionid=nobody")
     assert not by(authorization="Bearer hr_nobody", cookie=f"sessionid={session}")
     assert not by()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_large_body_is_told_that_no_token_can_be_verified(settings: Any) -> None:
+    head = [(b"authorization", f"Bearer {token()}".encode())]
+    settings.SECRET_KEY = "a-wrong-key-" * 6
+    assert Asked([b"x" * 300] * 3, head, path="/v1/tenants", is_known=is_known_apart).answer[0] == 503

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,22 @@ def test_a_wrong_key_is_one_sentence_at_the_start_in_health_and_for_machines(
     refused = machine(text).get("/v1/tenants")
     assert (refused.status_code, refused.json()["detail"]) == (503, WRONG_KEY)
     assert f"keys: {WRONG_KEY}" in HttpClient().get("/healthz").json()["reason"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wrong_key_is_the_same_sentence_for_metrics(settings: Settings) -> None:
+    text = token("viewer", "metrics")
+    settings.SECRET_KEY, settings.HEADROOM_METRICS_FROM = WRONG, ()
+    refused = machine(text).get("/metrics")
+    assert (refused.status_code, refused.json()["detail"]) == (503, WRONG_KEY)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_page_says_a_wrong_key_too(settings: Settings) -> None:
+    settings.SECRET_KEY, settings.HEADROOM_ALERT_NETWORKS = WRONG, (ip_network("203.0.113.0/24"),)
+    target = {"kind": "webhook", "address": "https://203.0.113.7/hook", "timezone": "UTC", "reason": "on call"}
+    refused = signed_in("alice", "owner").post("/settings/targets", target)
+    assert (refused.status_code, refused.json()["detail"]) == (503, WRONG_KEY)
 
 
 @pytest.mark.usefixtures("world")
