@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from itertools import combinations
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -94,10 +95,30 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 def secret(name: str, local: Callable[[], str] | None, *, debug: bool) -> str:
     """`local` returns the key that a machine with embedded servers keeps in a file."""
     value = text(name, "") or (local() if local is not None else "")
-    weak = len(value) < SECRET_CHARACTERS or any(word in value.lower() for word in DEFAULT_SECRET_WORDS)
-    if weak and not debug:
+    if _is_weak(value) and not debug:
         raise SettingError(f"{name} is missing, short or a well-known default; set it to 50 or more random characters.")
     return value or "debug"
+
+
+def former_secrets(name: str, *, debug: bool) -> list[str]:
+    """All that the variable may mean: a key can contain the comma that separates keys.
+
+    A weak part is left out: it was never a whole key, and what it signs would be accepted.
+    """
+    parts = text(name, "").split(",")
+    starts_and_ends = combinations(range(len(parts) + 1), 2)
+    found = [",".join(parts[start:end]).strip() for start, end in starts_and_ends]
+    kept = sorted({one for one in found if one and (debug or not _is_weak(one))}, key=lambda one: (len(one), one))
+    if any(found) and not kept:
+        raise SettingError(
+            f"{name} has no key of 50 or more random characters; set it to values that SECRET_KEY had, "
+            "separated by commas."
+        )
+    return kept
+
+
+def _is_weak(value: str) -> bool:
+    return len(value) < SECRET_CHARACTERS or any(word in value.lower() for word in DEFAULT_SECRET_WORDS)
 
 
 def matching(name: str, default: str, pattern: str, what: str) -> str:

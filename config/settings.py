@@ -19,7 +19,7 @@ _EMBEDDED = not env.text("DATABASE_URL", "")
 DEBUG = env.flag("HEADROOM_DEBUG", default=False)
 SECRET_KEY = env.secret("SECRET_KEY", _PLACES.secret if _EMBEDDED else None, debug=DEBUG)
 # Former keys: what they signed or encrypted stays valid (docs/operations.md).
-SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS", "")
+SECRET_KEY_FALLBACKS = env.former_secrets("SECRET_KEY_FALLBACKS", debug=DEBUG)
 # Off with embedded servers: those are for laptops, which use plain http.
 HTTPS = env.flag("HEADROOM_HTTPS", default=not (DEBUG or _EMBEDDED))
 # This machine may always ask, for health checks.

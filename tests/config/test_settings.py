@@ -94,6 +94,18 @@ def test_production_reads_its_urls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings["SECURE_SSL_REDIRECT"] is True
 
 
+def test_a_former_key_may_contain_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = f"a,{SECRET}, b,", SECRET[::-1]
+    found = load(monkeypatch, **PRODUCTION, SECRET_KEY_FALLBACKS=f"{first},{second}")["SECRET_KEY_FALLBACKS"]
+    assert {first, second} <= set(found)
+    assert load(monkeypatch, **PRODUCTION, SECRET_KEY_FALLBACKS=f" {second} ")["SECRET_KEY_FALLBACKS"] == [second]
+
+
+def test_a_part_of_a_former_key_that_could_be_guessed_signs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = load(monkeypatch, **PRODUCTION, SECRET_KEY_FALLBACKS=f"a,{SECRET}")["SECRET_KEY_FALLBACKS"]
+    assert found == [SECRET, f"a,{SECRET}"]
+
+
 def test_an_empty_variable_means_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, PORT="", HEADROOM_FAIL=" ")["PORT"] == 8000
 
@@ -130,6 +142,7 @@ def test_the_gateway_listens_on_the_next_port(monkeypatch: pytest.MonkeyPatch) -
         ("REDIS_URL", "localhost:6379", "redis://host:6379/0"),
         ("REDIS_URL", "redis://h/zero", "end it with a number"),
         ("BROKER_URL", "kafka://h", "redis://host:6379/1"),
+        ("SECRET_KEY_FALLBACKS", "short,shorter", "set it to values that SECRET_KEY had"),
         ("SECRET_KEY", "", "50 or more random characters"),
         ("SECRET_KEY", "short", "50 or more random characters"),
         ("SECRET_KEY", "django-insecure-" + SECRET, "50 or more random characters"),
