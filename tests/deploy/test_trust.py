@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,14 +122,13 @@ WEAK: dict[str, object] = {"name": "c", "version": "3", "vulns": [{"id": "CVE-1"
 @pytest.mark.parametrize(
     ("found", "failed", "words"),
     [
-        ("", False, "audit skipped: the source of known weaknesses cannot be reached."),
-        (report(UNKNOWN, UNKNOWN), False, "audit skipped: the source of known weaknesses cannot be reached."),
+        (report(UNKNOWN, UNKNOWN), False, "audit skipped: the source of known weaknesses cannot be reached"),
         (report(CLEAN), False, "audit: no known weakness in 1 packages."),
         (report(CLEAN, UNKNOWN), False, "audit: no known weakness in 1 packages; 1 more are unknown to the source."),
         (report(CLEAN, WEAK, UNKNOWN), True, "c 3: CVE-1"),
     ],
 )
-def test_the_audit_fails_on_a_finding_and_not_on_the_network(found: str, failed: bool, words: str) -> None:
+def test_the_audit_fails_on_a_finding_and_not_on_an_unknown_package(found: str, failed: bool, words: str) -> None:
     verdict = audit.verdict(found)
     assert verdict.failed is failed
     assert words in verdict.text
@@ -139,6 +139,49 @@ def test_an_audit_reads_what_its_tool_writes(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err == "headroom: audit: no known weakness in 1 packages.\n"
 
 
-def test_an_audit_that_breaks_off_is_skipped(capfd: pytest.CaptureFixture[str]) -> None:
-    assert audit.main("requirements.txt", ["false"]) == 0
-    assert capfd.readouterr().err == "headroom: audit skipped: the source of known weaknesses cannot be reached.\n"
+# The last lines that pip-audit 2.10 wrote behind a dead proxy, where its source answered 503, and where it timed out.
+PROXY = """Traceback (most recent call last):
+requests.exceptions.ProxyError: HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded"""
+ANSWERED_503 = """requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://pypi.org/pypi/a/1/json
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+pip_audit._service.interface.ServiceError"""
+TIMED_OUT = """ERROR:pip_audit._cli:Could not connect to PyPI's vulnerability feed
+ERROR:pip_audit._cli:Tip: your network may be blocking this service. Try another service with `-s SERVICE`"""
+
+
+def breaking_off(words: str, code: int = 1) -> list[str]:
+    return [sys.executable, "-c", f"import sys; sys.stderr.write({words!r}); sys.exit({code})"]
+
+
+@pytest.mark.parametrize("words", [PROXY, ANSWERED_503, TIMED_OUT])
+def test_an_audit_without_its_source_is_skipped(words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert audit.main("requirements.txt", breaking_off(words)) == 0
+    assert capfd.readouterr().err.startswith(
+        "headroom: audit skipped: the source of known weaknesses cannot be reached"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("ERROR:pip_audit._cli:requirement foo does not contain a hash", 1),
+        ("/venv/bin/python: No module named pip_audit", 1),
+        ("Traceback (most recent call last):\nTypeError: a defect of the tool", 1),
+        ("nothing was looked at", 0),
+    ],
+)
+def test_an_audit_that_breaks_off_fails_in_its_own_words(
+    words: str, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert audit.main("requirements.txt", breaking_off(words, code)) == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"headroom: the audit broke off (code {code}):\n")
+    assert words in said
+
+
+def test_a_program_that_is_killed_after_its_report_has_not_passed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert audit.main("requirements.txt", ["sh", "-c", f"echo '{report(CLEAN)}'; kill -9 $$"]) == 1
+    assert "the audit broke off (code -9)" in capfd.readouterr().err
