@@ -84,10 +84,10 @@ bench: install
 screenshots: install
 	@$(BIN)/python -m tests.browser.screenshots
 
-# pip fetches the build tools, so requirements-dev.txt is not needed.
+# In isolation, pip would fetch the newest build tools, without hashes.
 wheel:
-	@$(INSTALL) requirements.txt
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(INSTALL) requirements-tools.txt
+	@.venv-tools/bin/python -m pip wheel --no-build-isolation --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
 clean:

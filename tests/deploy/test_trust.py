@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_tests_run_on_the_versions_that_run() -> None:
 def test_no_file_says_where_packages_come_from(name: str) -> None:
     text = (ROOT / f"{name}.txt").read_text()
     assert re.findall(r"--(?:index-url|extra-index-url|find-links|trusted-host)|://", text) == []
+
+
+def test_the_wheel_is_built_with_nothing_that_is_not_pinned() -> None:
+    commands = subprocess.run(["make", "-n", "wheel"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (installed,) = re.findall(r"config/install\.py (\S+)", commands)
+    pinned = packages((ROOT / installed).read_text())
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert [name for name in needed if canonicalize_name(Requirement(name).name) not in pinned] == []
+    # Otherwise pip would fetch the newest ones.
+    assert "pip wheel --no-build-isolation" in commands
 
 
 def test_the_image_installs_all_but_the_embedded_servers() -> None:
