@@ -67,9 +67,14 @@ class WatchGuard:
         now, since = self._read(rule)
         is_silent = rule.is_on and now - since >= timedelta(seconds=rule.threshold)
         # Whoever was told from memory is to be told that it is over, which the watch does if the alert is stored.
-        if is_silent or self.told:
-            self._fire(now - since, now, rules)
-            self.told = frozenset()
+        told = self.told
+        if is_silent or told:
+            seconds = (now - since).total_seconds()
+            text = (
+                f"no alert has been evaluated for {seconds:.0f} s" if is_silent else "PostgreSQL was away for a while"
+            )
+            self._fire(Finding(WATCH_SILENT.name, "", seconds, text), now, rules, told)
+            self.told -= told
         if is_silent:
             alerts_send()
 
@@ -85,17 +90,16 @@ class WatchGuard:
         self.first = self.first or now
         return now, max(last or self.first, self.first)
 
-    def _fire(self, silence: timedelta, now: datetime, rules: dict[str, RuleRow]) -> None:
-        seconds = silence.total_seconds()
-        finding = Finding(WATCH_SILENT.name, "", seconds, f"no alert has been evaluated for {seconds:.0f} s")
+    def _fire(self, finding: Finding, now: datetime, rules: dict[str, RuleRow], told: frozenset[int]) -> None:
+        """`told`: the targets that know it."""
         with transaction.atomic():
             _be_brief()
             # Not the lock of the watch: the watch may be what holds it.
             take_lock(Lock.WATCH_GUARD)
             row = AlertState.objects.filter(name=finding.name, about=finding.about, resolved_at=None).first()
             event = AlertWatch(now, rules).seen(finding, row)
-            if event is not None and not self.told:
-                enqueue([event], now)
+            if event is not None:
+                enqueue([event], now, told)
                 log.error("%s", finding.text)
 
     def check_database(self, moment_s: float | None = None) -> None:

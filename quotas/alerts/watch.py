@@ -6,7 +6,7 @@ that a flickering condition is reported once. Events of one run become one messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -122,8 +122,9 @@ def alerts_watch(now: datetime | None = None) -> list[AlertEvent]:
     return events
 
 
-def enqueue(events: Sequence[AlertEvent], now: datetime) -> None:
-    for target in AlertTarget.objects.filter(is_on=True):
+def enqueue(events: Sequence[AlertEvent], now: datetime, told: Collection[int] = ()) -> None:
+    """`told`: numbers of the targets that know of the events."""
+    for target in AlertTarget.objects.filter(is_on=True).exclude(pk__in=told):
         wanted = [event for event in events if target.wants(event.alert)]
         urgent = [event for event in wanted if event.severity == "critical"]
         over = quiet_until(now, target.quiet_from, target.quiet_until, target.timezone)

@@ -159,6 +159,22 @@ def test_who_could_not_be_told_from_memory_is_told_later(receiver: Receiver, gua
     assert len(receiver.got) == 2
 
 
+def test_who_was_not_reached_from_memory_is_told_when_postgres_is_back(receiver: Receiver, guard: WatchGuard) -> None:
+    with receiving() as other:
+        alert_target_create(kind="webhook", address=other.url, **SAID)
+        last_run(10)
+        guard.check_watch()
+        other.status = 500
+        assert guard.memory is not None
+        guard.check_database(guard.memory.read_s + 61)
+        other.got.clear()
+        other.status = 204
+        last_run(75)
+        guard.check_watch()
+        guard.check_watch()
+        assert told(receiver) == told(other) == [("watch-silent", "firing")]
+
+
 def test_the_watch_beats_only_when_it_ran_to_its_end(receiver: Receiver) -> None:
     assert not Heartbeat.objects.filter(name=WATCH).exists()
     alerts_watch()
