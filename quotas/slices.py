@@ -90,7 +90,7 @@ def _cut(task: Task, work: SlicedWork) -> bool:
 
 
 def _fail(number: int, problem: str) -> bool:
-    fresh = {"state": Task.State.FAILED, "problem": problem[:LONGEST], "changed": timezone.now()}
+    fresh = {"state": Task.State.FAILED, "problem": problem[:LONGEST], "doing": "", "changed": timezone.now()}
     Task.objects.filter(pk=number).exclude(state__in=OVER).update(**fresh)
     return False
 
@@ -184,7 +184,21 @@ def _percent(number: int) -> int:
 
 
 def _close(number: int, work: SlicedWork) -> None:
-    """Joins the results if no slice is open. If all slices failed, so has the task."""
+    """Ends the task if no slice is open. Results that cannot be joined now never can be: then it has failed."""
+    try:
+        _join(number, work)
+    except (OperationalError, InterfaceError):
+        raise  # the database went away; the task stays as it is
+    except Exception as error:
+        log.exception("the results of task %d cannot be joined", number)
+        problem = str(error) if isinstance(error, Refused) else f"{BROKE_OFF} ({type(error).__name__})"
+        with transaction.atomic():
+            _fail(number, problem)
+            TaskSlice.objects.filter(task=number).delete()
+
+
+def _join(number: int, work: SlicedWork) -> None:
+    """If all slices failed, so has the task."""
     with transaction.atomic():
         task = Task.objects.select_for_update().filter(pk=number, state=Task.State.RUNNING).first()
         if task is None or task.slices.filter(state=TaskSlice.State.OPEN).exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -178,6 +179,36 @@ def test_a_slice_that_kills_its_workers_is_set_aside() -> None:
         "sum": 2,
         "failed": [{"what": "number 1", "problem": "set aside: it ended its worker 3 times"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (ZeroDivisionError(), "it broke off"),
+        (refuse("limit", "gone", "the limit is gone"), "limit: the limit is gone"),
+    ],
+)
+def test_a_task_whose_results_cannot_be_joined_has_failed(error: Exception, problem: str) -> None:
+    def join(*_: object) -> dict[str, Any]:
+        raise error
+
+    work, task = replace(Adder().work, join=join), asked_to_add(1, 2)
+    assert task_do(task.pk, work).state == "failed"
+    task.refresh_from_db()
+    assert task.problem.startswith(problem)
+    assert not TaskSlice.objects.exists()
+    Task.objects.update(changed=timezone.now() - 2 * PATIENCE)
+    assert tasks_waiting() == []
+
+
+def test_a_join_without_the_database_is_tried_again() -> None:
+    def join(*_: object) -> dict[str, Any]:
+        raise OperationalError
+
+    adder, task = Adder(), asked_to_add(1, 2)
+    with pytest.raises(OperationalError):
+        task_do(task.pk, replace(adder.work, join=join))
+    assert task_do(task.pk, adder.work).result == {"sum": 3}
 
 
 def test_progress_is_that_of_all_slices(monkeypatch: pytest.MonkeyPatch) -> None:
