@@ -26,6 +26,7 @@ from quotas.policies.problems import ENDLESS, WITHIN, is_endless, is_fit, is_wit
 
 MOST_BYTES = 2 * 1_048_576
 LONGEST_VALUE = 1_000  # of a subject's dimension
+MOST_DIGITS = 1_000  # Python itself refuses 4,300, in words for programmers
 
 
 class BoundedJSONParser(JSONParser):
@@ -56,11 +57,18 @@ def _number(text: str) -> float:
     return int(value) if value.is_integer() and abs(value) <= 2**53 else value
 
 
+def _whole(text: str) -> int:
+    digits = len(text.lstrip("-"))
+    if digits >= MOST_DIGITS:
+        raise ValueError(f"a number has {digits:,} digits; write one with fewer than {MOST_DIGITS:,}")
+    return int(text)
+
+
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number in JSON; write a number or null")
 
 
-_NUMBERS: dict[str, Any] = {"parse_float": _number, "parse_constant": _no_number}
+_NUMBERS: dict[str, Any] = {"parse_float": _number, "parse_int": _whole, "parse_constant": _no_number}
 
 
 LIMIT = {"$ref": "#/components/schemas/Limit"}

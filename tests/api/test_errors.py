@@ -92,6 +92,13 @@ def test_a_text_that_is_no_text(client: APIClient, text: bytes, detail: str) -> 
     assert "JSON" not in told
 
 
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_a_number_that_is_too_long_to_read(client: APIClient, sign: bytes) -> None:
+    answer = sent(client, b'{"name": "corn", "tier": "pro", "number": %s%s}' % (sign, b"9" * 5_000))
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "JSON parse error: a number has 5,000 digits; write one with fewer than 1,000."
+
+
 def test_a_body_that_is_too_large(client: APIClient) -> None:
     refused(sent(client, b" " * (2 * 1_048_576 + 1)), 413, "too-large")
 
