@@ -22,7 +22,7 @@ from quotas.usage.queries.calendar_quotas import quotas_used
 SPAN: Final = timedelta(minutes=5)
 FEWEST: Final = 100  # requests; a share of fewer is not meaningful
 MOST_TENANTS: Final = 20
-MOST_EMERGENCIES: Final = 20
+MOST_EMERGENCIES: Final = 200  # each is an alert of its own, and costs two statements
 LONGEST_TEXT: Final = 300
 # Denials that are intended or the caller's own mistake; no reason to alert anybody.
 EXPECTED: Final = (Outcome.SUSPENDED, Outcome.UNKNOWN)
@@ -120,12 +120,17 @@ def _lags(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
 
 
 def _emergencies(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    """The oldest first: what was told stays, so that nothing is told to be over while nobody has looked at it."""
     row = on.get(EMERGENCY.name)
-    found = list(emergencies_open()[:MOST_EMERGENCIES]) if row else []
-    if row and len(found) >= row.threshold:
-        for each in found:
-            text = f"{each.author} declared {each}, and nobody else has looked at it: {each.what} ({each.reason})"
-            yield Finding(EMERGENCY.name, str(each), len(found), text[:LONGEST_TEXT])
+    count = emergencies_open().count() if row else 0
+    if row is None or count < row.threshold:
+        return
+    for each in emergencies_open().order_by("pk")[:MOST_EMERGENCIES]:
+        text = f"{each.author} declared {each}, and nobody else has looked at it: {each.what} ({each.reason})"
+        yield Finding(EMERGENCY.name, str(each), count, text[:LONGEST_TEXT])
+    if (more := count - MOST_EMERGENCIES) > 0:
+        text = f"{more} more emergencies have been looked at by nobody but their authors"
+        yield Finding(EMERGENCY.name, "the newest", count, text)
 
 
 def _undelivered(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:

@@ -16,8 +16,9 @@ from django.utils import timezone as clock
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.quiet_hours import minute_of
-from quotas.alerts.rules import RULES, AlertRule
+from quotas.alerts.rules import EMERGENCY, RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
+from quotas.changes.emergency import check_may_declare
 from quotas.errors import author_and_reason, one_line, refuse
 from quotas.lookups import find_numbered
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
@@ -73,6 +74,9 @@ def alert_setting_set(*, name: str, author: str, reason: str, threshold: float |
     rule = RULES[name]
     value = rule.threshold if threshold is None else threshold
     _check_threshold(rule, value)
+    # Who may not skip the consent of others must not silence who does. Everybody may turn it on again.
+    if rule is EMERGENCY and not RuleRow(rule, value, is_on).is_default:
+        check_may_declare(f"the alert {name}", "name")
     with acting(author=author, action="alert_setting_set", reason=reason), transaction.atomic():
         if is_on and value == rule.threshold:
             AlertSetting.objects.filter(name=name).delete()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,13 +10,15 @@ import redis
 from django.core.management import call_command
 from django.utils import timezone
 
+from quotas.alerts import findings
+from quotas.alerts.settings import alert_rules, alert_setting_set
 from quotas.alerts.watch import alerts_watch
 from quotas.bypass import bypass_plan, bypass_set
-from quotas.changes.emergency import emergencies_open, emergency_review
+from quotas.changes.emergency import declare, emergencies_open, emergency_review
 from quotas.changes.freeze import freeze_set
 from quotas.changes.rollout import change_propose, change_start
 from quotas.errors import Refused
-from quotas.models import AuditEvent, Emergency
+from quotas.models import AlertState, AuditEvent, Emergency
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.tokens import token_issue
@@ -100,6 +102,47 @@ def test_it_alerts_until_then() -> None:
     review(row, account("bob"))
     later = alerts_watch(now + timedelta(minutes=3))
     assert [event.state for event in later if event.alert == "emergency"] == ["resolved"]
+
+
+def emergency_events(now: datetime) -> list[tuple[str, str]]:
+    return [(event.about, event.state) for event in alerts_watch(now) if event.alert == "emergency"]
+
+
+def declare_some(number: int) -> list[str]:
+    return [str(declare(action="limit_set", author="ann", reason="it burns", what="a limit")) for _ in range(number)]
+
+
+def test_however_many_there_are_none_is_called_over_before_somebody_has_looked() -> None:
+    now = timezone.now()
+    first, more = declare_some(1), declare_some(25)
+    assert emergency_events(now) == [(name, "firing") for name in [*first, *more]]
+    declare_some(25)
+    for minutes in (1, 3, 5):
+        states = {state for _, state in emergency_events(now + timedelta(minutes=minutes))}
+        assert states <= {"firing"}
+
+
+def test_beyond_a_bound_the_newest_share_one_alert(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "MOST_EMERGENCIES", 2)
+    now = timezone.now()
+    told = declare_some(2)
+    assert emergency_events(now) == [(name, "firing") for name in told]
+    declare_some(3)
+    assert emergency_events(now + timedelta(minutes=3)) == [("the newest", "firing")]
+    assert AlertState.objects.get(about="the newest").text == (
+        "3 more emergencies have been looked at by nobody but their authors"
+    )
+
+
+@pytest.mark.parametrize("change", [{"threshold": None, "is_on": False}, {"threshold": 5}])
+def test_an_operator_cannot_silence_its_alert(change: dict[str, Any]) -> None:
+    with acting_as(account("otto", "operator")), pytest.raises(Refused, match="belongs to approvers and owners"):
+        alert_setting_set(name="emergency", **change, **SAID)
+    assert alert_rules()["emergency"].is_default
+    with acting_as(account("ann", "approver")):
+        assert not alert_setting_set(name="emergency", **change, **SAID).is_default
+    with acting_as(account("otto", "operator")):
+        assert alert_setting_set(name="emergency", threshold=None, **SAID).is_default
 
 
 def test_a_bypass_of_everything_is_one_even_where_two_eyes_are_enough(settings: Any, valkey: redis.Redis) -> None:
