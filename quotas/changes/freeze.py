@@ -185,5 +185,7 @@ def _numbers(names: Collection[str]) -> list[int]:
 
 def _record(kind: str, row: Freeze, author: str, reason: str) -> None:
     window = {"start": row.start.isoformat(), "end": row.end.isoformat()}
-    detail = {"freeze": row.pk, **window, "may_pass": passers(row), "author": author, "reason": reason}
+    # Accounts by their numbers, which outlive their names.
+    passing = {"roles": row.roles, "members": row.members}
+    detail = {"freeze": row.pk, **window, **passing, "author": author, "reason": reason}
     AuditEvent.objects.create(kind=kind, detail=detail)

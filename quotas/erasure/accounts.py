@@ -2,7 +2,7 @@
 
 The account's row stays, because others refer to it, but nobody can sign in with it. The audit is append-only for the
 application. Only the owner of the tables can do this, in one transaction that nobody writes beside; the audit says
-that it happened. Free texts, such as reasons, stay as they are.
+that it happened. What people wrote, such as reasons, stays as it is.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ NAMES: Final = (
     ),
     *("user", "username", "issuer", "by"),
 )
+# Columns and members in which Headroom writes sentences of its own: alerts, refusals, who may pass a freeze.
+SENTENCES: Final = ("text", "problem", "detail", "may_pass")
 _COLUMNS: Final = """
-    SELECT table_name, column_name, data_type = 'jsonb' FROM information_schema.columns
+    SELECT table_name, column_name, data_type = 'jsonb', character_maximum_length FROM information_schema.columns
     JOIN pg_class ON relname = table_name AND relnamespace = 'public'::regnamespace
     WHERE table_schema = 'public' AND relkind IN ('r', 'p') AND NOT relispartition
     AND table_name ~ '^(quotas|tenants|api)_'
     AND (data_type = 'jsonb' OR data_type IN ('character varying', 'text') AND column_name = ANY(%s))
     ORDER BY 1, 2
 """
+_MEMBER: Final = re.compile(rf'"(?P<member>{"|".join([*NAMES, *SENTENCES])})": (?P<text>"(?:[^"\\]|\\.)*")')
 LOCK_SECONDS: Final = 10
 
 
@@ -63,14 +66,32 @@ class _Column:
     table: str
     name: str
     is_json: bool
+    longest: int | None  # characters
 
-    def matches(self) -> Composable:
-        return SQL("{}::text ~ %s" if self.is_json else "{} = %s").format(Identifier(self.name))
+    def sql(self, statement: str) -> Composable:
+        return SQL(statement).format(table=Identifier(self.table), column=Identifier(self.name))
 
-    def replaced(self) -> Composable:
-        return SQL("regexp_replace({}::text, %s, %s, 'g')::jsonb" if self.is_json else "%s").format(
-            Identifier(self.name)
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    name: str
+    pseudonym: str
+
+    def in_text(self, column: _Column, text: str) -> str:
+        """The text of a JSON value or of a sentence. A pseudonym may be longer than the name, so the end is cut."""
+        if column.is_json:
+            return _MEMBER.sub(self._in_member, text)
+        return self._in_sentence(text)[: column.longest]
+
+    def _in_member(self, found: re.Match[str]) -> str:
+        member, text = found["member"], json.loads(found["text"])
+        if member in NAMES:
+            return f'"{member}": "{self.pseudonym}"' if text == self.name else found[0]
+        return f'"{member}": {json.dumps(self._in_sentence(text), ensure_ascii=False)}'
+
+    def _in_sentence(self, text: str) -> str:
+        """Not within another name: those have letters, digits and @ . + - _. A full stop may also end a sentence."""
+        return re.sub(rf"(?<![\w@.+-]){re.escape(self.name)}(?![\w@+-]|\.\w)", self.pseudonym, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +105,8 @@ def account_traces(name: str) -> list[Trace]:
     """What `account_erase` would change."""
     user = _find(name)
     with as_owner(connection.alias), connection.cursor() as cursor:
-        traces = [_trace(column, _count(cursor, column, name)) for column in _columns(cursor)]
+        renaming = _Renaming(name, _pseudonym())
+        traces = [_trace(column, _count(cursor, column, renaming)) for column in _columns(cursor)]
     return _some(Trace("account", 1), Trace("sessions", len(_sessions(user))), *traces)
 
 
@@ -95,20 +117,21 @@ def account_erase(*, name: str, author: str, reason: str) -> ErasedAccount:
     if name == author:
         raise refuse("author", "same", "nobody erases their own account; let somebody else do it")
     _refuse_last_owner(user)
-    pseudonym = f"erased-{secrets.token_hex(4)}"
+    renaming = _Renaming(name, _pseudonym())
     with as_owner(connection.alias), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
         sessions = _sessions(user)
         Session.objects.filter(pk__in=[session.pk for session in sessions]).delete()
         with acting(author=author, action="account_erase", reason=reason):
             _disable(user)
-        _erase_account(cursor, user, pseudonym)
-        traces = [_trace(column, _replace(cursor, column, name, pseudonym)) for column in _columns(cursor)]
-        detail = {"account": pseudonym, "author": author, "reason": reason}
+        _erase_account(cursor, user, renaming.pseudonym)
+        traces = [_trace(column, _replace(cursor, column, renaming)) for column in _columns(cursor)]
+        detail = {"account": renaming.pseudonym, "author": author, "reason": reason}
         AuditEvent.objects.create(kind="account_erased", detail=detail)
     working = ApiToken.objects.filter(issuer=user.pk, revoked_at=None).order_by("key_id")
     tokens = list(working.values_list("key_id", flat=True))
-    return ErasedAccount(pseudonym, _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces), tokens)
+    everything = _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces)
+    return ErasedAccount(renaming.pseudonym, everything, tokens)
 
 
 def _find(name: str) -> User:
@@ -116,6 +139,10 @@ def _find(name: str) -> User:
     if user is None:
         raise refuse("account", "unknown", f"there is no account {name}; correct the name")
     return user
+
+
+def _pseudonym() -> str:
+    return f"erased-{secrets.token_hex(4)}"
 
 
 def _refuse_last_owner(user: User) -> None:
@@ -143,33 +170,46 @@ def _erase_account(cursor: CursorWrapper, user: User, pseudonym: str) -> None:
 
 
 def _columns(cursor: CursorWrapper) -> list[_Column]:
-    cursor.execute(_COLUMNS, [list(NAMES)])
+    cursor.execute(_COLUMNS, [[*NAMES, *SENTENCES]])
     return [_Column(*row) for row in cursor.fetchall()]
 
 
-def _pattern(name: str) -> str:
-    """Finds the name as a whole value of one of these members in the text of a JSON object."""
-    value = re.escape(json.dumps(name, ensure_ascii=False))
-    return f'"({"|".join(NAMES)})": {value}'
+def _count(cursor: CursorWrapper, column: _Column, renaming: _Renaming) -> int:
+    if column.name in NAMES:
+        cursor.execute(column.sql("SELECT count(*) FROM {table} WHERE {column} = %s"), [renaming.name])
+        return int(cursor.fetchone()[0])
+    return sum(1 for _ in _renamed(cursor, column, renaming))
 
 
-def _count(cursor: CursorWrapper, column: _Column, name: str) -> int:
-    where = SQL("SELECT count(*) FROM {} WHERE {}").format(Identifier(column.table), column.matches())
-    cursor.execute(where, [_pattern(name) if column.is_json else name])
-    return int(cursor.fetchone()[0])
-
-
-def _replace(cursor: CursorWrapper, column: _Column, name: str, pseudonym: str) -> int:
-    if not _count(cursor, column, name):
+def _replace(cursor: CursorWrapper, column: _Column, renaming: _Renaming) -> int:
+    # Most tables do not have the name. They need no lock.
+    if not (count := _count(cursor, column, renaming)):
         return 0
-    statement = SQL("UPDATE {} SET {} = {} WHERE {}").format(
-        Identifier(column.table), Identifier(column.name), column.replaced(), column.matches()
-    )
-    pattern = _pattern(name)
-    values = [pattern, f'"\\1": "{pseudonym}"', pattern] if column.is_json else [pseudonym, name]
     with _without_triggers(cursor, column.table):
-        cursor.execute(statement, values)
-        return int(cursor.rowcount)
+        if column.name in NAMES:
+            statement = column.sql("UPDATE {table} SET {column} = %s WHERE {column} = %s")
+            cursor.execute(statement, [renaming.pseudonym, renaming.name])
+            return int(cursor.rowcount)
+        statement = column.sql("UPDATE {table} SET {column} = %s WHERE tableoid = %s AND ctid = %s::tid")
+        for row in _renamed(cursor, column, renaming):
+            cursor.execute(statement, row)
+    return count
+
+
+def _renamed(cursor: CursorWrapper, column: _Column, renaming: _Renaming) -> Iterator[tuple[str, int, str]]:
+    """New texts and the places of their rows, one at a time: a revision may have megabytes.
+
+    Rows with the name elsewhere, such as in a reason, are not among them.
+    """
+    name = json.dumps(renaming.name, ensure_ascii=False)[1:-1] if column.is_json else renaming.name
+    places = column.sql("SELECT tableoid::int8, ctid::text FROM {table} WHERE strpos({column}::text, %s) > 0")
+    read = column.sql("SELECT {column}::text FROM {table} WHERE tableoid = %s AND ctid = %s::tid")
+    cursor.execute(places, [name])
+    for place in cursor.fetchall():
+        cursor.execute(read, place)
+        text = cursor.fetchone()[0]
+        if (renamed := renaming.in_text(column, text)) != text:
+            yield renamed, *place
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -10,11 +12,18 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, models, transaction
+from django.test import Client
+from django.utils import timezone
 from psycopg import sql
 
+from quotas.alerts.settings import alert_target_create, alert_target_test
+from quotas.alerts.watch import alerts_watch
+from quotas.changes.emergency import note_skipped
+from quotas.changes.freeze import freeze_lift, freeze_set
+from quotas.changes.rollout import change_propose, change_start, changes_apply_due
 from quotas.erasure.accounts import NAMES
 from quotas.members import member_set
-from quotas.models import AuditEvent, Revision
+from quotas.models import AlertDelivery, AlertState, AuditEvent, Change, Freeze, Revision
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_update
 from quotas.tenants import tenant_suspend
@@ -43,8 +52,41 @@ def erase(*words: str) -> str:
     return out.getvalue()
 
 
+def send(client: Client, path: str, asked: dict[str, Any]) -> None:
+    """The answer is stored, because it has an Idempotency-Key."""
+    headers = {"Idempotency-Key": path}
+    assert client.post(path, asked, content_type="application/json", headers=headers).status_code == 201
+
+
+def set_freezes(client: Client) -> None:
+    end = timezone.now() + timedelta(hours=1)
+    freeze = freeze_set(end=end, roles=["owner"], members=[NAME, "ann"], author=NAME, reason="the holidays")
+    freeze_lift(freeze=freeze.pk, author=NAME, reason="they are over")
+    later = {"start": end.isoformat(), "end": (end + timedelta(hours=1)).isoformat()}
+    send(client, "/v1/freezes", later | {"members": [NAME], "reason": "the move"})
+
+
+def declare_an_emergency() -> None:
+    target = alert_target_create(kind="webhook", address="https://8.8.8.8/", author=NAME, reason="because").row
+    alert_target_test(target=target.pk, author=NAME, reason="because")
+    # The alert's sentence fills its column, and the pseudonym is longer than the name.
+    note_skipped(action="bypass_set", author=NAME, reason="long " * 99, what="bypass of all", is_grave=True)
+    alerts_watch()
+
+
+def have_a_change_blocked(settings: Any) -> None:
+    """It is refused when it is due, with a sentence that names who asked for it."""
+    soon = timezone.now() + timedelta(minutes=5)
+    said: Said = {"author": NAME, "reason": "because"}
+    change = change_propose(policy_update, name="pro-all", limits=[bucket(300)], **said)
+    change_start(change=change.pk, mode="scheduled", at=soon, force=True, **said)
+    settings.HEADROOM_FOUR_EYES = True
+    changes_apply_due(soon)
+    settings.HEADROOM_FOUR_EYES = False
+
+
 @pytest.fixture
-def busy() -> User:
+def busy(settings: Any) -> User:
     """Somebody who has left traces in most tables."""
     make_world()
     person("ann", "owner")
@@ -57,9 +99,10 @@ def busy() -> User:
     override_create(tenant="acme", multiplier=(2, 1), **said)
     tenant_suspend(name="bolt", author=NAME, reason="because")
     token_issue(label="a pipeline", role="viewer", scopes=["read"], **said)
-    asked = {"name": "newcomer", "tier": "free", "reason": "because"}
-    once = {"Idempotency-Key": "one"}
-    assert client.post("/v1/tenants", asked, content_type="application/json", headers=once).status_code == 201
+    send(client, "/v1/tenants", {"name": "newcomer", "tier": "free", "reason": "because"})
+    have_a_change_blocked(settings)
+    declare_an_emergency()
+    set_freezes(client)
     return user
 
 
@@ -77,6 +120,35 @@ def test_the_name_is_nowhere_afterwards_and_every_row_is_still_there(busy: User)
     assert AuditEvent.objects.get(kind="account_erased").detail["account"] == busy.username
     assert not Session.objects.exists()
     assert not busy.is_active
+
+
+def test_a_sentence_keeps_its_other_words(busy: User) -> None:
+    erase("--account", NAME)
+    busy.refresh_from_db()
+    blocked = (
+        f"change: change {Change.objects.get().pk} waits for an approver other than {busy.username}; have it approved"
+    )
+    assert Change.objects.get().problem.startswith(blocked)
+    assert AuditEvent.objects.get(kind="change_blocked").detail["problem"].startswith(blocked)
+    alert = AlertState.objects.get(name="emergency")
+    assert alert.text.startswith(f"{busy.username} declared emergency")
+    texts = [event["text"] for row in AlertDelivery.objects.order_by("pk") for event in row.body["events"]]
+    assert f"a test by {busy.username}" in texts
+
+
+def test_a_name_within_another_name_stays(busy: User) -> None:
+    person("zelda", "viewer")
+    person("quux", "viewer")
+    said = erase("--account", "zelda"), erase("--account", "quux")
+    assert not any("auditevent" in line or "alert" in line for line in said)
+    assert NAME in database()
+
+
+def test_the_audit_of_a_freeze_tells_its_accounts_by_their_numbers(busy: User) -> None:
+    ann = User.objects.get(username="ann")
+    event = AuditEvent.objects.filter(kind="freeze_set").earliest("pk")
+    assert (event.detail["roles"], event.detail["members"]) == (["owner"], sorted([ann.pk, busy.pk]))
+    assert Freeze.objects.get(pk=event.detail["freeze"]).members == event.detail["members"]
 
 
 def test_tokens_of_the_person_that_still_work_are_named(busy: User) -> None:
