@@ -86,6 +86,10 @@ def usage_ends(shard: int) -> str:
     return f"{shard_prefix(shard)}:ue"
 
 
+def arrivals(shard: int) -> str:
+    return f"{shard_prefix(shard)}:a"
+
+
 def arrivals_batch(shard: int) -> str:
     return f"{shard_prefix(shard)}:ab"
 
@@ -130,6 +134,11 @@ def _network(value: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     return (str(address.ipv4_mapped) if address.ipv4_mapped else f"~{address.packed[:8].hex()}",)
+
+
+def sampled_subject(record_key: bytes) -> str:
+    """What stands for the subject of a record in sampled arrivals. Must match account.arrival in lua/account.lua."""
+    return sha1(record_key).hexdigest()[:16]  # noqa: S324 - a name, not a signature
 
 
 class RecordPlace(NamedTuple):

@@ -20,7 +20,8 @@ class Lock(Enum):
     REVISIONS = 0x4865_6164
     # One publisher is active. It holds the lock as long as its connection lives; the others stand by.
     PUBLISHER = 0x4865_6165
-    # One drain stores its batches at a time, so that rows are locked in one order and a gap is noticed once.
+    # One drain stores its batches at a time, so that rows are locked in one order and a gap is noticed once. Whoever
+    # erases a subject takes it too, before the lock of calendar counters.
     DRAIN = "quotas.usage.drain"
     # One drain of calendar counters at a time.
     CALENDARS = "quotas.usage.calendars"

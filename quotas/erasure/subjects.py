@@ -7,10 +7,10 @@ which has no subjects, stay.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import sha1
 from typing import cast
 
 import redis
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -36,6 +36,9 @@ class _Found:
     records: set[str] = field(default_factory=set)  # keys
     touched: list[tuple[str, str]] = field(default_factory=list)  # hash and field
     denied: list[tuple[str, str]] = field(default_factory=list)  # list and item
+    sampled: list[tuple[int, str]] = field(default_factory=list)  # shard and item
+    # Keys of records, of those too that are gone: arrivals have only a hash of them.
+    names: set[str] = field(default_factory=set)
     counters: list[CalendarCounter] = field(default_factory=list)
     values: set[str] = field(default_factory=set)  # as denials in PostgreSQL hash them
 
@@ -47,16 +50,20 @@ class _Found:
         return rows if self.tenant is None else rows.filter(tenant_number=self.tenant)
 
     @property
+    def samples(self) -> frozenset[str]:
+        return frozenset(keys.sampled_subject(_bytes(key)) for key in self.names)
+
+    @property
     def arrivals(self) -> QuerySet[Arrival]:
-        """Their subject is a hash of the record's key, so only those of known records can be found."""
-        hashed = (sha1(_bytes(key)).digest()[:8] for key in self.records)  # noqa: S324 - a name, not a signature
-        return Arrival.objects.filter(subject__in=[int.from_bytes(part, signed=True) for part in hashed])
+        hashes = [int.from_bytes(bytes.fromhex(hashed), signed=True) for hashed in self.samples]
+        return Arrival.objects.filter(subject__in=hashes)
 
     def traces(self) -> list[Trace]:
         return [
             Trace("counters in Redis", len(self.records)),
             Trace("names of counters that wait for the drain in Redis", len(self.touched)),
             Trace("denials in Redis", len(self.denied)),
+            Trace("sampled arrivals in Redis", len(self.sampled)),
             Trace("calendar counters in PostgreSQL", len(self.counters)),
             Trace("denials in PostgreSQL", self.denials.count()),
             Trace("sampled arrivals in PostgreSQL", self.arrivals.count()),
@@ -72,7 +79,8 @@ def subject_erase(*, client: redis.Redis, value: str, author: str, reason: str, 
     """Returns what was erased. The audit says that it happened, not whom it was about."""
     author, reason = author_and_reason(author, reason)
     with transaction.atomic():
-        # No drain stores a counter meanwhile.
+        # No drain stores samples or counters meanwhile; it reads them under the same locks.
+        take_lock(Lock.DRAIN)
         take_lock(Lock.CALENDARS)
         found = _find(client, value, tenant)
         traces = found.traces()
@@ -103,21 +111,26 @@ class _Search:
 
     def look_at(self, client: redis.Redis, key: str) -> None:
         """Records are at `hr:{shard}:…/…`; names of touched ones in `:q` and `:qb`; denials at `:d:TENANT`."""
-        name = key.partition("}")[2]
+        shard, brace, name = key.partition("}")
+        shard += brace
         if "/" in name:
             place = RecordPlace.parse(name)
             if self._is_about(place):
                 self.found.records.add(key)
+                self.found.names.add(key)
                 self.found.values.add(place.values)
         elif name in (":q", ":qb"):
             for member, _ in client.hscan_iter(key, count=SCAN_AT_ONCE):
                 if "/" in member and self._is_about(RecordPlace.parse(member)):
                     self.found.touched.append((key, member))
+                    self.found.names.add(shard + member)
         elif name.startswith(":d:"):
             owner = name.removeprefix(":d")
             for item in cast("list[str]", client.lrange(key, 0, -1)):
-                place = RecordPlace.parse(owner + item.rpartition(" ")[2])
+                record = owner + item.rpartition(" ")[2]
+                place = RecordPlace.parse(record)
                 if self._is_about(place):
+                    self.found.names.add(shard + record)
                     self.found.denied.append((key, item))
                     self.found.values.add(place.values)
 
@@ -128,7 +141,19 @@ class _Search:
             place = RecordPlace(counter.tenant_number, counter.scope, (subject or b"").decode())
             if self._is_about(place):
                 self.found.counters.append(counter)
+                self.found.names.add(f"{keys.state_prefix(counter.shard)}{place}")
                 self.found.values.add(place.values)
+
+    def look_at_samples(self, client: redis.Redis) -> None:
+        """Once all names are known."""
+        subjects = self.found.samples
+        for shard in range(settings.HEADROOM_SHARDS) if subjects else ():
+            pipe = client.pipeline(transaction=False)
+            for key in _sample_lists(shard):
+                pipe.lrange(key, 0, -1)
+            items = {item for part in pipe.execute() for item in part}
+            # An item is `tenant+endpoint subject time cost outcome`.
+            self.found.sampled += [(shard, item) for item in items if item.partition(" ")[2][:16] in subjects]
 
 
 def _find(client: redis.Redis, value: str, tenant: str) -> _Found:
@@ -136,7 +161,13 @@ def _find(client: redis.Redis, value: str, tenant: str) -> _Found:
     for key in client.scan_iter(match=f"{keys.EVERY_SHARD}:*", count=SCAN_AT_ONCE):
         search.look_at(client, key)
     search.look_at_counters()
+    search.look_at_samples(client)
     return search.found
+
+
+def _sample_lists(shard: int) -> tuple[str, str]:
+    """In this order: a drain renames the first to the second, at any time."""
+    return keys.arrivals(shard), keys.arrivals_batch(shard)
 
 
 def _delete(client: redis.Redis, found: _Found) -> None:
@@ -147,6 +178,9 @@ def _delete(client: redis.Redis, found: _Found) -> None:
             pipe.hdel(key, member)
         for key, item in found.denied:
             pipe.lrem(key, 0, item)
+        for shard, item in found.sampled:
+            for key in _sample_lists(shard):
+                pipe.lrem(key, 0, item)
         pipe.execute()
 
 

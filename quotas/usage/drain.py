@@ -26,7 +26,14 @@ from quotas.observations.cells import Cells
 from quotas.usage import rollups
 from quotas.usage.batch_format import FUTURE
 from quotas.usage.calendar_counters import drain_calendar_counters
-from quotas.usage.drain_batches import CounterBatch, TakenBatches, delete_batches, read_batches, take_batches
+from quotas.usage.drain_batches import (
+    CounterBatch,
+    TakenBatches,
+    delete_batches,
+    read_batches,
+    take_batches,
+    with_samples,
+)
 from quotas.usage.latency import drain_latency
 from quotas.usage.rollups import add_tally
 
@@ -124,7 +131,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Drai
     for shards in shard_groups(taken.sizes):
         batches = read_batches(server, taken, shards)
         on_step("read")
-        _store(taken, batches, summary, on_step)
+        _store(server, taken, batches, summary, on_step)
         on_step("committed")
         delete_batches(server, batches)
         on_step("done")
@@ -149,10 +156,16 @@ def shard_groups(sizes: Mapping[int, int]) -> Iterator[list[int]]:
         yield group
 
 
-def _store(taken: TakenBatches, batches: Sequence[CounterBatch], summary: DrainSummary, on_step: Observer) -> None:
+def _store(
+    server: redis.Redis,
+    taken: TakenBatches,
+    batches: Sequence[CounterBatch],
+    summary: DrainSummary,
+    on_step: Observer,
+) -> None:
     with transaction.atomic():
         take_lock(Lock.DRAIN)
-        new = _register(taken, batches)
+        new = with_samples(server, _register(taken, batches))
         on_step("registered")
         cells = _plausible(new, taken.at)
         _add(cells, taken.at)

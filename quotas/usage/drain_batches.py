@@ -1,7 +1,8 @@
 """The Redis side of the drain: sets counters aside as batches, reads them, deletes them.
 
-A batch never changes after it was set aside, so it is read without a lock. A drain that reads a batch which another
-drain has just finished finds its id in Postgres and stores nothing.
+The counters of a batch never change after it was set aside, so they are read without a lock. A drain that reads a batch
+which another drain has just finished finds its id in Postgres and stores nothing. Arrivals and denials are about
+subjects, who may be erased (quotas.erasure.subjects), so they are read under the lock under which they are stored.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class CounterBatch:
     shard: int
     rows: int  # counters, readable or not
     cells: Cells
-    arrivals: Sequence[ArrivalRecord]
+    arrivals: Sequence[ArrivalRecord] = ()
     denials: Sequence[DenialRecord] = ()
     unreadable: UnreadableItems = field(default_factory=UnreadableItems)
 
@@ -102,11 +103,19 @@ def _sizes(server: redis.Redis, shards: Iterable[int]) -> dict[int, int]:
 
 
 def read_batches(server: redis.Redis, taken: TakenBatches, shards: Sequence[int]) -> list[CounterBatch]:
-    counters, arrivals = read_counters(server, keys.usage_batch, shards), _read_arrivals(server, shards)
+    """Without their samples."""
+    counters = read_counters(server, keys.usage_batch, shards)
     parsed = parse_counters(counters[shard] for shard in shards)
-    found = zip(shards, parsed, strict=True)
-    batches = [_batch(taken.batches[shard], shard, part, arrivals[shard]) for shard, part in found]
-    return _with_denials(server, batches)
+    return [_batch(taken.batches[shard], shard, part) for shard, part in zip(shards, parsed, strict=True)]
+
+
+def with_samples(server: redis.Redis, batches: Sequence[CounterBatch]) -> list[CounterBatch]:
+    """With arrivals and denials. Call it for batches that are not stored yet, under the drain's lock."""
+    arrivals = _read_arrivals(server, [batch.shard for batch in batches])
+    found = [
+        replace(batch, arrivals=list(parse_arrivals(arrivals[batch.shard], batch.unreadable))) for batch in batches
+    ]
+    return _with_denials(server, found)
 
 
 def read_counters(server: redis.Redis, key: Callable[[int], str], shards: Iterable[int]) -> dict[int, Counters]:
@@ -139,10 +148,9 @@ def _read_arrivals(server: redis.Redis, shards: Iterable[int]) -> dict[int, list
     return found
 
 
-def _batch(batch_id: bytes, shard: int, parsed: ParsedCounters, arrivals: Sequence[bytes]) -> CounterBatch:
+def _batch(batch_id: bytes, shard: int, parsed: ParsedCounters) -> CounterBatch:
     rows = len(parsed.cells) + parsed.unreadable.count
-    kept = list(parse_arrivals(arrivals, parsed.unreadable))
-    return CounterBatch(batch_id, shard, rows, parsed.cells, kept, unreadable=parsed.unreadable)
+    return CounterBatch(batch_id, shard, rows, parsed.cells, unreadable=parsed.unreadable)
 
 
 def _with_denials(server: redis.Redis, batches: Sequence[CounterBatch]) -> list[CounterBatch]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 import redis
 from django.core.management import CommandError, call_command
 
-from headroom_edge import Limiter
+from headroom_edge import Limiter, keys
 from headroom_edge.keys import subject_spellings
 from quotas.models import AuditEvent, CalendarCounter
 from quotas.models.usage import Arrival, Denial
 from quotas.policies.edit import policy_create
 from quotas.usage.drain import drain
+from quotas.usage.drain_batches import take_batches
 from quotas.usage.fold import fold_all
 from tests.quotas.publishing.worlds import publisher_for
 from tests.quotas.world import FORCED, GET, make_world
@@ -79,6 +82,55 @@ def test_nothing_of_the_subject_is_left_and_the_others_stay(used: str, valkey: r
     drain(valkey)
     assert CalendarCounter.objects.count() == counters - 1
     assert "1  calendar" not in erase("--subject", value, "--dry-run")
+
+
+def sampled_subject(url: str, valkey: redis.Redis) -> tuple[str, int]:
+    """Somebody who was denied and whose arrivals are sampled, with the hash that stands for them there."""
+    known = waiting(valkey)
+    with Limiter.from_url(url, budget_ms=60_000) as limiter:
+        for number in range(1_000):
+            user = f"user-{number}"
+            limiter.check(tenant="acme", endpoint=GET, subject={"user": user, "ip": "203.0.113.7"})
+            if found := waiting(valkey) - known:
+                break
+        for _ in range(4):
+            limiter.check(tenant="acme", endpoint=GET, subject={"user": user, "ip": "203.0.113.7"})
+    (hashed,) = found
+    return user, hashed
+
+
+def waiting(valkey: redis.Redis) -> set[int]:
+    """The subjects of arrivals that wait for the drain in Redis."""
+    prefix = keys.tenant_prefix("acme")
+    lists = (cast("list[bytes]", valkey.lrange(f"{prefix}:{name}", 0, -1)) for name in ("a", "ab"))
+    return {int.from_bytes(bytes.fromhex(item.split()[1].decode()), signed=True) for items in lists for item in items}
+
+
+@pytest.mark.parametrize("set_aside", [lambda valkey: None, lambda valkey: take_batches(valkey, keys.SHARDS)])
+def test_samples_that_wait_for_the_drain_are_erased_too(
+    used: str, valkey: redis.Redis, set_aside: Callable[[redis.Redis], object]
+) -> None:
+    user, hashed = sampled_subject(used, valkey)
+    others = waiting(valkey) - {hashed}
+    set_aside(valkey)
+    assert "5  sampled arrivals in Redis" in erase("--subject", user, "--dry-run")
+    erase("--subject", user)
+    assert waiting(valkey) == others
+    drain(valkey)
+    assert not Arrival.objects.filter(subject=hashed).exists()
+
+
+def test_a_drain_that_has_read_before_does_not_bring_it_back(used: str, valkey: redis.Redis) -> None:
+    user, hashed = sampled_subject(used, valkey)
+
+    def erase_when_it_has_read(step: str) -> None:
+        if step == "read":
+            erase("--subject", user)
+
+    drain(valkey, on_step=erase_when_it_has_read)
+    assert not Arrival.objects.filter(subject=hashed).exists()
+    assert "0  denials in PostgreSQL" in erase("--subject", user, "--dry-run")
+    assert "0  calendar counters in PostgreSQL" in erase("--subject", user, "--dry-run")
 
 
 @pytest.mark.parametrize(("value", "spelt"), [(HOME, "~20010db800010002"), (MAPPED, "203.0.113.9")])
