@@ -13,6 +13,7 @@ from headroom_edge.algorithms.base import counted
 from quotas.backtest.pictures import pictures
 from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
 from quotas.backtest.scoring import RuleScore
+from quotas.backtest.side_by_side import ProcessLostError
 from quotas.backtest.trace import TraceError
 from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
@@ -48,6 +49,8 @@ class Command(BaseCommand):
             )
         except (TraceError, OSError) as error:
             raise CommandError(f"{options['trace']}: {error}", returncode=2) from None
+        except ProcessLostError as error:
+            raise CommandError(f"{error}.") from None
         finally:
             bar.end()
         for bad in report.bad:
