@@ -22,6 +22,7 @@ from quotas.changes.affected import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.recommendations.lifecycle import (
+    LEAST_RATE,
     MOST_BURST,
     MOST_RATE,
     recommendation_approve,
@@ -88,8 +89,14 @@ class ApprovableOut(serializers.Serializer[Any]):
 
 
 class Edit(Reasoned):
-    rate = Number(min_value=1e-6, max_value=MOST_RATE, help_text="Units per second.")
-    burst = Whole(min_value=1, max_value=MOST_BURST)
+    rate = Number(
+        default=None,
+        allow_null=True,
+        min_value=LEAST_RATE,
+        max_value=MOST_RATE,
+        help_text="Units per second. May be left out for a window: its rate follows from its limit.",
+    )
+    burst = Whole(min_value=1, max_value=MOST_BURST, help_text="Of a window: its limit.")
 
 
 class Enforce(Reasoned):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, floor, log10
 
 from headroom_edge.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
-from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm
+from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm, ParameterError, format_duration
 from headroom_edge.algorithms.sliding_log import LONGEST_LOG
 from quotas.calibration.burst import Point
 from quotas.calibration.counts import MINUTE_S
@@ -84,3 +84,47 @@ def resized(algorithm: Algorithm, point: Point) -> Algorithm:
         most = LONGEST_LOG if isinstance(algorithm, SlidingLog) else 2**40
         return replace(algorithm, limit=max(1, min(most, ceil(point.burst))))
     raise ValueError(f"{algorithm.name} has no rate and burst")
+
+
+def resized_exactly(algorithm: Algorithm, rate: float | None, burst: int) -> Algorithm:
+    """As `resized`, for numbers that somebody typed: raises ParameterError rather than using others.
+
+    `rate` per second; only a window may go without one. The rate may be rounded up by 1 %.
+    """
+    if isinstance(algorithm, WINDOWS):
+        return _window_exactly(algorithm, rate, burst)
+    if rate is None:
+        raise ParameterError("rate", "rate is missing; give units per second")
+    found = resized(algorithm, Point(rate, burst))
+    if isinstance(found, BUCKETS):
+        _check_bucket(found, rate, burst)
+    return found
+
+
+def _window_exactly(algorithm: FixedWindow | SlidingCounter | SlidingLog, rate: float | None, burst: int) -> Algorithm:
+    try:
+        found = replace(algorithm, limit=burst)
+    except ParameterError as error:
+        # Burst is what its limit is called here.
+        raise ParameterError("burst", error.message) from None
+    here = point_of(found).rate
+    if rate is not None and not here / CLOSE <= rate <= here * CLOSE:
+        words = f"a limit of {burst:,} per {format_duration(algorithm.window_us)} is {_plain(here)} per second"
+        raise ParameterError("rate", f"{words}; leave rate out, or change burst")
+    return found
+
+
+def _check_bucket(found: TokenBucket | Gcra | LeakyBucket, rate: float, burst: int) -> None:
+    there = point_of(found)
+    if there.rate > rate * CLOSE:
+        words = f"{found.rate} per {format_duration(found.per_us)} ({_plain(there.rate)} per second)"
+        message = f"the lowest rate near it that can be counted is {words}; use that, or a higher rate"
+        raise ParameterError("rate", message)
+    if there.burst < burst:
+        raise ParameterError("burst", f"burst is at most {there.burst:,} at this rate; lower it")
+
+
+def _plain(number: float) -> str:
+    """Six digits, without an exponent. Rounded down: typed again, it must not be above the number."""
+    digits = max(1, 5 - floor(log10(number)))
+    return f"{floor(number * 10**digits) / 10**digits:.{digits}f}".rstrip("0").rstrip(".")

@@ -16,9 +16,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import Algorithm, ParameterError
-from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
-from quotas.calibration.sizing import is_sized, resized
+from quotas.calibration.sizing import is_sized, resized_exactly
 from quotas.changes.freeze import pass_freezes
 from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
 from quotas.changes.turn import turn
@@ -39,7 +38,8 @@ from tenants.history import acting
 from tenants.identity import Actor, actor_of
 
 LONGEST = 500
-MOST_RATE = 1e9  # per second
+LEAST_RATE = 1e-6  # per second
+MOST_RATE = 1e9
 MOST_BURST = 10**12
 
 
@@ -66,8 +66,13 @@ def recommendation_simulate(
     return row
 
 
-def recommendation_edit(*, recommendation: int, rate: float, burst: int, author: str, reason: str) -> Recommendation:
-    """Sets another rate (per second) and burst. The recommendation must be simulated again."""
+def recommendation_edit(
+    *, recommendation: int, rate: float | None, burst: int, author: str, reason: str
+) -> Recommendation:
+    """Sets another rate (per second) and burst. The recommendation must be simulated again.
+
+    The burst of a window is its limit, and its rate follows from it: None, or that rate.
+    """
     author, reason = author_and_reason(author, reason)
     with _acting(author, "recommendation_edit"):
         row = _locked(recommendation)
@@ -257,15 +262,15 @@ def _limit(row: Recommendation) -> Limit:
     return found
 
 
-def _edited(algorithm: Algorithm, rate: float, burst: int) -> Algorithm:
+def _edited(algorithm: Algorithm, rate: float | None, burst: int) -> Algorithm:
     if not is_sized(algorithm):
         raise refuse("recommendation", "kind", f"{algorithm.name} has no rate and burst to edit")
-    if not 0 < rate <= MOST_RATE:
+    if rate is not None and not 0 < rate <= MOST_RATE:
         raise refuse("rate", "range", f"rate must be above 0 and at most {MOST_RATE:,.0f} per second")
     if not 1 <= burst <= MOST_BURST:
         raise refuse("burst", "range", f"burst must be from 1 to {MOST_BURST:,}")
     try:
-        return resized(algorithm, Point(rate, burst))
+        return resized_exactly(algorithm, rate, burst)
     except ParameterError as error:
         raise refuse(error.field, error.code, error.message) from None
 

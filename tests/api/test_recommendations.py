@@ -116,6 +116,17 @@ def test_each_number_of_an_edit_is_refused_by_its_own_bounds(client: APIClient) 
         assert client.post(path, fields | WHY).json()["field"] == field
 
 
+def test_an_edit_that_would_be_changed_is_refused_at_its_field(client: APIClient) -> None:
+    window = {"algorithm": "fixed_window", "parameters": {"limit": 10, "window": "1m"}}
+    path = f"/v1/recommendations/{recommended(current=window, proposed=window).pk}/edit"
+    refused = client.post(path, {"rate": 1e9, "burst": 10, **WHY})
+    assert (refused.status_code, refused.json()["field"]) == (422, "rate")
+    assert "leave rate out" in refused.json()["detail"]
+    assert client.post(path, {"burst": 12, **WHY}).json()["proposed"]["parameters"]["limit"] == 12
+    missing = client.post(f"/v1/recommendations/{recommended(limit='minute').pk}/edit", {"burst": 10, **WHY})
+    assert (missing.status_code, missing.json()["field"]) == (422, "rate")
+
+
 def test_what_if_is_filed_and_looked_at(client: APIClient) -> None:
     filed = client.post("/v1/whatif", {"document": "tiers: [{name: free}]", "days": 1, **WHY})
     assert (filed.status_code, filed.json()["state"], filed.json()["result"]) == (201, "waiting", None)

@@ -201,6 +201,28 @@ def test_an_edit_keeps_what_was_typed_when_it_is_refused(approver: Client) -> No
     assert not row.is_edited
 
 
+def test_an_edit_that_cannot_be_kept_is_refused_at_its_field(approver: Client) -> None:
+    row = recommended()
+    typed = {"rate": "0.000001", "burst": "7", "reason": "x"}
+    answer = approver.post(f"/recommendations/{row.pk}/edit", typed)
+    text = answer.content.decode()
+    assert (answer.status_code, "can be counted is 1 per 1d" in text, 'value="7"' in text) == (422, True, True)
+    row.refresh_from_db()
+    assert not row.is_edited
+
+
+def test_a_window_is_edited_by_its_limit_alone(approver: Client) -> None:
+    window = {"algorithm": "sliding_log", "parameters": {"limit": 10, "window": "1m"}}
+    row = recommended(current=window, proposed=window)
+    text = text_of(approver, f"/recommendations/{row.pk}")
+    assert ('name="rate"' in text, "Limit per 1m" in text) == (False, True)
+    refused = approver.post(f"/recommendations/{row.pk}/edit", {"burst": str(10**12), "reason": "x"}).content.decode()
+    assert "at most 10,000" in refused
+    approver.post(f"/recommendations/{row.pk}/edit", {"burst": "20", "reason": "x"})
+    row.refresh_from_db()
+    assert row.proposed == {"algorithm": "sliding_log", "parameters": {"limit": 20, "window": "1m"}}
+
+
 def test_only_high_confidence_is_approved_in_bulk(approver: Client) -> None:
     sure, unsure = recommended(), recommended(trust="medium", limit="minute", current=bucket_of(17, 2000))
     assert "Approve 1 with high confidence" in text_of(approver, "/recommendations")

@@ -8,15 +8,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.forms import PageForm, ReasonedForm
 from dashboards.pages.recommendations.card import Card, figures_of, steps_of
 from dashboards.viewer import principal_of
+from headroom_edge.algorithms.base import PerWindow, format_duration
 from quotas.errors import Refused
 from quotas.models import Recommendation
+from quotas.policies.limit_codec import algorithm_load
 from quotas.recommendations import lifecycle as services
 from quotas.recommendations.queries import next_waiting
 from quotas.recommendations.settings import calibration_parameters
@@ -25,8 +27,18 @@ MOST_TENANTS = 12
 
 
 class EditForm(ReasonedForm):
-    rate = forms.FloatField(label="Rate per second", min_value=0.001)
+    rate = forms.FloatField(label="Rate per second", min_value=services.LEAST_RATE)
     burst = forms.IntegerField(min_value=1)
+
+
+class EditWindowForm(ReasonedForm):
+    """A window has a limit, and no rate of its own."""
+
+    burst = forms.IntegerField(min_value=1)
+
+    def __init__(self, data: QueryDict | None, window: PerWindow, initial: dict[str, Any] | None = None) -> None:
+        super().__init__(data, initial=initial)
+        self.fields["burst"].label = f"Limit per {format_duration(window.window_us)}"
 
 
 class DecideForm(PageForm):
@@ -58,7 +70,7 @@ def recommendation_decide(request: HttpRequest, number: int, action: str) -> Htt
     row = _row(number)
     if action not in ACTIONS:
         raise Http404(f"Unknown action: {action}.")
-    form = {"edit": EditForm, "dismiss": DismissForm}.get(action, DecideForm)(request.POST)
+    form = _edit_form(row, request.POST) if action == "edit" else _form(action)(request.POST)
     if form.is_valid():
         try:
             said = _acts(action, row, form, principal_of(request).actor)()
@@ -80,7 +92,7 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
         return "Simulated|The forecast is based on recorded traffic"
 
     def edit() -> str:
-        services.recommendation_edit(**who, **why, rate=fields["rate"], burst=fields["burst"])
+        services.recommendation_edit(**who, **why, rate=fields.get("rate"), burst=fields["burst"])
         services.recommendation_simulate(**who)
         return "Values saved|The forecast is updated"
 
@@ -120,7 +132,7 @@ def _row(number: int) -> Recommendation:
 def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form] | None = None) -> HttpResponse:
     card, parameters, given = Card(row), calibration_parameters(), bound or {}
     size = card.size_then
-    edit = EditForm(initial={"rate": size.rate, "burst": round(size.burst)} if size else None)
+    edit = _edit_form(row, initial={"rate": size.rate, "burst": round(size.burst)} if size else None)
     tenants = row.evidence.get("tenants", [])
     context = {
         "card": card,
@@ -145,6 +157,19 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "next": next_waiting(row.pk),
     }
     return render(request, "dashboards/recommendations/detail.html", context, status=422 if given else 200)
+
+
+def _form(action: str) -> type[DismissForm | DecideForm]:
+    return DismissForm if action == "dismiss" else DecideForm
+
+
+def _edit_form(
+    row: Recommendation, data: QueryDict | None = None, initial: dict[str, Any] | None = None
+) -> EditForm | EditWindowForm:
+    current = algorithm_load(row.current)
+    if isinstance(current, PerWindow):
+        return EditWindowForm(data, current, initial)
+    return EditForm(data, initial=initial)
 
 
 def _span(one: dict[str, str]) -> dict[str, Any]:

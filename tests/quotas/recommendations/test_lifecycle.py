@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from quotas.calibration.sizing import point_of
 from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
 from quotas.errors import Refused
 from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
@@ -15,6 +16,7 @@ from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.models.usage import UsageMinute
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.policies.edit import limit_set
+from quotas.policies.limit_codec import algorithm_load
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.lifecycle import (
@@ -160,6 +162,51 @@ def test_edited_it_is_simulated_again(row: Recommendation) -> None:
     again = recommendation_simulate(recommendation=row.pk, author="ann")
     assert (again.is_edited, again.forecast["denied_share"]) == (True, 0)
     assert refused(recommendation_edit, recommendation=row.pk, rate=0.0, burst=40, **SAID) == "range"
+
+
+def window_of(algorithm: str, limit: int = 10) -> dict[str, Any]:
+    return {"algorithm": algorithm, "parameters": {"limit": limit, "window": "1m"}}
+
+
+@pytest.mark.parametrize(
+    ("current", "rate", "burst", "field", "sentence"),
+    [
+        (None, 1e-6, 10, "rate", "the lowest rate near it that can be counted is 1 per 1d (0.000011574 per second)"),
+        (None, 1.5 / 86_400, 10, "rate", "is 2 per 1d (0.0000231481 per second); use that, or a higher rate"),
+        (None, 5.0, 10**12, "burst", "burst is at most 4,503,599,627 at this rate; lower it"),
+        (None, None, 10, "rate", "rate is missing; give units per second"),
+        ("fixed_window", 1e9, 10, "rate", "a limit of 10 per 1m is 0.166666 per second; leave rate out, or change"),
+        ("sliding_log", None, 10**12, "burst", "at most 10,000"),
+        ("sliding_counter", None, 10**12, "burst", "too large to count exactly"),
+    ],
+)
+def test_an_edit_that_cannot_be_kept_is_refused(
+    row: Recommendation, current: str | None, rate: float | None, burst: int, field: str, sentence: str
+) -> None:
+    if current:
+        Recommendation.objects.update(current=window_of(current))
+    before = Recommendation.objects.get().proposed
+    with pytest.raises(Refused) as refusal:
+        recommendation_edit(recommendation=row.pk, rate=rate, burst=burst, **SAID)
+    (problem,) = refusal.value.problems
+    assert problem.path == field
+    assert sentence in problem.message
+    assert Recommendation.objects.get().proposed == before
+
+
+@pytest.mark.parametrize("rate", [0.000011574, 0.0000231481, 0.001, 12.5, 1e9])
+def test_a_rate_that_a_refusal_names_is_accepted_and_rounded_up_by_at_most_a_hundredth(
+    row: Recommendation, rate: float
+) -> None:
+    done = recommendation_edit(recommendation=row.pk, rate=rate, burst=10, **SAID)
+    assert rate * 0.9999 <= point_of(algorithm_load(done.proposed or {})).rate <= rate * 1.01
+
+
+@pytest.mark.parametrize("rate", [None, 20 / 60, 0.3333])
+def test_a_window_takes_its_limit_alone_or_with_the_rate_that_it_is(row: Recommendation, rate: float | None) -> None:
+    Recommendation.objects.update(current=window_of("fixed_window"))
+    done = recommendation_edit(recommendation=row.pk, rate=rate, burst=20, **SAID)
+    assert done.proposed == window_of("fixed_window", 20)
 
 
 def test_under_four_eyes_who_edited_it_is_its_author(row: Recommendation, settings: Any) -> None:
