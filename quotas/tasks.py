@@ -19,7 +19,7 @@ from quotas.recommendations.runs import CALIBRATION, calibration_ask
 from quotas.slices import slice_do, slices_cut
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
-from quotas.usage.fold import fold_one, folds_due
+from quotas.usage.fold import UnreadableLogError, fold_one, folds_due
 from quotas.usage.tier_usage import measure_tier_usage
 from quotas.what_if import WHAT_IF
 from quotas.whole_tasks import old_tasks_delete
@@ -59,6 +59,8 @@ def fold_usage_into(name: str) -> None:
         log.debug("folded into %s: %s", name, fold_one(name, timezone.now()))
     except DatabaseError as error:
         log.warning("Postgres did not store the fold; the next run will try again: %s", error)
+    except UnreadableLogError as error:
+        log.error("%s", error)  # noqa: TRY400 - where in the code says nothing; the sentence names the row
 
 
 @shared_task(name="quotas.apply_due", soft_time_limit=300, time_limit=360)

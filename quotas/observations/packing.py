@@ -41,7 +41,14 @@ def pack(columns: Sequence[Ints], level: int = 6) -> bytes:
 
 
 def unpack(packed: bytes | memoryview) -> list[Ints]:
-    data = bytes(packed)
+    """Raises ValueError if that is not what `pack` returns."""
+    try:
+        return _unpack(bytes(packed))
+    except (zlib.error, struct.error, KeyError) as error:
+        raise ValueError(f"these are not packed columns: {error}") from error
+
+
+def _unpack(data: bytes) -> list[Ints]:
     whole = zlib.decompress(data[1:]) if data[:1] == SQUEEZED else data[1:]
     rows, columns = _HEAD.unpack_from(whole)
     place = _HEAD.size + columns

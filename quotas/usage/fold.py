@@ -2,7 +2,8 @@
 
 A drain only appends to the log, which is cheap; a fold adds the cells of many drains at once. Each fold stores its
 position in the log in the same transaction as the rows it adds, so nothing is added twice or skipped, even if a fold
-is killed or several run. A log row is deleted once every fold has read it.
+is killed or several run. A log row is deleted once every fold has read it. One that cannot be read stops the fold until
+somebody can (docs/adr/task-slices.md): passing it over would lose its counts.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ FOLDS: Final[Mapping[str, Fold]] = {
     )
 }
 Observer = Callable[[str], None]
+
+
+class UnreadableLogError(Exception):
+    """A log row that this version cannot read. The message is one sentence for the operator."""
+
+    def __init__(self, row: UsageLog) -> None:
+        super().__init__(
+            f"{row} cannot be read, so the folds wait there and lose nothing; "
+            "if a newer version has written it, start that version's workers"
+        )
 
 
 def folds_due(now: datetime) -> list[str]:
@@ -105,7 +116,7 @@ def _fold_some(fold: Fold, drained_at: datetime, wait: bool, on_step: Observer) 
         logged = UsageLog.objects.in_bulk(chosen)
         if logged:
             last = logged[chosen[-1]]
-            fold.add(Cells.joined([Cells.unpack(logged[id_].cells) for id_ in chosen if logged[id_].cells]), last.at)
+            fold.add(Cells.joined([_unpacked(logged[id_]) for id_ in chosen if logged[id_].cells]), last.at)
             state.position, state.until = last.id, max(state.until, last.at)
         if is_rest:
             # `drained_at` was read before the log, so the log had everything counted until then.
@@ -113,6 +124,13 @@ def _fold_some(fold: Fold, drained_at: datetime, wait: bool, on_step: Observer) 
         on_step("added")
         state.save()
     return len(logged)
+
+
+def _unpacked(row: UsageLog) -> Cells:
+    try:
+        return Cells.unpack(row.cells)
+    except ValueError:
+        raise UnreadableLogError(row) from None
 
 
 def _next(position: int) -> tuple[list[int], bool]:

@@ -13,9 +13,10 @@ from django.db import connection, transaction
 from quotas.locks import take_lock
 from quotas.models.usage import ROLLUPS, DrainState
 from quotas.models.usage_rates import FoldState, RatesHour, UsageLog
+from quotas.tasks import fold_usage_into
 from quotas.usage import fold
 from quotas.usage.drain import drain
-from quotas.usage.fold import FOLDS, fold_all, fold_due, fold_one, folds_due, run_fold
+from quotas.usage.fold import FOLDS, UnreadableLogError, fold_all, fold_due, fold_one, folds_due, run_fold
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,6 +76,31 @@ def test_a_long_log_is_folded_in_pieces(valkey: redis.Redis, monkeypatch: pytest
     assert run_fold(FOLDS["minutes"], on_step=steps.append) == 4
     assert steps.count("folded") == 4
     assert in_postgres(ROLLUPS[1]) == expected(every)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\x01", b"\x00", b"\x01not zlib", b"\x00" + bytes([1, 0, 0, 0, 1, 9])])
+def test_a_row_that_cannot_be_read_is_named_and_its_counts_wait_for_somebody_who_can(
+    valkey: redis.Redis, damaged: bytes
+) -> None:
+    every = fill(valkey, 3)
+    row = UsageLog.objects.order_by("id")[1]
+    UsageLog.objects.filter(pk=row.pk).update(cells=damaged or row.cells[:-1])
+    for name in FOLDS:
+        with pytest.raises(UnreadableLogError, match=f"log {row.pk} of .* cannot be read"):
+            run_fold(FOLDS[name])
+    assert fold.delete_folded_log() == 0
+    UsageLog.objects.filter(pk=row.pk).update(cells=row.cells)
+    fold_all()
+    for model in ROLLUPS:
+        assert in_postgres(model) == expected(every)
+    assert not UsageLog.objects.exists()
+
+
+def test_the_task_of_a_fold_says_which_row_it_is(valkey: redis.Redis, caplog: pytest.LogCaptureFixture) -> None:
+    fill(valkey, 1)
+    UsageLog.objects.update(cells=b"\x00")
+    fold_usage_into("minutes")
+    assert "cannot be read, so the folds wait there and lose nothing" in caplog.text
 
 
 def test_the_log_waits_for_the_slowest_fold(valkey: redis.Redis) -> None:
