@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypedDict, TypeVar
 
 from django.db import transaction
@@ -22,6 +23,7 @@ from api.inputs import Fields, Flag, Query, Reasoned, query
 from quotas.changes.affected import Effect
 from quotas.changes.commit import Mode, Proposed, Written, commit, judge
 from quotas.changes.draft import Proposal
+from quotas.changes.dry_run import dry_run, tried_again
 from quotas.changes.guard import Impact
 from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON
@@ -221,14 +223,18 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
 
 
 def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
-    needs_turn = not is_dry and action.present is not None and preconditions.is_conditional(request)
+    if is_dry:
+        return _described(tried_again(partial(_foretold, request, action)), Impact())
+    needs_turn = action.present is not None and preconditions.is_conditional(request)
     with turn() if needs_turn else transaction.atomic():
         _check_match(request, action.present)
-        if not is_dry:
-            return _response(request, action.show, action.call(), where)
-        effect = action.describe(action.rehearse() if action.rehearse else action.call())
-        transaction.set_rollback(True)
-    return _described(effect, Impact())
+        return _response(request, action.show, action.call(), where)
+
+
+def _foretold(request: Request, action: Action[T]) -> Effect:
+    with dry_run():
+        _check_match(request, action.present)
+        return action.describe(action.rehearse() if action.rehearse else action.call())
 
 
 def _check_match(request: Request, present: Callable[[], Content] | None) -> None:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from django.db import IntegrityError, OperationalError, connection, transaction
 
 from quotas.caller import CallerGoneError, stops_with_caller
-from quotas.changes.turn import Busy
+from quotas.changes.turn import Busy, without_turns
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,9 +27,9 @@ _CONFLICTS: Final = ("40", "55P03")  # classes and codes of Postgres: a conflict
 
 @contextmanager
 def dry_run() -> Iterator[None]:
-    """Inside another transaction it is a savepoint."""
+    """Inside another transaction it is a savepoint. A service that takes its turn takes none in here."""
     is_outermost = not connection.in_atomic_block
-    with transaction.atomic():
+    with without_turns(), transaction.atomic():
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute(_BEGIN)

@@ -2,6 +2,7 @@
 
 The writers of one process queue in memory and hold no database connection while they wait. Only the first of them
 waits in PostgreSQL, for the writers of other processes. Whoever waits too long is refused with `Busy`.
+A dry run waits for nobody: what it writes is rolled back, so it has no place in the order.
 """
 
 from __future__ import annotations
@@ -70,29 +71,37 @@ class FairLock:
 
 
 _queue = FairLock()
-_is_mine: ContextVar[bool] = ContextVar("turn", default=False)
+_is_needless: ContextVar[bool] = ContextVar("turn", default=False)  # it is a savepoint
 
 
 @contextmanager
 def turn(wait_s: float = WAIT_S) -> Iterator[None]:
     """A transaction in which nobody else writes, so revisions are committed in the order of their numbers.
 
-    Inside a turn it is a savepoint.
+    Inside a turn, and where `without_turns`, it is a savepoint.
     """
-    if _is_mine.get():
+    if _is_needless.get():
         with transaction.atomic():
             yield
         return
     deadline = time.monotonic() + wait_s
     _enter(wait_s)
-    token = _is_mine.set(True)
     try:
-        with transaction.atomic():
+        with without_turns(), transaction.atomic():
             _take_lock(deadline - time.monotonic())
             yield
     finally:
-        _is_mine.reset(token)
         _queue.leave()
+
+
+@contextmanager
+def without_turns() -> Iterator[None]:
+    """For who has the turn, and for who leaves nothing behind."""
+    token = _is_needless.set(True)
+    try:
+        yield
+    finally:
+        _is_needless.reset(token)
 
 
 def _enter(wait_s: float) -> None:

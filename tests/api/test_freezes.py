@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 
 from quotas.models import Freeze, Revision
 from tests.access.people import signed_in
+from tests.quotas.turns import another_process
 from tests.quotas.world import bucket
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -39,6 +40,14 @@ def test_it_is_set_respected_and_lifted(client: APIClient) -> None:
     assert states == {"active": 0, "lifted": 1}
     again = client.post(f"{made['Location']}/lift", {"reason": "done"})
     assert (again.status_code, again.json()["code"]) == (409, "over")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_dry_run_of_a_freeze_waits_for_no_writer(client: APIClient) -> None:
+    asked = {"end": "2199-01-01T00:00:00Z", "start": "2198-12-31T00:00:00Z", "reason": "x"}
+    with another_process():
+        answer = client.post("/v1/freezes?dry_run=true", asked)
+    assert (answer.status_code, Freeze.objects.count()) == (200, 0)
 
 
 def test_operators_cannot_set_one(client: APIClient) -> None:

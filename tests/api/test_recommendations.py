@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage, Trust
 from tests.access.people import token
+from tests.quotas.turns import another_process
 from tests.quotas.world import limit_of
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -87,6 +88,21 @@ def test_a_dry_run_leaves_it_as_it_was(client: APIClient) -> None:
     assert "policy:pro-all" in [change["object"] for change in done["changes"]]
     assert Recommendation.objects.get().stage == Stage.SIMULATED
     assert limit_of("pro-all").candidate is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("step", ["approve", "enforce", "dismiss", "roll-back"])
+def test_a_dry_run_of_a_step_waits_for_no_turn(client: APIClient, step: str) -> None:
+    row, path = recommended(), "/v1/recommendations/{}/{}"
+    if step != "approve":
+        assert client.post(path.format(row.pk, "approve"), WHY).json()["stage"] == "shadow"
+    if step == "roll-back":
+        assert client.post(path.format(row.pk, "enforce"), {"early": True, **WHY}).json()["stage"] == "enforced"
+    with another_process():
+        body = {"early": True, **WHY} if step == "enforce" else WHY
+        done = client.post(f"{path.format(row.pk, step)}?dry_run=true", body)
+    assert done.status_code == 200, done.json()
+    assert "policy:pro-all" in [change["object"] for change in done.json()["changes"]]
 
 
 def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 
-from quotas.changes.commit import commit
-from quotas.changes.rollout import change_propose, changes_apply_due
+from quotas.changes.commit import Proposed, commit
+from quotas.changes.dry_run import dry_run
+from quotas.changes.rollout import change_promote, change_propose, change_start, changes_apply_due
 from quotas.changes.turn import Busy, _queue, turn
-from quotas.locks import Lock
 from quotas.models import Change, Revision
 from quotas.models.change import ChangeState
 from quotas.policies.edit import limit_set
+from tests.quotas.turns import another_process
 from tests.quotas.world import FORCED, SAID, bucket, make_world
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,18 +28,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def world() -> None:
     make_world()
-
-
-@contextmanager
-def another_process() -> Iterator[None]:
-    """Writes all the time: holds the lock, outside of this process's queue."""
-    other = connections.create_connection("default")
-    try:
-        with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [Lock.REVISIONS.value])
-        yield
-    finally:
-        other.close()
 
 
 def in_thread(work: Callable[[], object]) -> object:
@@ -93,6 +84,43 @@ def test_a_turn_inside_a_turn_is_the_same_turn() -> None:
     with turn(), turn(wait_s=0):
         assert _queue._is_taken
     assert not _queue._is_taken
+
+
+STEPS: dict[str, Callable[..., object]] = {
+    "promote": change_promote,
+    "shadow": partial(change_start, mode="shadow"),
+    "canary": partial(change_start, mode="canary", share_percent=10),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_dry_run_of_a_step_of_a_change_waits_for_no_turn(step: str) -> None:
+    change = change_propose(limit_set, policy="pro-all", limit=bucket(120), **SAID)
+    edit = partial(STEPS[step], change=change.pk, **FORCED)
+    with another_process():
+        outcome = commit(edit, "dry_run")
+    assert isinstance(outcome, Proposed)
+    change.refresh_from_db()
+    assert change.state == ChangeState.PENDING
+
+
+def test_a_dry_run_of_a_schedule_waits_for_no_turn_and_schedules_nothing() -> None:
+    change = change_propose(limit_set, policy="pro-all", limit=bucket(120), **SAID)
+    later: Any = {"mode": "scheduled", "at": datetime(2199, 1, 1, tzinfo=UTC)}
+    with another_process():
+        commit(partial(change_start, change=change.pk, **later, **FORCED), "dry_run")
+    change.refresh_from_db()
+    assert (change.state, change.at) == (ChangeState.PENDING, None)
+
+
+def test_a_turn_in_a_dry_run_leaves_the_queue_and_the_time_to_wait_for_rows_alone() -> None:
+    assert _queue.enter(0)
+    try:
+        with dry_run(), turn(wait_s=0), connection.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            assert cursor.fetchone() == ("300ms",)
+    finally:
+        _queue.leave()
 
 
 def test_a_change_that_is_due_while_another_is_written_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
