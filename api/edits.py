@@ -90,13 +90,16 @@ class Edit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Action(Generic[T]):
-    """A call of a service function that makes no revision; it waits for no lock, unless there is an If-Match."""
+    """A call of a service function that makes no revision; it waits for no turn, unless there is an If-Match."""
 
     call: Callable[[], T]
     show: Callable[[T], Content]
     describe: Callable[[T], Effect]  # for dry runs
     present: Callable[[], Content] | None = None
     rehearse: Callable[[], T] | None = None  # instead of `call` in a dry run, where `call` would reach Redis
+    # Instead of `call`, for long work: it compares If-Match by the check that it is given, once the work is done and
+    # what it writes is locked. A turn would keep all writers waiting for as long as the work takes.
+    call_checked: Callable[[Callable[[], None]], T] | None = None
 
 
 def signed(request: Request, fields: Fields) -> Signed:
@@ -225,10 +228,16 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
 def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
     if is_dry:
         return _described(tried_again(partial(_foretold, request, action)), Impact())
-    needs_turn = action.present is not None and preconditions.is_conditional(request)
-    with turn() if needs_turn else transaction.atomic():
-        _check_match(request, action.present)
-        return _response(request, action.show, action.call(), where)
+    check = partial(_check_match, request, action.present)
+    with turn() if _takes_turn(request, action) else transaction.atomic():
+        check()
+        result = action.call_checked(check) if action.call_checked else action.call()
+        return _response(request, action.show, result, where)
+
+
+def _takes_turn(request: Request, action: Action[T]) -> bool:
+    is_compared = action.present is not None and preconditions.is_conditional(request)
+    return is_compared and action.call_checked is None
 
 
 def _foretold(request: Request, action: Action[T]) -> Effect:
@@ -238,7 +247,7 @@ def _foretold(request: Request, action: Action[T]) -> Effect:
 
 
 def _check_match(request: Request, present: Callable[[], Content] | None) -> None:
-    """If-Match, compared under the lock that orders revisions."""
+    """If-Match, compared under a lock, so that nobody writes between the comparison and this change."""
     if present is None:
         preconditions.check_without_version(request)
     else:

@@ -1,8 +1,8 @@
 """ETag and If-Match: nobody overwrites a version that they have not seen.
 
 An ETag is a hash of the GET response. PUT, PATCH and DELETE require If-Match: 428 if it is missing, 412 if it differs;
-`*` matches any version. Other methods honour it if it is sent. It is compared under the lock that serialises changes.
-What has no version, such as something that a request creates, only matches `*`.
+`*` matches any version. Other methods honour it if it is sent. It is compared in the turn of the change, or under the
+lock of the row that long work writes. What has no version, such as something that a request creates, only matches `*`.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class RecommendationSimulate(APIView):
         """Replays recorded usage against the current limit and the proposed one."""
         author = signed(request, body(Reasoned, request))["author"]
         simulate = partial(recommendation_simulate, recommendation=number, author=author)
-        return _act(request, number, simulate)
+        return _act(request, number, simulate, lambda check: simulate(check=check))
 
 
 class RecommendationEdit(APIView):
@@ -226,9 +226,21 @@ def _edit(request: Request, number: int, call: Callable[..., Recommendation], wh
     return changed(request, edit)
 
 
-def _act(request: Request, number: int, call: Callable[[], Recommendation]) -> Response:
+def _act(
+    request: Request,
+    number: int,
+    call: Callable[[], Recommendation],
+    call_checked: Callable[[Callable[[], None]], Recommendation] | None = None,
+) -> Response:
     """A step that changes the recommendation alone."""
-    return changed(request, Action(call, lambda row: _row(row.pk), lambda _: Effect(), lambda: _row(number)))
+    action = Action(
+        call,
+        lambda row: _row(row.pk),
+        lambda _: Effect(),
+        lambda: _row(number),
+        call_checked=call_checked,
+    )
+    return changed(request, action)
 
 
 def _approvable() -> dict[str, Any]:

@@ -6,7 +6,7 @@ raises a tenant's limit cannot deny more requests, so it needs no shadow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -44,9 +44,16 @@ MOST_BURST = 10**12
 
 
 def recommendation_simulate(
-    *, recommendation: int, author: str, progress: Progress = lambda *_: None
+    *,
+    recommendation: int,
+    author: str,
+    progress: Progress = lambda *_: None,
+    check: Callable[[], None] = lambda: None,
 ) -> Recommendation:
-    """Replays recorded traffic through the current and the proposed limit."""
+    """Replays recorded traffic through the current and the proposed limit.
+
+    `check` is called when the replay is done and the recommendation is locked; if it raises, nothing is kept.
+    """
     row = find_numbered(Recommendation.objects.all(), recommendation, "recommendation")
     _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
     target = target_of(row.policy, row.limit)
@@ -58,8 +65,11 @@ def recommendation_simulate(
         )
     forecast, weeks = forecast_of(row, target, calibration_parameters(), row.measured_at, progress)
     with _acting(author, "recommendation_simulate"):
-        row = _locked(recommendation)
+        replayed, row = row, _locked(recommendation)
+        check()
         _check_stage(row, "simulated", Stage.DRAFT, Stage.SIMULATED)
+        if (row.current, row.proposed) != (replayed.current, replayed.proposed):
+            raise refuse("recommendation", "touched_since", f"{row} was edited since; simulate it again")
         row.forecast, row.stage = forecast, Stage.SIMULATED
         row.evidence = {**row.evidence, "weeks": weeks}
         row.save()

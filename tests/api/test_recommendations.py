@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage, Trust
+from quotas.recommendations.forecast import forecast_of
+from quotas.recommendations.lifecycle import recommendation_edit
 from tests.access.people import token
 from tests.quotas.turns import another_process
 from tests.quotas.world import limit_of
@@ -103,6 +107,58 @@ def test_a_dry_run_of_a_step_waits_for_no_turn(client: APIClient, step: str) -> 
         done = client.post(f"{path.format(row.pk, step)}?dry_run=true", body)
     assert done.status_code == 200, done.json()
     assert "policy:pro-all" in [change["object"] for change in done.json()["changes"]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_replay_keeps_no_writer_waiting_and_waits_for_none(client: APIClient) -> None:
+    path = f"/v1/recommendations/{recommended().pk}"
+    seen = client.get(path)["ETag"]
+    with another_process():
+        done = client.post(f"{path}/simulate", WHY, headers={"If-Match": seen, "Idempotency-Key": "once"})
+    assert (done.status_code, done.json()["forecast"]["denied_share"]) == (200, 0)
+    assert done["ETag"] == client.get(path)["ETag"] != seen
+    late = client.post(f"{path}/simulate", WHY, headers={"If-Match": seen})
+    assert (late.status_code, late.json()["code"]) == (412, "precondition-failed")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("headers", [{}, ANY], ids=["plain", "any"])
+def test_a_replay_of_what_was_edited_meanwhile_is_not_kept(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    row = recommended()
+    edit_meanwhile(row, monkeypatch)
+    late = client.post(f"/v1/recommendations/{row.pk}/simulate", WHY, headers=headers)
+    assert (late.status_code, late.json()["code"]) == (409, "touched-since")
+    row.refresh_from_db()
+    assert (row.stage, row.forecast) == (Stage.DRAFT, {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_version_that_changes_during_its_replay_no_longer_matches(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = recommended()
+    seen = client.get(f"/v1/recommendations/{row.pk}")["ETag"]
+    edit_meanwhile(row, monkeypatch)
+    late = client.post(f"/v1/recommendations/{row.pk}/simulate", WHY, headers={"If-Match": seen})
+    assert (late.status_code, late.json()["code"]) == (412, "precondition-failed")
+
+
+def edit_meanwhile(row: Recommendation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody edits it on another connection, when the replay has been made and is not stored yet."""
+
+    def edit() -> None:
+        recommendation_edit(recommendation=row.pk, rate=120, burst=250, author="bob", reason="more")
+        connection.close()
+
+    def replayed(*asked: Any) -> Any:
+        found = forecast_of(*asked)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(edit).result()
+        return found
+
+    monkeypatch.setattr("quotas.recommendations.lifecycle.forecast_of", replayed)
 
 
 def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:
