@@ -90,7 +90,7 @@ class Edit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Action(Generic[T]):
-    """A call of a service function that makes no revision; it waits for no turn, unless there is an If-Match."""
+    """A call of a service function that makes no revision. Without an If-Match, few wait for a turn."""
 
     call: Callable[[], T]
     show: Callable[[T], Content]
@@ -100,6 +100,7 @@ class Action(Generic[T]):
     # Instead of `call`, for long work: it compares If-Match by the check that it is given, once the work is done and
     # what it writes is locked. A turn would keep all writers waiting for as long as the work takes.
     call_checked: Callable[[Callable[[], None]], T] | None = None
+    takes_turn: bool = False  # `call` does, so nothing may open a transaction before
 
 
 def signed(request: Request, fields: Fields) -> Signed:
@@ -156,13 +157,20 @@ def _once(
     if is_dry or key is None:
         return carry_out()
     # The turn comes first: the transaction of the key would hold a connection while the change waits.
-    with turn() if isinstance(change, Edit) else transaction.atomic():
+    with turn() if _takes_turn(request, change) else transaction.atomic():
         claim = idempotency.claim(request, key)
         if isinstance(claim, Response):
             return claim
         response = carry_out()
         claim.keep(response, secrets)
         return response
+
+
+def _takes_turn(request: Request, change: Edit[T] | Action[T]) -> bool:
+    if isinstance(change, Edit) or change.takes_turn:
+        return True
+    is_compared = change.present is not None and preconditions.is_conditional(request)
+    return is_compared and change.call_checked is None
 
 
 def _carry_out(
@@ -233,11 +241,6 @@ def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T],
         check()
         result = action.call_checked(check) if action.call_checked else action.call()
         return _response(request, action.show, result, where)
-
-
-def _takes_turn(request: Request, action: Action[T]) -> bool:
-    is_compared = action.present is not None and preconditions.is_conditional(request)
-    return is_compared and action.call_checked is None
 
 
 def _foretold(request: Request, action: Action[T]) -> Effect:

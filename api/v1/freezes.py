@@ -91,6 +91,7 @@ class FreezeList(APIView):
             partial(freeze_set, **signed(request, fields), **fields),
             lambda row: _row(row.pk),
             lambda row: Effect((ObjectDiff("freeze:new", "create", (FieldDiff("end", None, row.end.isoformat()),)),)),
+            takes_turn=True,
         )
         return created(request, action, where=lambda row: reverse("v1:freeze", args=[row.pk]))
 

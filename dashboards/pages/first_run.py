@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_http_methods
 from dashboards.forms import PageForm
 from dashboards.viewer import principal_of, viewer_of
 from headroom_edge.keys import shard_of
+from quotas.changes.turn import turn
 from quotas.endpoints import endpoint_create
 from quotas.errors import Refused
 from quotas.policies.edit import policy_create
@@ -98,7 +98,8 @@ def _carry_out(request: HttpRequest, found: FirstSteps) -> dict[str, PageForm] |
     form = FORMS[kind](request.POST, auto_id=f"{kind}_%s")
     if form.is_valid():
         try:
-            with transaction.atomic():
+            # A step may write two revisions: both or none. Opened by the turn, so that nobody waits in a transaction.
+            with turn():
                 ACTS[kind](found, form.cleaned_data, principal_of(request).actor)
         except Refused as refused:
             form.refused(refused)

@@ -10,11 +10,12 @@ from rest_framework.test import APIClient
 
 from quotas.models import Freeze, Revision
 from tests.access.people import signed_in
-from tests.quotas.turns import another_process
+from tests.quotas.turns import another_process, full_queue
 from tests.quotas.world import bucket
 
 pytestmark = pytest.mark.usefixtures("world")
 HALF = {"limits": [bucket(5)], "reason": "less", "force": True}
+LATER = {"start": "2198-12-31T00:00:00Z", "end": "2199-01-01T00:00:00Z", "reason": "x"}
 
 
 def test_it_is_set_respected_and_lifted(client: APIClient) -> None:
@@ -44,10 +45,19 @@ def test_it_is_set_respected_and_lifted(client: APIClient) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_dry_run_of_a_freeze_waits_for_no_writer(client: APIClient) -> None:
-    asked = {"end": "2199-01-01T00:00:00Z", "start": "2198-12-31T00:00:00Z", "reason": "x"}
     with another_process():
-        answer = client.post("/v1/freezes?dry_run=true", asked)
+        answer = client.post("/v1/freezes?dry_run=true", LATER)
     assert (answer.status_code, Freeze.objects.count()) == (200, 0)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["plain", "once"])
+def test_who_sets_one_waits_for_the_turn_without_a_transaction(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    with full_queue(monkeypatch) as seen:
+        answer = client.post("/v1/freezes", LATER, headers=headers)
+    assert (answer.status_code, seen) == (503, [False])
 
 
 def test_operators_cannot_set_one(client: APIClient) -> None:

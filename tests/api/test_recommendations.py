@@ -15,7 +15,7 @@ from quotas.models.recommendation import Stage, Trust
 from quotas.recommendations.forecast import forecast_of
 from quotas.recommendations.lifecycle import recommendation_edit
 from tests.access.people import token
-from tests.quotas.turns import another_process
+from tests.quotas.turns import another_process, full_queue
 from tests.quotas.world import limit_of
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -159,6 +159,17 @@ def edit_meanwhile(row: Recommendation, monkeypatch: pytest.MonkeyPatch) -> None
         return found
 
     monkeypatch.setattr("quotas.recommendations.lifecycle.forecast_of", replayed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_edit_of_a_known_version_waits_for_its_turn_without_a_transaction(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/v1/recommendations/{recommended().pk}/edit"
+    headers = {"If-Match": "*", "Idempotency-Key": "once"}
+    with full_queue(monkeypatch) as seen:
+        answer = client.post(path, {"rate": 120, "burst": 250, **WHY}, headers=headers)
+    assert (answer.status_code, seen) == (503, [False])
 
 
 def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:

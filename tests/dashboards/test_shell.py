@@ -15,6 +15,7 @@ from quotas.own_limits import own_limits_install
 from tenants.models import Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
+from tests.quotas.turns import full_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,16 @@ def test_a_step_that_is_refused_says_why_and_keeps_what_was_typed(valkey: object
     assert response.status_code == 422
     assert 'value="No Good"' in text_of(response.content)
     assert not Revision.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_step_waits_for_its_turn_without_a_transaction(valkey: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = signed_in("olga", "operator")
+    with full_queue(monkeypatch) as seen:
+        fields = {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"}
+        response = operator.post("/first-run", fields)
+    assert "another change is being written" in text_of(response.content).lower()
+    assert seen == [False]
 
 
 def test_who_only_looks_is_shown_the_steps_and_no_form(client: Client, valkey: object) -> None:

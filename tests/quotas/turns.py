@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connections
+import pytest
+from django.db import connection, connections
 
+from quotas.changes.turn import _queue
 from quotas.locks import Lock
 
 
@@ -23,3 +25,16 @@ def another_process() -> Iterator[None]:
         yield
     finally:
         other.close()
+
+
+@contextmanager
+def full_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whoever asks for a turn is refused. Yields for each of them: had it a transaction open, and so a connection?"""
+    seen: list[bool] = []
+    monkeypatch.setattr("quotas.changes.turn.MOST_WAITING", 0)
+    monkeypatch.setattr("quotas.changes.turn.give_back", lambda: seen.append(connection.in_atomic_block))
+    assert _queue.enter(0)
+    try:
+        yield seen
+    finally:
+        _queue.leave()
