@@ -16,6 +16,7 @@ from quotas.own_limits import own_limits_install
 from quotas.policies.edit import candidate_set, policy_create
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
+from tests.quotas.turns import judged_in_turn
 from tests.quotas.usage.test_tier_usage import NOW, measured
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, limit_of, make_world, newest
 
@@ -233,6 +234,15 @@ def test_a_table_is_checked_then_published(operator: Client) -> None:
     carried = table(*rows).read().decode()
     response = operator.post("/matrix/import", {"text": carried, "do": "publish", "reason": "a table", "force": "on"})
     assert response.status_code == 302
+    assert limit_of("pro-all").parameters["rate"] == 150
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_table_is_judged_before_it_takes_its_turn(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = judged_in_turn(monkeypatch)
+    sent = {"file": table("pro,*,burst,token_bucket,150,300"), "do": "publish", "reason": "a table"}
+    assert operator.post("/matrix/import", sent).status_code == 302
+    assert judged == [False]
     assert limit_of("pro-all").parameters["rate"] == 150
 
 

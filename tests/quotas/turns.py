@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection, connections
 
+from quotas.changes import draft as drafts
 from quotas.changes.turn import _queue
 from quotas.locks import Lock
 
@@ -38,3 +40,16 @@ def full_queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         yield seen
     finally:
         _queue.leave()
+
+
+def judged_in_turn(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each judgement of a draft from now on: did it keep the writers of this process waiting?"""
+    found: list[bool] = []
+    check = drafts._proposal
+
+    def noted(*asked: Any) -> Any:
+        found.append(_queue._is_taken)
+        return check(*asked)
+
+    monkeypatch.setattr(drafts, "_proposal", noted)
+    return found

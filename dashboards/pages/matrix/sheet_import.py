@@ -76,8 +76,10 @@ def matrix_import(request: HttpRequest) -> HttpResponse:
 def _publish(request: HttpRequest, edits: Sequence[Edit], form: SheetForm) -> Sequence[Problem]:
     """Why it was refused; empty: it is done."""
     said = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
+    write = partial(limits_set, edits=edits, force=form.cleaned_data["force"], **said)
     try:
-        outcome = commit(partial(limits_set, edits=edits, force=form.cleaned_data["force"], **said))
+        # A table may have thousands of rows, and judging them takes longer than writing them.
+        outcome = commit(write, rehearsal=write)
     except Refused as refusal:
         return refusal.problems
     messages.success(request, outcome_toast(outcome))
