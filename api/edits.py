@@ -14,6 +14,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 from django.db import transaction
 from django.urls import reverse
 from rest_framework import serializers
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,7 +27,7 @@ from quotas.changes.draft import Proposal
 from quotas.changes.dry_run import dry_run, tried_again
 from quotas.changes.guard import Impact
 from quotas.changes.turn import turn
-from quotas.errors import LONGEST_REASON
+from quotas.errors import LONGEST_REASON, Refused
 
 T = TypeVar("T")
 Content = Mapping[str, Any]  # of a response
@@ -123,17 +124,17 @@ def created(
 ) -> Response:
     """`where`: the address of what was created. `secrets`: fields that a repetition of the request does not show."""
     is_dry = query(ChangeQuery, request)["dry_run"]
-    return _once(request, change, is_dry, lambda: _carry_out(request, change, is_dry, where), secrets)
+    return _once(request, change, is_dry, where, secrets)
 
 
 def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None = None) -> Response:
     """`asked`: the query, if the view has read it."""
     is_dry = (query(ChangeQuery, request) if asked is None else asked)["dry_run"]
-    return _once(request, change, is_dry, lambda: _carry_out(request, change, is_dry))
+    return _once(request, change, is_dry)
 
 
 def judged(request: Request, edit: Edit[Any]) -> Proposal | None:
-    """What the edit would do, found out without waiting for anybody; for `kept`."""
+    """What the edit would do, found out without waiting for anybody."""
     return judge(_rehearsal(request, edit))
 
 
@@ -149,21 +150,39 @@ def _once(
     request: Request,
     change: Edit[T] | Action[T],
     is_dry: bool,
-    carry_out: Callable[[], Response],
+    where: Callable[[T], str] | None = None,
     secrets: Collection[str] = (),
 ) -> Response:
     """Carries out a POST once per Idempotency-Key. Other methods may be repeated as they are."""
     key = idempotency.key_of(request) if request.method == "POST" else None
     if is_dry or key is None:
-        return carry_out()
+        return _carry_out(request, change, is_dry, where)
+    proposal = None
+    if isinstance(change, Edit) and change.is_large and _service(change)[1] == "write":
+        found = _judged_or_kept(request, change, key)
+        if isinstance(found, Response):
+            return found
+        proposal, change = found, replace(change, is_large=False)
     # The turn comes first: the transaction of the key would hold a connection while the change waits.
     with turn() if _takes_turn(request, change) else transaction.atomic():
         claim = idempotency.claim(request, key)
         if isinstance(claim, Response):
             return claim
-        response = carry_out()
+        response = _carry_out(request, change, is_dry, where, proposal)
         claim.keep(response, secrets)
         return response
+
+
+def _judged_or_kept(request: Request, edit: Edit[T], key: str) -> Proposal | Response | None:
+    """What was done already is told, not judged again: having been done, it may now be refused."""
+    if (earlier := idempotency.kept(request, key)) is not None:
+        return earlier
+    try:
+        return judged(request, edit)
+    except (Refused, APIException):
+        if (meanwhile := idempotency.kept(request, key)) is not None:
+            return meanwhile
+        raise
 
 
 def _takes_turn(request: Request, change: Edit[T] | Action[T]) -> bool:
@@ -174,11 +193,15 @@ def _takes_turn(request: Request, change: Edit[T] | Action[T]) -> bool:
 
 
 def _carry_out(
-    request: Request, change: Edit[T] | Action[T], is_dry: bool, where: Callable[[T], str] | None = None
+    request: Request,
+    change: Edit[T] | Action[T],
+    is_dry: bool,
+    where: Callable[[T], str] | None,
+    proposal: Proposal | None = None,
 ) -> Response:
     if isinstance(change, Action):
         return _act(request, change, is_dry, where)
-    return _dry_run(request, change) if is_dry else _edit(request, change, where)
+    return _dry_run(request, change) if is_dry else _edit(request, change, where, proposal)
 
 
 def _edit(

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -52,13 +52,26 @@ def key_of(request: Request) -> str | None:
 def claim(request: Request, key: str) -> Claim | Response:
     """Claim the key, or return the response of the earlier request with it. Waits while that request is running."""
     asked, author = _hash(request), author_of(request)
-    StoredAnswer.objects.filter(created__lt=timezone.now() - KEPT).delete()
+    StoredAnswer.objects.filter(created__lt=_oldest()).delete()
     try:
         # The insert waits on the unique index until the other request's transaction ends.
         with transaction.atomic():
             return Claim(StoredAnswer.objects.create(author=author, key=key, request_hash=asked))
     except IntegrityError:
-        row = StoredAnswer.objects.get(author=author, key=key)
+        return _again(StoredAnswer.objects.get(author=author, key=key), asked)
+
+
+def kept(request: Request, key: str) -> Response | None:
+    """The response of an earlier request with this key, if it has ended."""
+    row = StoredAnswer.objects.filter(author=author_of(request), key=key, created__gte=_oldest()).first()
+    return None if row is None else _again(row, _hash(request))
+
+
+def _oldest() -> datetime:
+    return timezone.now() - KEPT
+
+
+def _again(row: StoredAnswer, asked: str) -> Response:
     if row.request_hash != asked:
         message = f"{HEADER} was used for another request; repeat that request unchanged, or use a new key."
         raise Unprocessable(message, "idempotency-key-reused")

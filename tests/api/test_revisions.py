@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
+from api import edits
 from quotas.models.revision import revisions_stamp
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenants_create
+from tests.quotas.turns import judged_in_turn
 from tests.quotas.world import SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -64,3 +68,37 @@ def test_what_was_touched_since_is_not_reverted(client: APIClient) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "touched-since")
     assert client.get("/v1/revisions/999").status_code == 404
     assert client.post("/v1/revisions/999/rollback", {"reason": "x"}).status_code == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_with_an_idempotency_key_it_is_judged_before_its_turn_and_done_once(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = newest().number
+    limit_set(policy="free-all", limit=bucket(11), **SAID)
+    judged = judged_in_turn(monkeypatch)
+    headers = {"Idempotency-Key": "once", "If-Match": client.get(f"/v1/revisions/{then}")["ETag"]}
+    first, again = (
+        client.post(f"/v1/revisions/{then}/rollback", {"reason": "back"}, headers=headers) for _ in range(2)
+    )
+    assert judged == [False]
+    assert (first.json()["number"], again.json(), again["Idempotency-Replayed"]) == (then + 2, first.json(), "true")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_repetition_that_was_judged_while_the_first_was_written_is_told_what_the_first_was(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_set(policy="free-all", limit=bucket(11), **SAID)
+    path, body, headers = f"/v1/revisions/{newest().number}/revert", {"reason": "back"}, {"Idempotency-Key": "once"}
+    firsts = []
+    judge = edits.judged
+
+    def late(*asked: Any) -> Any:
+        monkeypatch.setattr(edits, "judged", judge)
+        firsts.append(client.post(path, body, headers=headers))
+        return judge(*asked)
+
+    monkeypatch.setattr(edits, "judged", late)
+    again = client.post(path, body, headers=headers)
+    assert (again.status_code, again.json(), again["Idempotency-Replayed"]) == (200, firsts[0].json(), "true")
