@@ -105,6 +105,7 @@ class _Rules:
     force: bool
     emergency: bool
     by_design: bool
+    judged: Proposal | None
 
     @property
     def waits_for_nobody(self) -> bool:
@@ -120,14 +121,18 @@ def draft(
     carry: Carry = "keep",
     is_approved: bool = False,
     is_unnoticed: bool = False,
+    judged: Proposal | None = None,
     **permits: Unpack[Permits],
 ) -> Iterator[Draft]:
-    """`is_approved`: it waits for no approval. `is_unnoticed`: it must not change any enforced decision."""
+    """`is_approved`: it waits for no approval. `is_unnoticed`: it must not change any enforced decision.
+
+    `judged`: what a dry run of the same edit found; it is taken over if the edit does just that.
+    """
     author, reason = author_and_reason(author, reason)
     if carry not in CARRIES:
         raise refuse("carry", "carry", f"carry must be one of {', '.join(CARRIES)}, not {shown(carry)}")
     force, emergency = permits.get("force", False), permits.get("emergency", False)
-    rules = _Rules(is_approved, is_unnoticed, force, emergency, permits.get("by_design", False))
+    rules = _Rules(is_approved, is_unnoticed, force, emergency, permits.get("by_design", False), judged)
     if rules.emergency:
         check_may_declare()
     # Inside an attempt, `commit` has opened the transaction and taken the turn.
@@ -154,7 +159,9 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
         return
     _check_not_held(touched)
     attempt = _attempt.get()
-    proposal = _rehearsed(opened, action, touched, after) or _proposal(opened, action, rules, touched, after)
+    proposal = rules.judged or (attempt.rehearsed if attempt else None)
+    if proposal is None or not _is_same(proposal, opened, action, touched, after):
+        proposal = _proposal(opened, action, rules, touched, after)
     if attempt and not attempt.may_write:
         raise EditEndedError(proposal)
     passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
@@ -211,14 +218,11 @@ def _check_not_held(touched: list[str]) -> None:
         raise refuse("policy", "in_use", message)
 
 
-def _rehearsed(opened: Draft, action: str, touched: list[str], after: Mapping[str, State]) -> Proposal | None:
-    """The rehearsal's judgement, if nobody has written since: large edits are judged before they hold the lock."""
-    attempt = _attempt.get()
-    found = attempt.rehearsed if attempt else None
-    if found is None or (found.number, found.action, found.touched) != (opened.number, action, tuple(touched)):
-        return None
-    is_same = all(found.before[key] == opened.before[key] and found.after[key] == after[key] for key in touched)
-    return found if is_same else None
+def _is_same(found: Proposal, opened: Draft, action: str, touched: list[str], after: Mapping[str, State]) -> bool:
+    """Whether nobody has written since this was judged: large edits are judged before they hold the lock."""
+    if (found.number, found.action, found.touched) != (opened.number, action, tuple(touched)):
+        return False
+    return all(found.before[key] == opened.before[key] and found.after[key] == after[key] for key in touched)
 
 
 def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], every: Mapping[str, State]) -> Proposal:

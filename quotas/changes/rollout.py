@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.approval import approve, check_approved
-from quotas.changes.commit import Unchanged, commit, file_change
-from quotas.changes.draft import Permits, draft
+from quotas.changes.commit import Unchanged, commit, file_change, judge
+from quotas.changes.draft import Permits, Proposal, draft
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import Frozen, freezes_active, pass_freezes
 from quotas.changes.grandfathering import ALL_HURT
@@ -71,15 +71,15 @@ def change_agree(
 
 def change_impact(*, change: int, author: str, grandfather: Sequence[str] = ()) -> Impact:
     """Whom promoting it now would hurt; nothing is written."""
-    return _impact(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather))
+    return _judged(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather)).impact
 
 
-def _impact(number: int, *, author: str, reason: str, spared: Sequence[str]) -> Impact:
-    edit = partial(promote, number, author=author, reason=reason, spared=spared, impact=Impact())
-    outcome = commit(edit, "dry_run")
-    if isinstance(outcome, Unchanged):
+def _judged(number: int, *, author: str, reason: str, spared: Sequence[str]) -> Proposal:
+    """What promoting it would do."""
+    proposal = judge(partial(promote, number, author=author, reason=reason, spared=spared))
+    if proposal is None:
         raise nothing_to_promote(number)
-    return outcome.impact
+    return proposal
 
 
 def change_start(
@@ -117,12 +117,12 @@ def change_promote(
         row = find_active(change)
         check_approved(row, emergency=emergency)
         spared = row.grandfather if grandfather is None else _spared(grandfather)
-        impact = _impact(change, author=author, reason=reason, spared=spared)
+        judged = _judged(change, author=author, reason=reason, spared=spared)
         if row.force and not force:
-            check_accepted(impact, [WorstCut(**worst) for worst in row.impact["worst"]])
+            check_accepted(judged.impact, [WorstCut(**worst) for worst in row.impact["worst"]])
         else:
-            check_cuts(impact, force=force)
-        return promote(change, author=author, reason=reason, spared=spared, impact=impact, emergency=emergency)
+            check_cuts(judged.impact, force=force)
+        return promote(change, author=author, reason=reason, spared=spared, judged=judged, emergency=emergency)
 
 
 def change_drop(*, change: int, author: str, reason: str) -> Change:
@@ -214,7 +214,7 @@ def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str]
     passed = pass_freezes(author=author, action="change_schedule", emergency=emergency)
     passed.record(action="change_schedule", author=author, reason=reason, what=str(row))
     check_approved(row, emergency=emergency or permits.get("by_design", False))
-    impact = _impact(row.pk, author=author, reason=reason, spared=spared)
+    impact = _judged(row.pk, author=author, reason=reason, spared=spared).impact
     check_cuts(impact, force=permits.get("force", False))
     if emergency:
         note_skipped(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from quotas.changes.draft import Permits, draft
+from quotas.changes.draft import Permits, Proposal, draft
 from quotas.changes.grandfathering import spare
 from quotas.changes.guard import Impact
 from quotas.changes.restore import end_change, remember_canary, restore
@@ -81,21 +81,30 @@ def promote(
     author: str,
     reason: str,
     spared: Sequence[str],
-    impact: Impact,
+    judged: Proposal | None = None,
     emergency: bool = False,
 ) -> Change:
-    """Writes the change for all, whatever it cuts: the caller has checked its approval and its impact."""
+    """Writes the change for all, whatever it cuts: the caller has checked its approval and its impact.
+
+    `judged`: what a dry run of it found. Without, it is such a dry run.
+    """
     row = find_active(number)
     check_base(row)
     permits: Permits = {"force": True, "emergency": emergency}
     carry = cast("Carry", row.carry)
     with draft(
-        action="change_promote", author=author, reason=reason, carry=carry, is_approved=True, **permits
+        action="change_promote",
+        author=author,
+        reason=reason,
+        carry=carry,
+        is_approved=True,
+        judged=judged,
+        **permits,
     ) as opened:
         opened.touch(key_of(CHANGE, row.pk))
         _apply_states(opened, row.after)
         spare(opened, spared)
-        row.impact, row.grandfather = asdict(impact), list(spared)
+        row.impact, row.grandfather = asdict(judged.impact if judged else Impact()), list(spared)
         end_change(opened, row, ChangeState.PROMOTED)
     if opened.revision is None:
         raise nothing_to_promote(number)

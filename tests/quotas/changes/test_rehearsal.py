@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.changes import draft as drafts
 from quotas.changes.commit import Outcome, Proposed, Unchanged, Written, commit
+from quotas.changes.rollout import change_promote, change_propose
 from quotas.changes.undo import revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete
 from quotas.errors import Refused, accepted
@@ -185,6 +186,25 @@ def test_a_large_edit_is_judged_again_if_somebody_wrote_meanwhile(judged: list[b
 
     assert isinstance(commit(late, rehearsal=rehearsal), Written)
     assert judged == [True, False, False]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_promotion_is_judged_once(judged: list[bool]) -> None:
+    change = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID)
+    judged.clear()
+    promoted = change_promote(change=change.pk, **FORCED)
+    assert judged == [True]
+    assert list(promoted.impact["hurt"]) == ["acme"]
+    assert newest().after["policy:pro-all"]["limits"]["burst"]["rate"] == 50
+
+
+@pytest.mark.usefixtures("world")
+def test_a_promotion_that_spares_somebody_is_judged_with_their_overrides(judged: list[bool]) -> None:
+    change = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID)
+    judged.clear()
+    promoted = change_promote(change=change.pk, grandfather=["acme"], **SAID)
+    assert judged == [True, False]  # the number of an override is not known before it is written
+    assert not promoted.impact["hurt"]
 
 
 @pytest.mark.usefixtures("world")
