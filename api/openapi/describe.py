@@ -213,10 +213,16 @@ def creates(request: type[Strict], shape: Shape, **more: Any) -> Callable[[View]
 
 
 def changes(
-    request: type[Strict], shape: Shape, *, needs_match: bool = False, large: Shape | None = None, **more: Any
+    request: type[Strict],
+    shape: Shape,
+    *,
+    needs_match: bool = False,
+    large: Shape | None = None,
+    dry: Shape = DryRunOut,
+    **more: Any,
 ) -> Callable[[View], View]:
-    """`large`: the task that it files if there is much to do."""
-    either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, DryRunOut], None)
+    """`large`: the task that it files if there is much to do. `dry`: what a dry run returns."""
+    either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, dry], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
     conditions = [IF_MATCH] if needs_match else [MAYBE_MATCH, IDEMPOTENCY]  # PUT and PATCH need a match, POST does not
     parameters = [*conditions, REVISION_HEADER, ETAG_HEADER]

@@ -13,20 +13,31 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.edits import Edit, Guarded, Permitted, changed, permitted
+from api import preconditions
+from api.edits import ChangeQuery, Edit, Guarded, Permitted, changed, permitted
 from api.inputs import Query, body, query
-from api.openapi.describe import ObjectDiffOut, changes, lists, reads
+from api.openapi.describe import (
+    DryRunOut,
+    ImpactOut,
+    ObjectDiffOut,
+    TouchedTenantsOut,
+    changes,
+    lists,
+    reads,
+)
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.changes.queries import difference_between
 from quotas.changes.undo import revision_revert, revision_rollback
+from quotas.changes.undo_preview import MOST_JUDGED, Undone
 from quotas.models import Revision
 from quotas.models.revision import newest_revision_number
 from quotas.policies.diff import ObjectDiff, differences
 
 MOST_TOUCHED = 20
 MOST_CHANGES = 1_000
+UNJUDGED = "null: over 500 objects were touched; it is found out when it is done, and cuts are refused without `force`."
 
 
 class RevisionOut(serializers.Serializer[Any]):
@@ -47,6 +58,19 @@ class RevisionOut(serializers.Serializer[Any]):
 
 class RevisionWithChangesOut(RevisionOut):
     changes = ObjectDiffOut(many=True, help_text="The first 1,000 objects.")
+
+
+class UndoDryRunOut(DryRunOut):
+    """What it would undo. Nothing was changed."""
+
+    changes = ObjectDiffOut(
+        many=True,
+        help_text="If the undone revisions touched over 500 objects: of the first 500 tiers, endpoints, policies and "
+        "tenants of them.",
+    )
+    tenants = TouchedTenantsOut(allow_null=True, help_text=UNJUDGED)
+    impact = ImpactOut(allow_null=True, help_text=UNJUDGED)
+    needs_force = serializers.BooleanField(allow_null=True, help_text=UNJUDGED)
 
 
 class DifferenceOut(serializers.Serializer[Any]):
@@ -103,19 +127,33 @@ class RevisionDiff(APIView):
 
 
 class RevisionRollback(APIView):
-    @changes(Guarded, RevisionWithChangesOut)
+    @changes(Guarded, RevisionWithChangesOut, dry=UndoDryRunOut)
     def post(self, request: Request, number: int) -> Response:
         """Restores the configuration of this revision. Keys, memberships and suspensions stay as they are."""
         who = permitted(request, body(Guarded, request))
-        return _go_back(request, number, revision_rollback, who)
+        return _preview(request, number, Undone.by_rollback) or _go_back(request, number, revision_rollback, who)
 
 
 class RevisionRevert(APIView):
-    @changes(Guarded, RevisionWithChangesOut)
+    @changes(Guarded, RevisionWithChangesOut, dry=UndoDryRunOut)
     def post(self, request: Request, number: int) -> Response:
         """Undoes this one revision. Refused if an object that it touched has changed since."""
         who = permitted(request, body(Guarded, request))
-        return _go_back(request, number, revision_revert, who)
+        return _preview(request, number, Undone.by_revert) or _go_back(request, number, revision_revert, who)
+
+
+def _preview(request: Request, number: int, undoes: Callable[[int], Undone]) -> Response | None:
+    """The dry run of an undo of many objects: judging them would take this process seconds. None: they are few."""
+    if not query(ChangeQuery, request)["dry_run"]:
+        return None
+    get_object_or_404(_rows(), number=number)
+    undone = undoes(number)
+    if undone.touched <= MOST_JUDGED:
+        return None
+    if preconditions.is_conditional(request):
+        preconditions.check(request, _revision(number))
+    found = [asdict(change) for change in undone.preview().changes]
+    return Response({"dry_run": True, "changes": found, "tenants": None, "impact": None, "needs_force": None})
 
 
 def _go_back(request: Request, number: int, call: Callable[..., Revision | None], who: Permitted) -> Response:

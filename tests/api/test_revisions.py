@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
 from api import edits
+from quotas.errors import accepted
 from quotas.models.revision import revisions_stamp
+from quotas.policies.apply import document_apply
+from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenants_create
 from tests.quotas.turns import judged_in_turn
-from tests.quotas.world import SAID, bucket, limit_of, newest
+from tests.quotas.world import FORCED, SAID, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -102,3 +106,33 @@ def test_a_repetition_that_was_judged_while_the_first_was_written_is_told_what_t
     monkeypatch.setattr(edits, "judged", late)
     again = client.post(path, body, headers=headers)
     assert (again.status_code, again.json(), again["Idempotency-Replayed"]) == (200, firsts[0].json(), "true")
+
+
+@pytest.mark.parametrize("way", ["rollback", "revert"])
+def test_a_dry_run_of_many_objects_compares_the_first_and_judges_none(
+    client: APIClient, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    then = newest().number
+    tenants_create(tenants=[NewTenant(f"t{n}", "free") for n in range(5)], **SAID)
+    policies = [{"name": f"p{n}", "tenant": f"t{n}", "endpoint": "*", "limits": [bucket(n + 1)]} for n in range(5)]
+    document_apply(document=accepted(read_document(json.dumps({"policies": policies}))), **FORCED)
+    path = f"/v1/revisions/{then + 1 if way == 'rollback' else then + 2}/{way}"
+    whole = client.post(f"{path}?dry_run=true", {"reason": "back"}).json()
+    assert (len(whole["changes"]), whole["needs_force"]) == (5, False)
+    monkeypatch.setattr("api.v1.revisions.MOST_JUDGED", 4)
+    monkeypatch.setattr("quotas.changes.undo_preview.MOST_COMPARED", 3)
+    judged = judged_in_turn(monkeypatch)
+    first = client.post(f"{path}?dry_run=true", {"reason": "back"}).json()
+    assert first == {
+        "dry_run": True,
+        "changes": whole["changes"][:3],
+        "tenants": None,
+        "impact": None,
+        "needs_force": None,
+    }
+    assert judged == []
+    assert newest().number == then + 2
+    stale = client.post(f"{path}?dry_run=true", {"reason": "back"}, headers={"If-Match": '"0"'})
+    assert stale.status_code == 412
+    assert client.post(f"/v1/revisions/999/{way}?dry_run=true", {"reason": "x"}).status_code == 404
+    assert client.post(path, {"reason": "back"}).json()["number"] == then + 3
