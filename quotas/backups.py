@@ -77,7 +77,7 @@ def check_release(file: Path) -> None:
 
 
 def check_keys() -> None:
-    """Raises KeyringError if SECRET_KEY is not the one of the backup."""
+    """Raises WrongKeyError if SECRET_KEY is not the one of the backup."""
     read_keys(API_KEYS)
 
 

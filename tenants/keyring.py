@@ -50,6 +50,13 @@ class KeyringError(ImproperlyConfigured):
     """The stored keys cannot be opened. The message is one sentence for the operator."""
 
 
+class WrongKeyError(KeyringError):
+    """Neither SECRET_KEY nor a fallback is the one they are stored under."""
+
+    def __init__(self) -> None:
+        super().__init__(WRONG_KEY)
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """The versions of one purpose; at least one."""
@@ -108,7 +115,7 @@ def unwrap(row: KeyVersion) -> bytes:
         key = _opened(row, secret)
         if key is not None:
             return key
-    raise KeyringError(WRONG_KEY)
+    raise WrongKeyError
 
 
 def is_wrapped_under(row: KeyVersion, secret: str) -> bool:

@@ -53,8 +53,10 @@ def postgres_in(home: Places) -> Iterator[None]:
         server.stop()
 
 
-def manage(home: Places, redis_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    own = {"HEADROOM_HOME": str(home.home), "SECRET_KEY": settings.SECRET_KEY, "REDIS_URL": redis_url}
+def manage(
+    home: Places, redis_url: str, *arguments: str, secret: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    own = {"HEADROOM_HOME": str(home.home), "SECRET_KEY": secret or settings.SECRET_KEY, "REDIS_URL": redis_url}
     left_out = {"DATABASE_URL", "MIGRATION_DATABASE_URL"}
     others = {name: value for name, value in os.environ.items() if name not in left_out}
     command = [sys.executable, "manage.py", *arguments]
@@ -118,6 +120,22 @@ def test_limits_quotas_keys_and_usage_are_back_up_to_the_backup(
     with fresh.client() as other:
         assert published(other) == before
     assert spend(fresh.url, 1) == 299
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_restore_with_another_secret_key_is_done_and_says_which_key_to_set(
+    valkey_url: str, tmp_path: Path, new_home: Places
+) -> None:
+    make_world()
+    api_key_issue(tenant="acme", **SAID)
+    file = tmp_path / "headroom.dump"
+    call_command("backup", file)
+    restored = manage(new_home, valkey_url, "restore", str(file), secret="of-another-day-" * 5)
+    said = f"{file} is restored, but SECRET_KEY is not the backup's; set the one of that day, then start."
+    assert (restored.returncode, said in restored.stderr) == (1, True), restored.stderr
+    with postgres_in(new_home):
+        listed = manage(new_home, valkey_url, "revisions")
+        assert (listed.returncode, "tenant_create" in listed.stdout) == (0, True), listed
 
 
 @pytest.mark.django_db(transaction=True)

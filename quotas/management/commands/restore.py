@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from quotas.backups import BackupError, backup_read, check_keys
+from tenants.keyring import WrongKeyError
 
 
 class Command(BaseCommand):
@@ -23,4 +24,9 @@ class Command(BaseCommand):
             check_keys()
         except BackupError as error:
             raise CommandError(f"{error}.") from None
+        except WrongKeyError:
+            # Everything is in the database by now, so a second restore would be refused.
+            raise CommandError(
+                f"{file} is restored, but SECRET_KEY is not the backup's; set the one of that day, then start."
+            ) from None
         self.stdout.write(f"{file} is restored. Start the publisher; until it is done, checks use their failure mode.")
