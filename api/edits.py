@@ -135,7 +135,7 @@ def changed(request: Request, change: Edit[T] | Action[T], asked: Fields | None 
 
 def judged(request: Request, edit: Edit[Any]) -> Proposal | None:
     """What the edit would do, found out without waiting for anybody."""
-    return judge(_rehearsal(request, edit))
+    return judge(_rehearsal(request, edit), to_write=_service(edit)[1] == "write")
 
 
 def kept(

@@ -19,7 +19,7 @@ from typing import Generic, Literal, TypeVar
 from django.db import transaction
 
 from quotas.changes.affected import Effect, effect_of
-from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting
+from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting, heeds_freezes
 from quotas.changes.dry_run import dry_run, tried_again
 from quotas.changes.guard import Impact
 from quotas.changes.turn import turn
@@ -104,7 +104,8 @@ def commit(
         return Proposed(judged, file_change(judged))
     if mode != "write":
         return tried_again(partial(_rehearsed, edit, mode))
-    attempt = Attempt(may_write=True, rehearsed=judge(rehearsal) if rehearsal else judged)
+    found = judge(rehearsal, to_write=True) if rehearsal else judged
+    attempt = Attempt(may_write=True, heeds_freezes=True, rehearsed=found)
     try:
         with turn(), attempting(attempt):
             result = edit()
@@ -118,17 +119,21 @@ def commit(
     return Written(result, attempt.revision, attempt.proposal)
 
 
-def _rehearsed(edit: Callable[[], T], mode: Mode) -> Outcome[T]:
+def _rehearsed(edit: Callable[[], T], mode: Mode, *, to_write: bool = False) -> Outcome[T]:
+    attempt = Attempt(may_write=False, heeds_freezes=to_write, is_filed=mode == "propose")
     try:
-        with dry_run(), attempting(Attempt(may_write=False, is_filed=mode == "propose")):
+        with dry_run(), attempting(attempt):
             return Unchanged(edit())
     except EditEndedError as ended:
         return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))
 
 
-def judge(rehearsal: Callable[[], object]) -> Proposal | None:
-    """What an edit would do, found out by a dry run. None: nothing."""
-    outcome = commit(rehearsal, "dry_run")
+def judge(rehearsal: Callable[[], object], *, to_write: bool = False) -> Proposal | None:
+    """What an edit would do, found out by a dry run. None: nothing.
+
+    `to_write`: it is written next, so a freeze refuses it already now.
+    """
+    outcome = tried_again(partial(_rehearsed, rehearsal, "dry_run", to_write=to_write and heeds_freezes()))
     return outcome.proposal if isinstance(outcome, Proposed) else None
 
 

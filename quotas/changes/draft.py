@@ -22,7 +22,7 @@ from headroom_edge.algorithms.base import shown
 from quotas.changes.affected import Concerned, Targets
 from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
-from quotas.changes.freeze import FreezePass, pass_freezes
+from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
@@ -67,6 +67,7 @@ class Attempt:
     """One run of an edit by `commit`: what its drafts may do, and the last one that was written."""
 
     may_write: bool  # False: the first draft that changes something ends the edit
+    heeds_freezes: bool  # it writes, or is judged in order to be written
     is_filed: bool = False  # what ends the edit becomes a change, whose new objects need numbers that stay theirs
     rehearsed: Proposal | None = None  # what a rehearsal of this edit found, without the lock
     proposal: Proposal | None = None
@@ -96,6 +97,12 @@ def attempting(attempt: Attempt) -> Iterator[None]:
         yield
     finally:
         _attempt.reset(token)
+
+
+def heeds_freezes() -> bool:
+    """False in a dry run and for a proposal, which change nothing."""
+    attempt = _attempt.get()
+    return attempt is None or attempt.heeds_freezes
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,8 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     touched = sorted(key for key, state in opened.before.items() if after[key] != state)
     if not touched:
         return
+    # First, because no other answer helps while it is frozen: force would not write it either.
+    passed = _passed(opened, action, rules)
     _check_not_held(touched)
     attempt = _attempt.get()
     proposal = rules.judged or (attempt.rehearsed if attempt else None)
@@ -164,7 +173,6 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
         proposal = _proposal(opened, action, rules, touched, after)
     if attempt and not attempt.may_write:
         raise EditEndedError(proposal)
-    passed = pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
     waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
     if waits and attempt is None:
         message = f"{action} needs an approver; propose it as a change, or declare an emergency"
@@ -175,6 +183,12 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
     _note(opened, action, rules, passed)
     if attempt:
         attempt.proposal, attempt.revision = proposal, opened.revision
+
+
+def _passed(opened: Draft, action: str, rules: _Rules) -> FreezePass:
+    if not heeds_freezes():
+        return NO_FREEZE
+    return pass_freezes(author=opened.author, action=action, emergency=rules.emergency)
 
 
 def _note(opened: Draft, action: str, rules: _Rules, passed: FreezePass) -> None:

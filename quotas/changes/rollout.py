@@ -74,9 +74,12 @@ def change_impact(*, change: int, author: str, grandfather: Sequence[str] = ()) 
     return _judged(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather)).impact
 
 
-def _judged(number: int, *, author: str, reason: str, spared: Sequence[str]) -> Proposal:
-    """What promoting it would do."""
-    proposal = judge(partial(promote, number, author=author, reason=reason, spared=spared))
+def _judged(
+    number: int, *, author: str, reason: str, spared: Sequence[str], emergency: bool = False, to_write: bool = False
+) -> Proposal:
+    """What promoting it would do. `to_write`: it is promoted next."""
+    promotion = partial(promote, number, author=author, reason=reason, spared=spared, emergency=emergency)
+    proposal = judge(promotion, to_write=to_write)
     if proposal is None:
         raise nothing_to_promote(number)
     return proposal
@@ -117,7 +120,7 @@ def change_promote(
         row = find_active(change)
         check_approved(row, emergency=emergency)
         spared = row.grandfather if grandfather is None else _spared(grandfather)
-        judged = _judged(change, author=author, reason=reason, spared=spared)
+        judged = _judged(change, author=author, reason=reason, spared=spared, emergency=emergency, to_write=True)
         if row.force and not force:
             check_accepted(judged.impact, [WorstCut(**worst) for worst in row.impact["worst"]])
         else:

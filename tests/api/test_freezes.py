@@ -43,6 +43,13 @@ def test_it_is_set_respected_and_lifted(client: APIClient) -> None:
     assert (again.status_code, again.json()["code"]) == (409, "over")
 
 
+def test_a_cut_without_force_is_told_of_the_freeze(client: APIClient) -> None:
+    assert client.post("/v1/tenants/acme/move", {"tier": "free", "reason": "less"}).status_code == 422
+    client.post("/v1/freezes", {"end": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "x"})
+    refused = client.post("/v1/tenants/acme/move", {"tier": "free", "reason": "less"})
+    assert (refused.status_code, refused.json()["code"]) == (423, "frozen")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_dry_run_of_a_freeze_waits_for_no_writer(client: APIClient) -> None:
     with another_process():

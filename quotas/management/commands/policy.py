@@ -89,7 +89,7 @@ class Command(BaseCommand):
         apply = partial(document_apply, document=document, **permits)
         with self._progress(document) as show:
             show("planning", 1, 3)
-            judged = judge(apply) if document.is_large else None
+            judged = judge(apply, to_write=True) if document.is_large else None
             show("writing", 2, 3)
             outcome = commit(apply, judged=judged)
         if isinstance(outcome, Proposed):

@@ -94,6 +94,35 @@ def test_nothing_is_written_until_it_ends(edit: Callable[[], object]) -> None:
     assert newest().number > before
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda: limit_set(policy="pro-all", limit=bucket(50), **SAID),
+        lambda: tenant_move(name="acme", tier="free", **SAID),
+        lambda: revision_rollback(number=newest().number - 1, **SAID),
+    ],
+)
+def test_it_is_told_before_a_cut_that_would_need_force(edit: Callable[[], object]) -> None:
+    limit_set(policy="pro-all", limit=bucket(300), **FORCED)
+    with pytest.raises(Refused, match="a cut of"):
+        edit()
+    freeze()
+    for attempt in (edit, partial(commit, edit), partial(commit, edit, rehearsal=edit)):
+        with pytest.raises(Frozen):
+            attempt()
+    with pytest.raises(Refused, match="a cut of"):
+        commit(edit, "propose")
+
+
+def test_it_is_told_before_the_cut_of_a_promotion() -> None:
+    number = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID).pk
+    freeze()
+    with pytest.raises(Frozen):
+        change_promote(change=number, **SAID)
+    with pytest.raises(Refused, match="a cut of"):
+        change_promote(change=number, emergency=True, **SAID)
+
+
 def test_it_can_be_proposed_but_neither_approved_nor_started(settings: Any) -> None:
     row = freeze()
     outcome = commit(cut, "propose")
