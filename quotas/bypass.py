@@ -27,7 +27,7 @@ def bypass_plan(*, scope: Scope, name: str, duration: str, author: str, reason: 
     if scope == "all":
         check_may_declare("a bypass of everything", "scope")
     span_us = _span_us(duration)
-    _check_there(scope, name)
+    check_there(scope, name)
     client = store.connect(settings.REDIS_URL)
     return BypassSwitch(scope, name, store.now_us(client) + span_us, reason)
 
@@ -80,7 +80,8 @@ def _span_us(duration: str) -> int:
     return span_us
 
 
-def _check_there(scope: Scope, name: str) -> None:
+def check_there(scope: Scope, name: str) -> None:
+    """Refuses what PostgreSQL does not know."""
     if scope == "all" and name:
         raise refuse("name", "needless", "scope all has no name; leave it out")
     if scope != "all" and not name:

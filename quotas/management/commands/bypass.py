@@ -9,16 +9,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from headroom_edge.algorithms.base import SECOND_US, parse_duration_us
-from quotas.bypass import bypass_record
+from quotas.bypass import bypass_record, check_there
+from quotas.errors import Refused
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, Scope, is_published, switch_off, switch_on, switches_read
 
 
 class Command(BaseCommand):
-    help = (
-        "Stop enforcing limits for a while in an emergency; they keep counting. "
-        "Uses Redis only, so it works without the database."
-    )
+    help = "Stop enforcing limits for a while in an emergency; they keep counting. Works without the database."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -55,8 +53,7 @@ class Command(BaseCommand):
         switch = BypassSwitch(*about, until_us, options["reason"].strip())
         store.prepare(client)
         if not is_published(client, settings.HEADROOM_SHARDS, switch):
-            # Turned on anyway: Redis may have been flushed, and that is when a bypass is needed.
-            self.stderr.write(f"Redis does not know {switch}: check the name.")
+            self._check_name(switch)
         switch_on(client, settings.HEADROOM_SHARDS, switch)
         self._list([switch], "")
         try:
@@ -65,6 +62,16 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"It is not in the audit, and nobody is told, because PostgreSQL did not take it: {error}"
             )
+
+    def _check_name(self, switch: BypassSwitch) -> None:
+        """PostgreSQL is asked only about what Redis does not know: a bypass must not wait for it otherwise."""
+        try:
+            check_there(switch.scope, switch.name)
+        except Refused as refused:
+            raise CommandError(f"{refused}.") from None
+        except DatabaseError:
+            # Turned on anyway: Redis may have been flushed, and that is when a bypass is needed.
+            self.stderr.write(f"Redis does not know {switch}, and PostgreSQL cannot be asked: check the name.")
 
     def _list(self, switches: list[BypassSwitch], nothing: str, prefix: str = "") -> None:
         for switch in switches:
