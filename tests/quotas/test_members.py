@@ -71,8 +71,24 @@ def test_the_command_gives_lists_and_takes_away() -> None:
         run("member", "remove", "alice")
 
 
-def test_the_command_creates_an_account_with_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_command_asks_for_a_password_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("getpass.getpass", lambda prompt: "seven green bicycles")
+    run("member", "set", "alice", "operator", "--create")
+    assert authenticate(username="alice", password="seven green bicycles") is not None
+
+
+def test_the_command_creates_an_account_with_the_password_that_is_piped_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unasked(prompt: str) -> str:
+        raise AssertionError("getpass reads the terminal, not the pipe")
+
+    monkeypatch.setattr("getpass.getpass", unasked)
+    monkeypatch.setattr("sys.stdin", io.StringIO("seven green bicycles\n"))
     assert run("member", "set", "alice", "operator", "--create") == "alice: operator\n"
     assert authenticate(username="alice", password="seven green bicycles") is not None
 
@@ -91,12 +107,7 @@ def test_the_command_creates_an_account_with_its_role(monkeypatch: pytest.Monkey
 def test_an_account_that_is_refused_does_not_stay(
     monkeypatch: pytest.MonkeyPatch, typed: str | None, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    def answer(prompt: str) -> str:
-        if typed is None:
-            raise EOFError
-        return typed
-
-    monkeypatch.setattr("getpass.getpass", answer)
+    monkeypatch.setattr("sys.stdin", io.StringIO("" if typed is None else f"{typed}\n"))
     with pytest.raises(CommandError, match=sentence):
         run("member", "set", *arguments, "--create")
     assert User.objects.count() == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -64,11 +65,21 @@ class Command(BaseCommand):
         self.stdout.write(f"removed the role of {options['user']}")
 
 
+def _password(name: str) -> str:
+    """getpass reads the terminal even when something is piped in, and warns of an echo when there is none."""
+    if sys.stdin.isatty():
+        return getpass.getpass(f"Password of {name}: ")
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\r\n")
+
+
 def _create(name: str) -> None:
     user = User(username=name)
     try:
         User.username_validator(name)
-        password = getpass.getpass(f"Password of {name}: ")
+        password = _password(name)
         validate_password(password, user)
     except EOFError:
         raise CommandError("there is no password to read; run this in a terminal, or pipe the password in.") from None
