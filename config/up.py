@@ -236,7 +236,8 @@ class Announcer:
                 f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
             )
             self.supervisor.say(f"checks over HTTP: {_gateway_url()}/v1/check")
-            self.supervisor.say(_how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD))
+            has_owner = "owner" in preparations()
+            self.supervisor.say(how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD, has_owner=has_owner))
             if not env.text("REDIS_URL", ""):
                 self.supervisor.say(f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")
         elif time.monotonic() > self._complain:
@@ -253,9 +254,12 @@ class Announcer:
             return f"the web process does not answer ({_first_line(error)})"
 
 
-def _how_to_sign_in(password: Path) -> str:
+def how_to_sign_in(password: Path, *, has_owner: bool) -> str:
+    """`has_owner`: a step has seen to it, and has said who it is."""
     if password.exists():
         return f"sign in as owner with the password {password.read_text()} (stored in {password})"
+    if has_owner:
+        return "sign in with your account"
     return "sign in with your account; `manage.py createsuperuser` creates the first one, an owner"
 
 

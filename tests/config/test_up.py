@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from config.up import how_to_sign_in
 from tests.config.running import PATIENCE_SECONDS, Up
 from tests.headroom_edge.world import Client
 
@@ -66,6 +67,15 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     again = start()
     again.wait_until_ready()
     assert again.end(signal.SIGKILL) == -signal.SIGKILL
+
+
+def test_it_offers_to_create_the_first_owner_only_where_there_may_be_none(home: Path) -> None:
+    """After a restore there are owners, and no file with a password."""
+    file = home / "password"
+    assert how_to_sign_in(file, has_owner=True) == "sign in with your account"
+    assert "`manage.py createsuperuser` creates the first one" in how_to_sign_in(file, has_owner=False)
+    file.write_text("secret")
+    assert how_to_sign_in(file, has_owner=True).startswith("sign in as owner with the password secret")
 
 
 def command_of(process: psutil.Process) -> list[str]:
