@@ -121,8 +121,10 @@ class DocumentPlan:
             yield f"{touched} affected; {counted(self.impact.hurt_count, 'loses', 'lose')} more than 10 %."
         for cut in self.impact.cuts:
             yield f"  # {cut.owner}: {cut}; applying it needs --force"
-        for key in self.others:
-            yield f"  # {key} is live, but not in the document; it stays as it is"
+        if self.others:
+            stay = counted(len(self.others), "other object is", "other objects are")
+            they = "it stays as it is" if len(self.others) == 1 else "they stay as they are"
+            yield f"{stay} not in the document; {they}."
 
 
 def document_check(document: Document) -> None:

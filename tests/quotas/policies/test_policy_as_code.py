@@ -80,8 +80,14 @@ class TestPlan:
             "",
             "Plan: 0 to create, 1 to change, 0 to delete.",
             "1 tenant is affected; 0 lose more than 10 %.",
-            "  # policy:acme-all is live, but not in the document; it stays as it is",
+            "1 other object is not in the document; it stays as it is.",
         ]
+
+    def test_what_it_leaves_alone_is_counted(self) -> None:
+        plan = document_plan(document=document("tiers: [{name: gold}]"), author="ann")
+        count = len(plan.others)
+        assert count > 1
+        assert list(plan.lines())[-1] == f"{count} other objects are not in the document; they stay as they are."
 
     def test_nothing_to_do_is_said(self) -> None:
         plan = document_plan(document=document(DOCUMENT), author="ann")
