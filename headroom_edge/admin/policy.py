@@ -29,6 +29,8 @@ class PlanFile:
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
             return cls(str(raw["document"]), int(raw["revision"]), str(raw["etag"]))
+        except FileNotFoundError:
+            raise AdminError(f"{path} does not exist; write it with `plan --out {path}`.") from None
         except OSError as error:
             raise AdminError(f"{path} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError):
@@ -81,6 +83,8 @@ def apply(session: Session, file: Path, planned: PlanFile | None, **permits: Any
 def read_text(file: Path) -> str:
     try:
         return sys.stdin.read() if file == STDIN else file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise AdminError(f"{file} does not exist; correct the name.") from None
     except OSError as error:
         raise AdminError(f"{file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gc
 import getpass
 import json
-import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
+from headroom_edge.admin.errors import AdminError
+from headroom_edge.admin.policy import read_text
 from headroom_edge.algorithms.base import counted
 from quotas.changes.commit import Proposed, Written, commit, judge
 from quotas.errors import Refused
@@ -23,8 +24,6 @@ from quotas.policies import schema
 from quotas.policies.apply import document_apply, document_check, document_export, document_plan
 from quotas.policies.document import Document, read_document
 from quotas.policies.problems import Problem
-
-STDIN = Path("-")
 
 
 class Command(BaseCommand):
@@ -55,7 +54,7 @@ class Command(BaseCommand):
         try:
             getattr(self, f"_{options['action']}")(options)
         except Refused as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise CommandError(str(error)) from None
 
     def _export(self, options: dict[str, Any]) -> None:
         self.stdout.write(document_export(), ending="")
@@ -68,7 +67,7 @@ class Command(BaseCommand):
         try:
             document_check(document)
         except Refused as refused:
-            raise CommandError(_each(file, refused.problems), returncode=2) from None
+            raise CommandError(_each(file, refused.problems)) from None
         except OperationalError:
             self.stderr.write(f"{file}: the database cannot be reached, so only the document itself was checked")
         self.stdout.write(f"{file}: {counted(len(document.policies), 'policy', 'policies')}, nothing wrong")
@@ -109,13 +108,12 @@ class Command(BaseCommand):
 
 def _document(path: Path) -> Document:
     try:
-        text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path} cannot be read: {error}", returncode=2) from None
-    document = read_document(text)
+        document = read_document(read_text(path))
+    except AdminError as error:
+        raise CommandError(str(error)) from None
     if isinstance(document, Document):
         return document
-    raise CommandError(_each(path, document), returncode=2)
+    raise CommandError(_each(path, document))
 
 
 def _each(path: Path, problems: Iterable[Problem]) -> str:

@@ -63,6 +63,8 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
 def _text(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except FileNotFoundError:
+        raise CommandError(f"{path} does not exist; correct the name.", returncode=2) from None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
     except UnicodeDecodeError:

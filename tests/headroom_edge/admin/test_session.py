@@ -157,7 +157,8 @@ def test_a_server_that_is_not_headroom(admin: Admin, web_port: int, file: Path) 
 
 def test_no_token_and_a_wrong_option(admin: Admin, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert admin("policy", "apply", file).status == 1  # without a reason; argparse's own status would mean changes
-    assert "cannot be read" in admin("policy", "plan", "nowhere.yaml").err
+    missing = admin("policy", "plan", "nowhere.yaml").err
+    assert missing == "headroom-admin: nowhere.yaml does not exist; correct the name.\n"
     monkeypatch.setenv("HEADROOM_TOKEN", "hr_a\nb")
     assert "has characters that no token has" in admin("policy", "plan", file).err
     monkeypatch.delenv("HEADROOM_TOKEN")

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
+from quotas.changes.freeze import freeze_set
 from quotas.models import Change, Task
 from quotas.models.revision import revisions_stamp
 from quotas.overrides import override_create
@@ -86,7 +87,7 @@ class TestPolicy:
         lines = str(error.value).splitlines()
         assert len(lines) == 2
         assert lines[1] == f"{file}: line 2: policies[0].limits: the policy has no limits; add one or remove the policy"
-        assert error.value.returncode == 2
+        assert error.value.returncode == 1
 
     def test_a_refusal_is_one_line(self, run: Run, file: Path) -> None:
         file.write_text(
@@ -96,8 +97,15 @@ class TestPolicy:
             run("policy", "apply", str(file), "--reason", "r")
 
     def test_a_file_that_is_not_there_is_one_line(self, run: Run, tmp_path: Path) -> None:
-        with pytest.raises(CommandError, match="cannot be read"):
+        with pytest.raises(CommandError, match=r"none\.yaml does not exist; correct the name\.$"):
             run("policy", "validate", str(tmp_path / "none.yaml"))
+
+    def test_a_freeze_fails_as_it_does_in_a_pipeline(self, run: Run, file: Path) -> None:
+        file.write_text("tiers: [{name: gold}]")
+        freeze_set(end=timezone.now() + timedelta(days=1), author="ann", reason="the holidays")
+        with pytest.raises(CommandError, match="the configuration is frozen") as error:
+            run("policy", "apply", str(file), "--reason", "r")
+        assert error.value.returncode == 1
 
 
 class TestCalibrate:
