@@ -7,8 +7,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from headroom_edge.algorithms.base import counted
 from quotas.secret_rotation import KeyState, key_states, keys_advance, keys_renew, keys_rewrap, keys_waiting
 from tenants.models import KeyPurpose
+
+NOTHING = "All stored keys are already encrypted under the present SECRET_KEY."
 
 
 class Command(BaseCommand):
@@ -38,7 +41,8 @@ class Command(BaseCommand):
             self._would(states, is_new=options["new_keys"])
             return
         done = keys_rewrap(author=getpass.getuser())
-        self.stdout.write(f"{done} stored keys are now encrypted under the new SECRET_KEY.")
+        stored = counted(done, "stored key is", "stored keys are")
+        self.stdout.write(f"{stored} now encrypted under the new SECRET_KEY." if done else NOTHING)
         if options["new_keys"]:
             for row in keys_renew(author=getpass.getuser()):
                 self.stdout.write(f"{row.purpose}: version {row.version} is added.")
@@ -47,7 +51,8 @@ class Command(BaseCommand):
 
     def _would(self, states: list[KeyState], *, is_new: bool) -> None:
         former = sum(not state.is_current for state in states)
-        self.stdout.write(f"{former} stored keys would be encrypted under the new SECRET_KEY.")
+        stored = counted(former, "stored key", "stored keys")
+        self.stdout.write(f"{stored} would be encrypted under the new SECRET_KEY." if former else NOTHING)
         for purpose in KeyPurpose.values:
             versions = [state.row.version for state in states if state.row.purpose == purpose]
             if len(versions) > 1:
