@@ -155,7 +155,8 @@ def freeze_lift(*, freeze: int, author: str, reason: str) -> Freeze:
         row = find_numbered(Freeze.objects.select_for_update(), freeze, "freeze")
         now = timezone.now()
         if (state := freeze_state(row, now)) in (LIFTED, OVER):
-            raise refuse("freeze", "over", f"{row} is {state} already; there is nothing to lift")
+            ended = "has already been lifted" if state == LIFTED else "is already over"
+            raise refuse("freeze", "over", f"{row} {ended}; there is nothing to lift")
         row.lifted_at, row.lifted_author, row.lifted_reason = now, author, reason
         row.save()
         _record("freeze_lifted", row, author, reason)
@@ -168,7 +169,7 @@ def _check_window(start: datetime, end: datetime, now: datetime) -> None:
     if start < now - LATEST_START:
         raise refuse("start", "past", "start is more than a day in the past; leave it out to start now")
     if end <= max(start, now):
-        raise refuse("end", "order", "end must be later than start, and in the future; choose a later time")
+        raise refuse("end", "order", "a freeze must end after it starts, and in the future; choose a later time")
     if end - start > LONGEST:
         raise refuse("end", "too_long", f"a freeze lasts at most {LONGEST.days} days; choose an earlier end")
 

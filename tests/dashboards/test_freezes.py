@@ -31,7 +31,7 @@ def test_an_approver_sets_and_lifts_one_on_the_settings_page() -> None:
     row.refresh_from_db()
     assert row.lifted_author == "eve"
     again = eve.post(f"/settings/freezes/{row.pk}/lift", follow=True).content.decode()
-    assert f"No changes|Freeze {row.pk} is lifted already; there is nothing to lift." in again
+    assert f"No changes|Freeze {row.pk} has already been lifted; there is nothing to lift." in again
 
 
 def test_every_page_says_so_and_forms_say_it_before_they_are_sent() -> None:

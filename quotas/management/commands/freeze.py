@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import getpass
 from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,10 @@ from django.utils.dateparse import parse_datetime
 from quotas.changes.freeze import PASSING_ROLES, freeze_lift, freeze_set, freeze_state, passers
 from quotas.errors import Refused
 from quotas.models import Freeze
+from quotas.policies.problems import Problem
 
 MOST_LISTED = 50
+OPTIONS = {"start": "--from", "end": "--until", "roles": "--role", "members": "--member"}  # by field
 
 
 class Command(BaseCommand):
@@ -38,7 +41,8 @@ class Command(BaseCommand):
         try:
             getattr(self, f"_{action}")(options)
         except Refused as refusal:
-            raise CommandError(f"{refusal}.", returncode=2) from None
+            told = "\n".join(f"{_with_option(problem)}." for problem in refusal.problems)
+            raise CommandError(told, returncode=2) from None
 
     def _set(self, options: dict[str, Any]) -> None:
         said = {name: options[name] for name in ("start", "end", "author", "reason")}
@@ -59,6 +63,11 @@ class Command(BaseCommand):
         window = f"{row.start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
         state = freeze_state(row, timezone.now())
         self.stdout.write(f"{row}  {state}  {window}  by {row.author}: {row.reason}  (may pass: {passers(row)})")
+
+
+def _with_option(problem: Problem) -> Problem:
+    # Of what `lift` refuses, the sentence says all.
+    return replace(problem, path=OPTIONS.get(problem.path, ""))
 
 
 def _moment(text: str) -> datetime:

@@ -213,7 +213,7 @@ def test_it_holds_in_its_window_only_and_stays_in_the_history() -> None:
     cut()
     Freeze.objects.update(start=timezone.now() - HOUR, end=timezone.now() - timedelta(seconds=1))
     limit_set(policy="pro-all", limit=bucket(40), **FORCED)
-    with pytest.raises(Refused, match="is over already"):
+    with pytest.raises(Refused, match="is already over"):
         freeze_lift(freeze=row.pk, **SAID)
     assert Freeze.objects.get() == row
     assert [event.kind for event in AuditEvent.objects.filter(kind__startswith="freeze")] == ["freeze_set"]
@@ -222,7 +222,7 @@ def test_it_holds_in_its_window_only_and_stays_in_the_history() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"end": timezone.now() - HOUR}, "end must be later than start"),
+        ({"end": timezone.now() - HOUR}, "a freeze must end after it starts"),
         ({"start": timezone.now() - timedelta(days=2)}, "start is more than a day in the past"),
         ({"end": timezone.now() + timedelta(days=400)}, "lasts at most 366 days"),
         ({"end": timezone.now().replace(tzinfo=None)}, "has no time zone"),
@@ -251,6 +251,10 @@ def test_the_command_sets_lists_and_lifts() -> None:
     assert [line.split("  ")[1] for line in out.getvalue().splitlines()] == ["upcoming", "upcoming", "lifted"]
     with pytest.raises(CommandError, match="is not a time; write it like"):
         call_command("freeze", "set", "--until", "tomorrow", "--reason", "x")
+    with pytest.raises(CommandError, match=r"^--until: a freeze must end after it starts, and in the future; .*\.$"):
+        call_command("freeze", "set", "--until", "2020-01-01T00:00Z", "--reason", "x")
+    with pytest.raises(CommandError, match=f"^freeze {row.pk} has already been lifted; there is nothing to lift.$"):
+        call_command("freeze", "lift", str(row.pk), "--reason", "done")
 
 
 def test_the_policy_command_respects_it(tmp_path: Any) -> None:
