@@ -28,7 +28,7 @@ SECTIONS: Final = (
         "Errors are `application/problem+json` (RFC 9457). `code` is stable and meant for programs, `detail` is one "
         "sentence that says what to change, `field` and `errors` name the fields. 400: the request is malformed. 422: "
         "it is well-formed but not valid. 409: it conflicts with the current state. 423: the configuration is frozen; "
-        "`until`, `reason` and `may_pass` say until when, why and for whom not.",
+        "`until` and `reason` say until when and why, `may_pass` who may change it all the same.",
         '{"type": "about:blank", "title": "Unprocessable Entity", "status": 422, "code": "unknown", "field": "tier",\n'
         ' "detail": "There is no tier gold; create it, or correct the name."}',
     ),
