@@ -134,7 +134,7 @@ def entry(client: redis.Redis, issued: IssuedToken) -> object:
         (
             "token",
             ["a pipeline", "--role", "operator", "--scope", "write", "--scope", "read"],
-            "operator  read,write  a pipeline",
+            "operator  read,write  a pipeline  issuer unknown",
         ),
         ("api_key", ["acme", "--label", "their app"], "acme  check  their app"),
     ],

@@ -60,7 +60,7 @@ class Command(CredentialCommand):
             ended = f" revoked {token.revoked_at:%Y-%m-%d %H:%M:%S}" if token.revoked_at else ""
             bound = f" of {token.tenant}" if token.tenant else ""
             scopes = ",".join(token.scopes)
-            issuer = f"for {token.issuer.get_username()}" if token.issuer else "for nobody known"
+            issuer = f"for {token.issuer.get_username()}" if token.issuer else "issuer unknown"
             approves = ", may approve" if token.may_approve else ""
             what = f"{token.role}{bound}  {scopes}  {token.label}"
             yield f"{token.key_id}  {token.created:%Y-%m-%d}  {what}  {issuer}{approves}{ended}"
