@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from django.apps import apps
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
@@ -221,7 +222,12 @@ def _without_triggers(cursor: CursorWrapper, table: str) -> Iterator[None]:
 
 
 def _trace(column: _Column, count: int) -> Trace:
-    return Trace(f"{column.table}.{column.name}", count)
+    place = f"{column.table}.{column.name}"
+    model = next((model for model in apps.get_models() if model._meta.db_table == column.table), None)
+    if model is None:
+        return Trace(place, count)
+    words = f"{model._meta.verbose_name}: {column.name.replace('_', ' ')}"
+    return Trace(f"{words} ({place})", count)
 
 
 def _some(*traces: Trace) -> list[Trace]:

@@ -175,7 +175,7 @@ def test_the_audit_is_append_only_as_before(busy: User) -> None:
 def test_a_dry_run_lists_what_is_held_and_changes_nothing(busy: User) -> None:
     before = database()
     said = erase("--account", NAME, "--dry-run")
-    assert "quotas_revision.author" in said
+    assert "revision: author (quotas_revision.author)" in said
     assert "1  sessions" in said
     assert database() == before
 
