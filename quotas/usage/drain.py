@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 LOST = "lost"
 DROPPED = "PostgreSQL was unavailable for so long that Redis ran out of room for counters."
+WAS_AWAY = "Redis was down for a while, or another server took over."
 
 # Counters read and stored in one transaction; bounds memory and the transaction after a long outage.
 FIELDS_AT_ONCE = 250_000
@@ -233,9 +234,10 @@ def _record_drained(taken: TakenBatches, first: datetime) -> None:
 def _record_loss(drained_at: datetime, taken: TakenBatches) -> None:
     """Records what a new Redis process may have lost.
 
-    A restarted server lost at most what was counted before it started; a replica that took over, up to now.
+    A restarted server lost at most what was counted before it started; a replica that took over, up to now. After a
+    clean stop it is a gap too: while Redis is down, nothing is counted.
     """
     end = taken.started_at if taken.started_at > drained_at else taken.at
-    gap = GapRecord(start=min(drained_at, end), end=end, reason="Redis restarted or failed over.")
+    gap = GapRecord(start=min(drained_at, end), end=end, reason=WAS_AWAY)
     gap.save()
     log.warning("counts may be missing from %s", gap)
