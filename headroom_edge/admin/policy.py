@@ -91,6 +91,11 @@ def read_text(file: Path) -> str:
         raise AdminError(f"{file} is not UTF-8; save it as UTF-8.") from None
 
 
+def with_options(refusal: str) -> str:
+    """The API names its fields; a command has an option instead."""
+    return refusal.replace("apply it anyway (force)", "apply it anyway (--force)")
+
+
 def _sent(
     session: Session, file: Path, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
 ) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def _sent(
         return session.post(path, body, headers)
     except RefusedError as refused:
         if refused.status in (400, 409, 422) and "errors" in refused.problem:
-            raise AdminError("\n".join(_each(file, refused.problem["errors"]))) from None
+            raise AdminError(with_options("\n".join(_each(file, refused.problem["errors"])))) from None
         if refused.status == 412:
             raise AdminError("The configuration has changed since the plan; plan again, then apply.") from None
         raise

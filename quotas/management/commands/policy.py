@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from headroom_edge.admin.errors import AdminError
-from headroom_edge.admin.policy import read_text
+from headroom_edge.admin.policy import read_text, with_options
 from headroom_edge.algorithms.base import counted
 from quotas.changes.commit import Proposed, Written, commit, judge
 from quotas.errors import Refused
@@ -54,7 +54,7 @@ class Command(BaseCommand):
         try:
             getattr(self, f"_{options['action']}")(options)
         except Refused as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(with_options(str(error))) from None
 
     def _export(self, options: dict[str, Any]) -> None:
         self.stdout.write(document_export(), ending="")

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from headroom_edge.admin.policy import with_options
 from quotas.changes.commit import Proposed, Written, commit
 from quotas.changes.undo import revision_rollback
 from quotas.errors import Refused
@@ -29,7 +30,7 @@ class Command(BaseCommand):
         try:
             outcome = commit(lambda: revision_rollback(**permits))
         except Refused as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise CommandError(with_options(str(error)), returncode=2) from None
         if isinstance(outcome, Proposed):
             self.stdout.write(f"filed as {outcome.change}, which waits for an approver")
         else:

@@ -99,7 +99,9 @@ def test_a_cut_needs_force(admin: Admin, file: Path) -> None:
     file.write_text(DOCUMENT.replace("rate: 100,", "rate: 50,"))
     refused = admin("policy", "apply", file, "--reason", "less")
     assert refused.status == 1
-    assert "cut of 50 %" in refused.err
+    assert "cut of 50 %; make the cut smaller, or apply it anyway (--force)" in refused.err
+    with pytest.raises(CommandError, match=r"apply it anyway \(--force\)"):
+        local("apply", file, "--reason", "less")
 
 
 def test_a_freeze_is_told_at_once(admin: Admin, file: Path) -> None:
