@@ -93,7 +93,7 @@ def settings_recommender(request: HttpRequest) -> HttpResponse:
         try:
             calibration_settings_set(values=values, author=principal_of(request).actor, reason=reason)
         except Refused as refusal:
-            errors = {problem.path: problem.sentence for problem in refusal.problems}
+            errors = {problem.path.removeprefix("values."): problem.sentence for problem in refusal.problems}
         else:
             messages.success(
                 request, f"{len(values)} parameter{'' if len(values) == 1 else 's'} saved|Used from the next run"
@@ -134,7 +134,9 @@ def settings_page(
     status = 422 if errors or refused else 200
     context = {
         "parameters": [_shown(row, typed or {}, errors or {}) for row in parameter_rows()],
-        "errors": errors or {},
+        # By name: in a template, `errors.values` is the method of the dict.
+        "refusal": (errors or {}).get("values", ""),
+        "reason_is_missing": "reason" in (errors or {}),
         "reason": reason,
         "freshness": [(row, row.is_late(now)) for row in fresh],
         "late": late_of(fresh, now),

@@ -58,10 +58,10 @@ def calibration_settings_set(*, values: Mapping[str, float | None], author: str,
 
 def _check(name: str, value: float | None) -> None:
     if name not in _KINDS:
-        raise refuse("values", "unknown", f"there is no parameter {shown(name)}; correct the name")
+        raise refuse(f"values.{name}", "unknown", f"there is no parameter {shown(name)}; correct the name")
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise refuse("values", "type", f"{name} must be a number, not {shown(value)}")
+        raise refuse(f"values.{name}", "type", f"{name} must be a number, not {shown(value)}")
     if _KINDS[name] is int and value != int(value):
-        raise refuse("values", "whole", f"{name} must be a whole number, not {shown(value)}")
+        raise refuse(f"values.{name}", "whole", f"{name} must be a whole number, not {shown(value)}")

@@ -78,6 +78,8 @@ def test_what_is_wrong_is_said_and_what_was_typed_stays(operator: Client, typed:
     assert response.status_code == 422
     assert said in text
     assert all(f'value="{value}"' in text for value in typed.values() if value)
+    assert text.count(said) == 1
+    assert "dict_values" not in text
     assert not CalibrationSetting.objects.exists()
 
 
