@@ -20,7 +20,7 @@ from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
 from access.outage import BUSY, outage_of
 from access.page_queue import CALLER, OF_TENANT
-from access.request_ids import is_api, request_id_of
+from access.request_ids import is_api, request_id_of, wants_page
 from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
 from headroom_edge.request_guard import RequestVerdict
@@ -109,7 +109,7 @@ class Gate:
     ) -> HttpResponseBase:
         problem = _objection(principal, rules, rule)
         if problem is not None:
-            return refused(problem)
+            return _refused_to(request, problem, home=_home_of(principal))
         principal_set(request, principal)
         with acting_as(principal), acting(actor=principal.actor, request=request_id_of(request)):
             return self._within(request, principal.tenant)
@@ -167,13 +167,30 @@ def _without_login(request: HttpRequest) -> HttpResponse:
     if is_api(request) and not _is_page(request):
         return refused(unauthorised("You are not signed in; send Authorization: Bearer hr_…, or sign in."))
     if request.user.is_authenticated:
-        return refused(forbidden("no-role", "This account has no role; ask an owner to assign one."))
+        return _refused_to(request, forbidden("no-role", "This account has no role; ask an owner to assign one."))
     return redirect_to_login(request.get_full_path(), resolve_url(settings.LOGIN_URL))
 
 
 def _is_page(request: HttpRequest) -> bool:
     """The API's documentation is opened by people in a browser, so they get the login page instead of a 401."""
-    return request.path == reverse("v1:docs") and "text/html" in request.headers.get("Accept", "")
+    return request.path == reverse("v1:docs") and wants_page(request)
+
+
+def _refused_to(request: HttpRequest, problem: Problem, home: str = "") -> HttpResponse:
+    """A page for a browser; a problem for programs and for parts of pages. `home`: where the caller may go instead."""
+    if is_api(request) or not wants_page(request):
+        return refused(problem)
+    context = {"problem": problem, "home": home}
+    page = render(request, "dashboards/forbidden.html", context, status=problem.status)
+    for name, value in {**problem.headers, "Cache-Control": "no-store"}.items():
+        page.headers[name] = value
+    return page
+
+
+def _home_of(principal: Principal) -> str:
+    """Tenants have no overview. A token may lack the scope to read, and then it has neither."""
+    places = ("dashboards:overview", "dashboards:portal")
+    return next((reverse(place) for place in places if roles.may(principal, place, "GET")), "")
 
 
 def _without_database(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -35,3 +35,8 @@ def request_id_of(request: HttpRequest) -> str:
 def is_api(request: HttpRequest) -> bool:
     """Whether the request is for the REST API, not for a page."""
     return request.path.startswith(API)
+
+
+def wants_page(request: HttpRequest) -> bool:
+    """Whether a browser navigates here. Programs, and scripts that load a part of a page, do not ask for HTML."""
+    return "text/html" in request.headers.get("Accept", "")

@@ -19,6 +19,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.crypto import salted_hmac
 
+from access.request_ids import wants_page
 from headroom_edge import Check, Decision
 from headroom_edge.django import finished, guard, limiter, refused, release_of, request_of
 from headroom_edge.headers import seconds_up
@@ -128,7 +129,7 @@ def login_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse
 
 
 def page_refused(request: HttpRequest, verdict: RequestVerdict) -> HttpResponse:
-    if "text/html" not in request.headers.get("Accept", ""):
+    if not wants_page(request):
         return refused(verdict)
     return _page(request, "dashboards/too_many.html", {"seconds": _seconds(verdict)}, verdict)
 

@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 
+from access.request_ids import wants_page
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.commit import Outcome, Proposed, Written
 from quotas.errors import Refused
@@ -52,7 +54,10 @@ def told(request: HttpRequest, act: Callable[[], T], said: Callable[[T], str], r
     return True
 
 
-def bad_request(error: ValueError) -> HttpResponse:
+def bad_request(request: HttpRequest, error: ValueError) -> HttpResponse:
+    """For an address with a query that cannot be read."""
+    if wants_page(request):
+        return render(request, "dashboards/bad_address.html", {"sentence": str(error)}, status=400)
     return HttpResponse(str(error), status=400, content_type="text/plain")
 
 

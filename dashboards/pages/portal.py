@@ -166,7 +166,7 @@ def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int =
     try:
         period = period_of(request, state.now, default="6h")
     except PeriodError as error:
-        return bad_request(error)
+        return bad_request(request, error)
     own = _own(state)
     chosen = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
     number = state.tenant.number

@@ -15,6 +15,8 @@ from tests.quotas.world import make_world
 
 pytestmark = pytest.mark.django_db
 
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
 
 def undeclared(request: HttpRequest) -> HttpResponse:
     raise AssertionError("nobody may reach this")
@@ -44,6 +46,27 @@ def test_somebody_without_a_role_sees_nothing() -> None:
     response = signed_in("charlie").get("/")
     assert response.status_code == 403
     assert response.json()["code"] == "no-role"
+
+
+@pytest.mark.parametrize("address", ["/settings", "/tenants/bolt"])
+def test_a_browser_is_refused_by_a_page_that_leads_on(address: str) -> None:
+    make_world()
+    tessa = signed_in("tessa", "tenant", "acme")
+    response = tessa.get(address, headers=BROWSER)
+    assert (response.status_code, response.headers["Content-Type"]) == (403, "text/html; charset=utf-8")
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "You may not open this" in response.content.decode()
+    assert '<a class="link" href="/portal">' in response.content.decode()
+    assert tessa.get(address, headers={"accept": "*/*"}).json()["code"] == "forbidden"
+    assert tessa.get("/v1/tenants/bolt", headers=BROWSER).headers["Content-Type"] != "text/html; charset=utf-8"
+
+
+def test_a_browser_without_a_role_or_with_the_wrong_method_gets_a_page_too() -> None:
+    lost = signed_in("charlie").get("/", headers=BROWSER)
+    assert (lost.status_code, "ask an owner to assign one" in lost.content.decode()) == (403, True)
+    typed = signed_in("alice", "owner").get("/bypass", headers=BROWSER)
+    assert (typed.status_code, typed.headers["Allow"]) == (405, "POST")
+    assert '<a class="link" href="/">' in typed.content.decode()
 
 
 def test_a_superuser_is_an_owner_and_nobody_once_inactive() -> None:

@@ -17,7 +17,7 @@ from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.usage.queries.periods import SPANS
-from tests.dashboards.world import counted, drained, make_world, page, published
+from tests.dashboards.world import counted, drained, make_world, page, published, text_of
 from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
@@ -133,6 +133,14 @@ def test_a_time_that_cannot_be_is_refused_in_one_sentence(
     response = client.get(f"/?{query}")
     assert response.status_code == 400
     assert response.content.decode() == sentence
+
+
+def test_a_browser_gets_the_page_of_a_bad_address(client: Client, world: None) -> None:
+    response = client.get("/?span=9y", headers={"accept": "text/html,*/*;q=0.8"})
+    assert (response.status_code, response.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+    text = text_of(response.content)
+    assert "span must be one of 15m, 1h, 6h, 24h, 7d, 14d." in text
+    assert '<a class="link" href="?">' in text
 
 
 def test_before_anything_is_set_up_it_leads_to_the_first_steps(client: Client) -> None:

@@ -57,7 +57,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         period = period_of(request, now)
         return _page(request, period, now)
     except PeriodError as error:
-        return bad_request(error)
+        return bad_request(request, error)
     except OperationalError as error:
         log.warning("cannot read the overview: %s", error)
         return render(request, "dashboards/unavailable.html", status=503)

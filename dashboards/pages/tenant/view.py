@@ -44,7 +44,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
     try:
         period = period_of(request, now, default="6h")
     except PeriodError as error:
-        return bad_request(error)
+        return bad_request(request, error)
     state = tenant_state(tenant_get(principal_of(request), name), now)
     compared = comparison_of(state.tenant, request.GET.get("with", ""), now)
     lines = compared.beside(state.lines)
