@@ -18,6 +18,7 @@ from dashboards.freeze_notice import freeze_notice, nothing_is_frozen
 from dashboards.menu import MenuGroup, menu_of
 from dashboards.templatetags.numbers import NO_BREAK
 from dashboards.viewer import Viewer, initials, viewer_of
+from quotas.changes.approval import has_to_wait
 from quotas.policies.problems import sentence
 from quotas.status.summary import StatusSummary, status_summary_read
 
@@ -56,6 +57,12 @@ def freeze_banner(context: Context) -> dict[str, Any]:
 def freeze_note(context: Context) -> dict[str, Any]:
     """At the top of a form that changes the configuration, so that nobody fills it in for nothing."""
     return {"notice": freeze_notice(context["request"])}
+
+
+@register.inclusion_tag("dashboards/parts/approval_note.html")
+def approval_note(action: str) -> dict[str, Any]:
+    """In a form whose edit has to wait for an approver, so that nobody takes it for done."""
+    return {"waits": has_to_wait(action, emergency=False)}
 
 
 @register.simple_tag(takes_context=True)
