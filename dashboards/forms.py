@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 NOT_SAVED = "Draft not saved"
 
+# codes of problems
+CUT, APPROVAL, FROZEN = "cut", "approval", "frozen"
+
 _NUMBER = re.compile("[0-9]{1,18}")  # fits a bigint column
 
 
@@ -95,13 +98,26 @@ class PageForm(forms.Form):
     # path of a problem → name of the field, where they differ
     fields_of: ClassVar[dict[str, str]] = {}
 
+    # codes of the problems that refused it
+    codes: frozenset[str] = frozenset()
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             kind = next((name for widget, name in _CLASSES.items() if isinstance(field.widget, widget)), "input")
             field.widget.attrs.setdefault("class", kind)
 
+    @property
+    def needs_force(self) -> bool:
+        """Force accepts cuts, and helps against nothing else."""
+        return CUT in self.codes
+
+    @property
+    def needs_emergency(self) -> bool:
+        return bool(self.codes & {APPROVAL, FROZEN})
+
     def refused(self, refusal: Refused) -> None:
+        self.codes = frozenset(problem.code for problem in refusal.problems)
         for problem in refusal.problems:
             field = self._field_of(problem.path)
             is_placed = field is not None or problem.path in problem.message

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.changes.two_people import objection
-from quotas.errors import author_and_reason, refuse
+from quotas.errors import Refused, author_and_reason, refuse
 from quotas.lookups import find_numbered
 from quotas.models import Approval, Change
 from tenants.history import acting
@@ -38,8 +38,13 @@ def has_to_wait(action: str, *, emergency: bool) -> bool:
     return is_wanted and action not in NEVER_WAITS and not emergency
 
 
+def waits_for_approver(row: Change) -> bool:
+    is_wanted: bool = settings.HEADROOM_FOUR_EYES
+    return is_wanted and not row.emergency and not row.approvals.exists()
+
+
 def check_approved(row: Change, *, emergency: bool) -> None:
-    if not settings.HEADROOM_FOUR_EYES or emergency or row.emergency or row.approvals.exists():
+    if emergency or not waits_for_approver(row):
         return
     message = f"{row} waits for an approver other than {row.author}; have it approved, or declare an emergency"
     raise refuse("change", "approval", message)
@@ -54,20 +59,23 @@ def change_approve(*, change: int, approver: str, reason: str) -> Approval:
 def approve(change: int, approver: Actor, reason: str, passed: FreezePass = NO_FREEZE) -> Approval:
     with acting(author=approver.name, action="change_approve"), transaction.atomic():
         row = find_numbered(Change.objects.select_for_update(), change, "change")
-        _check_approver(row, approver)
+        if problem := approver_objection(row, approver):
+            raise problem
         passed.record(action="change_approve", author=approver.name, reason=reason, what=str(row))
         return Approval.objects.create(
             change=row, approver=approver.name, approver_identity=approver.identity, reason=reason
         )
 
 
-def _check_approver(row: Change, approver: Actor) -> None:
+def approver_objection(row: Change, approver: Actor) -> Refused | None:
+    """Why this approver cannot approve the change; None: they can. Their role is checked elsewhere."""
     if row.is_over:
-        raise refuse("change", "over", f"{row} was already {row.state}; there is nothing to approve")
+        return refuse("change", "over", f"{row} was already {row.state}; there is nothing to approve")
     if problem := objection(asker=author_of(row), approver=approver):
-        raise problem
+        return problem
     if row.approvals.filter(Q(approver=approver.name) | Q(approver_identity=approver.identity or None)).exists():
-        raise refuse("approver", "taken", f"{approver.name} has already approved {row}; approving it once is enough")
+        return refuse("approver", "taken", f"{approver.name} has already approved {row}; approving it once is enough")
+    return None
 
 
 def author_of(row: Change) -> Actor:

@@ -37,7 +37,8 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
         if person is None:
             return refuse("approver", "issuer", _unknown(actor))
     if asking is not None and approving is not None and asking.is_same(approving):
-        return refuse("approver", "author", f"{_named(approver, approving)} is the author; somebody else has to {verb}")
+        message = f"{_named(approver, approving)} {_is_author(asker)}; somebody else has to {verb}"
+        return refuse("approver", "author", message)
     return None
 
 
@@ -56,6 +57,10 @@ def _unknown(actor: Actor) -> str:
     if actor.is_key:
         return f"{actor.name} may be in anybody's hands; one of the tenant's users has to ask, signed in"
     return f"nobody is known to answer for {actor.name}; say who does (manage.py token assign)"
+
+
+def _is_author(asker: Actor) -> str:
+    return f"is the author: {asker.name} counts as its issuer" if asker.is_machine else "is the author"
 
 
 def _named(actor: Actor, person: Person) -> str:

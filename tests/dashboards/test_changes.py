@@ -20,12 +20,14 @@ from quotas.changes.rollout import change_propose
 from quotas.changes.undo_preview import MOST_COMPARED, MOST_JUDGED
 from quotas.errors import accepted
 from quotas.models import Change, Endpoint, Limit, Revision
+from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenant_move, tenants_create
-from tests.access.people import signed_in
+from tenants.models import ApiToken
+from tests.access.people import person, signed_in, token
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
 from tests.quotas.world import FORCED, SAID, bucket
 
@@ -273,6 +275,81 @@ def test_only_an_approver_approves_and_not_their_own(operator: Client, proposed:
     assert alex.post(address, {"reason": "fine"}).status_code == 200
     assert 'data-open="dlg-approve"' not in alex.get(where).content.decode()  # there is nothing to do twice
     assert "Approved by alex" in page(operator, where)
+
+
+@pytest.fixture
+def four_eyes(settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+
+
+def button(text: str, dialog: str) -> str:
+    """The classes of the button that opens the dialog; empty: there is none."""
+    found = re.search(rf'<button class="([^"]*)" type="button" data-open="{dialog}"', text)
+    return found[1] if found else ""
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_under_four_eyes_one_approves_first_and_promotes_then(proposed: Change) -> None:
+    person("ann", "approver")
+    where, olga, alex = f"/changes?change={proposed.pk}", signed_in("olga", "operator"), signed_in("alex", "approver")
+    assert button(page(olga, where), "dlg-promote") == ""
+    assert "An approver or owner has to approve it." in page(olga, where)
+    assert button(page(alex, where), "dlg-approve") == "btn btn-primary"
+    assert "Promote in an emergency" in page(alex, where)
+    assert "Ann is the author; somebody else has to approve it." in page(signed_in("ann", "approver"), where)
+    assert alex.post(f"/changes/open/{proposed.pk}/approve", {"reason": "fine"}).status_code == 200
+    for viewer in (olga, alex):
+        assert button(page(viewer, where), "dlg-promote") == "btn btn-primary"
+        assert button(page(viewer, where), "dlg-approve") == ""
+
+
+def test_who_issued_a_token_is_not_offered_to_approve_what_it_asked_for() -> None:
+    alice, alex = signed_in("alice", "approver"), signed_in("alex", "approver")
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(300), author=token_name("alice"), reason="more")
+    where = f"/changes?change={row.pk}"
+    assert button(page(alice, where), "dlg-approve") == ""
+    assert button(page(alex, where), "dlg-approve") == "btn"
+
+
+def token_name(issuer: str) -> str:
+    row = ApiToken.objects.get(key_id=token("operator", issuer=issuer).split("_")[1])
+    return f"token {row.key_id} ({row.label})"
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_a_refusal_that_force_does_not_help_against_does_not_offer_it(operator: Client, proposed: Change) -> None:
+    refused = operator.post(f"/changes/open/{proposed.pk}/promote", {"reason": "now"})
+    text = text_of(refused.content)
+    assert (refused.status_code, "waits for an approver" in text) == (422, True)
+    assert "Apply anyway" not in text
+    alex = text_of(
+        signed_in("alex", "approver").post(f"/changes/open/{proposed.pk}/promote", {"reason": "now"}).content
+    )
+    assert "Emergency: skip approval" in alex
+
+
+def test_a_refusal_of_cuts_offers_force() -> None:
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(10), **SAID)
+    olga = signed_in("olga", "operator")
+    text = text_of(olga.post(f"/changes/open/{row.pk}/promote", {"reason": "now"}).content)
+    assert "Apply anyway" in text
+    assert "Emergency" not in text
+
+
+def test_a_promotion_says_for_whom(operator: Client, proposed: Change) -> None:
+    row = change_propose(override_create, tenant="acme", multiplier=(2, 1), **SAID)
+    text = page(operator, f"/changes?change={row.pk}")
+    assert "Promote for acme?" in text
+    assert "enforced for acme from the next check" in text
+    refused = operator.post(f"/changes/open/{row.pk}/promote", {"reason": ""})
+    assert "enforced for acme from the next check" in text_of(refused.content)
+
+
+@pytest.mark.parametrize("address", ["/tenants/acme/override", "/changes/2/undo/revert"])
+def test_a_form_says_that_its_edit_will_wait(operator: Client, settings: Any, address: str) -> None:
+    assert "This only files a change." not in page(operator, address)
+    settings.HEADROOM_FOUR_EYES = True
+    assert "This only files a change." in page(operator, address)
 
 
 def test_a_bypass_is_switched_on_shown_and_ended(operator: Client) -> None:

@@ -17,7 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.viewer import principal_of
 from quotas.bypass import bypass_clear, bypass_set
-from quotas.changes.approval import change_approve
+from quotas.changes.affected import effect_of
+from quotas.changes.approval import change_approve, waits_for_approver
 from quotas.changes.commit import commit
 from quotas.changes.rollout import change_drop, change_promote, change_start
 from quotas.changes.undo import revision_revert, revision_rollback
@@ -94,6 +95,18 @@ def forms_of(row: Change) -> dict[str, Any]:
         "promote": ForcedForm(auto_id=f"promote-{row.pk}-%s"),
         "drop": ReasonedForm(auto_id=f"drop-{row.pk}-%s"),
     }
+
+
+def shown_in_dialogs(row: Change) -> dict[str, Any]:
+    return {"change": row, "waits": waits_for_approver(row), "whom": _whom(row)}
+
+
+def _whom(row: Change) -> str:
+    """Those whose limits the change touches, in words."""
+    tenants = effect_of(row, is_written=False).tenants
+    if tenants.is_everyone:
+        return "all tenants"
+    return tenants.names[0] if tenants.count == 1 else f"{tenants.count:,} tenants"
 
 
 DONE = {
@@ -195,7 +208,7 @@ def _done(
         else:
             messages.success(request, f"{DONE[what]}|Change {number}")
             return _to(f"{reverse('dashboards:changes')}?change={number}")
-    context = {"change": row, "form": form, "what": what}
+    context = {**shown_in_dialogs(row), "form": form, "what": what}
     return render(request, "dashboards/changes/change_form.html", context, status=422)
 
 

@@ -15,11 +15,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.figure import Column, Figure, FigureRow, Panel, flag, gap
-from dashboards.forms import number_of
-from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of
+from dashboards.forms import number_of, sentences_of
+from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of, shown_in_dialogs
 from dashboards.pages.changes.summary import RevisionRow, revision_rows, summary_of
 from dashboards.pages.emergencies import emergencies_shown
+from dashboards.viewer import principal_of, viewer_of
 from quotas.changes.affected import effect_of
+from quotas.changes.approval import approver_objection
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
@@ -29,6 +31,7 @@ from quotas.status.system import enforcement_read
 from quotas.usage.queries.denial_causes import published_at
 from quotas.usage.queries.periods import period_between
 from quotas.usage.queries.traffic import traffic_read
+from tenants.identity import actor_of
 
 PAGE = 25
 AROUND = timedelta(hours=1)
@@ -58,7 +61,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "bypass_form": BypassForm(auto_id="bypass_%s"),
     }
     if opened is not None:
-        context |= _change_detail(opened)
+        context |= _change_detail(opened, request)
     else:
         context |= _revision_detail(_chosen(request, page), found, pulse)
     return render(request, "dashboards/changes/page.html", context)
@@ -120,18 +123,27 @@ def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse
     }
 
 
-def _change_detail(row: Change) -> dict[str, Any]:
-    approvals = list(row.approvals.all())
+def _change_detail(row: Change, request: HttpRequest) -> dict[str, Any]:
+    shown = shown_in_dialogs(row)
     return {
-        "change": row,
+        **shown,
+        "promote_title": f"Promote for {shown['whom']}?",
+        "obstacle": _obstacle(row, request),
         "summary": summary_of(row),
         "differences": differences(row.before, row.after),
-        "approvals": approvals,
-        "approvers": [approval.approver for approval in approvals],
+        "approvals": list(row.approvals.all()),
         "share_percent": None if row.share is None else row.share / 10,
         "forms": forms_of(row),
         "start_form": StartForm(auto_id="start_%s"),
     }
+
+
+def _obstacle(row: Change, request: HttpRequest) -> str:
+    """Why the viewer cannot approve it; empty: they can."""
+    if not viewer_of(request).approves:
+        return "An approver or owner has to approve it."
+    problem = approver_objection(row, actor_of(principal_of(request).actor))
+    return "" if problem is None else sentences_of(problem)[0]
 
 
 def effect_figure(row: Revision) -> Figure | None:
