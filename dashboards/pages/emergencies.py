@@ -8,9 +8,10 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from dashboards.forms import told
+from dashboards.forms import number_of, told
 from dashboards.viewer import principal_of
 from quotas.changes.emergency import author_of, emergencies_open, emergency_review
 from quotas.models import Emergency
@@ -24,6 +25,15 @@ LOOKED: Final = "looked at it"
 class EmergencyRow:
     row: Emergency
     is_own: bool  # the viewer declared it, in person or by a token
+
+    @property
+    def place(self) -> str:
+        """Where to look at it; empty: it is not on a page."""
+        changes = reverse("dashboards:changes")
+        kind, _, rest = self.row.what.partition(" ")
+        if kind in ("revision", "change") and number_of(rest) is not None:
+            return f"{changes}?{kind}={rest}#detail"
+        return f"{changes}#bypass" if kind == "bypass" else ""
 
 
 def emergencies_shown(request: HttpRequest, most: int = MOST) -> list[EmergencyRow]:

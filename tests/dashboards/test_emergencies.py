@@ -9,6 +9,21 @@ from tests.quotas.world import make_world
 pytestmark = pytest.mark.usefixtures("db", "valkey")
 
 
+def test_the_banner_leads_to_what_has_to_be_looked_at() -> None:
+    make_world()
+    person("ann", "owner")
+    places = {
+        "revision 1": "/changes?revision=1#detail",
+        "change 7": "/changes?change=7#detail",
+        "bypass of tenant acme": "/changes#bypass",
+    }
+    for what in places:
+        declare(action="limit_set", author="ann", reason="it burns", what=what)
+    text = signed_in("bob", "operator").get("/changes").content.decode()
+    for what, place in places.items():
+        assert f'href="{place}">See {what}</a>' in text
+
+
 def test_the_banner_stays_until_somebody_else_has_looked() -> None:
     make_world()
     person("ann", "owner")
