@@ -16,6 +16,7 @@ from django.shortcuts import render
 from access.request_ids import wants_page
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.commit import Outcome, Proposed, Written
+from quotas.changes.freeze import Frozen
 from quotas.errors import Refused
 from quotas.policies.problems import WITHIN, is_within, sentence
 from quotas.usage.queries.periods import Period, PeriodError, period_read
@@ -43,6 +44,9 @@ def number_of(text: str) -> int | None:
 
 def sentences_of(refusal: Refused) -> list[str]:
     """Every page shows a refusal in these words."""
+    if isinstance(refusal, Frozen):
+        # The banner of every page has the end of the freeze, in the viewer's zone.
+        return [f"Changes are frozen. Wait, or ask somebody to do it for you. May pass: {refusal.may_pass}."]
     return [problem.sentence for problem in refusal.problems]
 
 
@@ -115,6 +119,10 @@ class PageForm(forms.Form):
     @property
     def needs_emergency(self) -> bool:
         return bool(self.codes & {APPROVAL, FROZEN})
+
+    @property
+    def is_frozen(self) -> bool:
+        return FROZEN in self.codes
 
     def refused(self, refusal: Refused) -> None:
         self.codes = frozenset(problem.code for problem in refusal.problems)

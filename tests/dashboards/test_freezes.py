@@ -39,7 +39,9 @@ def test_every_page_says_so_and_forms_say_it_before_they_are_sent() -> None:
     otto, bob = signed_in("otto", "operator"), signed_in("bob", "owner")
     freeze_set(end=timezone.now() + timedelta(hours=1), author="eve", reason="launch week", roles=["owner"])
     for path in ("/", "/changes", "/matrix", "/tenants", "/settings"):
-        assert "You can look, dry-run and propose. May pass: the role owner." in otto.get(path).content.decode(), path
+        text = otto.get(path).content.decode()
+        assert "You can look, dry-run, and save drafts in the <a" in text, path
+        assert "May pass: the role owner." in text, path
         assert "You may pass; the audit records it." in bob.get(path).content.decode(), path
     number = Revision.objects.latest("number").number
     assert "This is refused until then" in otto.get(f"/changes/{number}/undo/revert").content.decode()
@@ -47,3 +49,16 @@ def test_every_page_says_so_and_forms_say_it_before_they_are_sent() -> None:
     refused = otto.post(f"/changes/{number}/undo/revert", {"reason": "x"})
     assert (refused.status_code, "frozen until" in refused.content.decode()) == (422, True)
     assert Revision.objects.count() == number
+
+
+def test_a_refused_form_says_it_once_in_one_format_and_what_to_do_there() -> None:
+    make_world()
+    otto = signed_in("otto", "operator")
+    freeze = freeze_set(end=timezone.now() + timedelta(hours=1), author="eve", reason="launch week", roles=["owner"])
+    asked = {"place": "*|burst", "main": "150", "size": "300", "reason": "a festival"}
+    refused = otto.post("/tenants/acme/override/give", asked)
+    text = refused.content.decode()
+    assert (refused.status_code, text.count("frozen until"), "Nothing was saved." in text) == (422, 1, True)
+    assert f"{freeze.end:%Y-%m-%d %H:%M}" not in text
+    assert "propose it as a change" not in text
+    assert "Wait, or ask somebody to do it for you. May pass: the role owner." in text
