@@ -16,10 +16,11 @@ from quotas.outbox import put_key
 from tenants.history import acting
 from tenants.identity import acting_principal, actor_of, person_of
 from tenants.models import ApiToken, Role, Tenant
-from tenants.scope import SCOPES
+from tenants.scope import APPROVE, SCOPES
 from tenants.secrets import KeyText
 
 LONGEST_LABEL = 200
+APPROVERS = frozenset({Role.APPROVER.value, Role.OWNER.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def token_issue(
     _check(label, role, scopes)
     answers = _issuer_of(author) if issuer is None else _account(issuer)
     if may_approve:
-        _check_permitting(answers)
+        _check_permitting(answers, role, scopes)
     text = KeyText.make()
     with acting(author=author, action="token_issue"), transaction.atomic():
         row = ApiToken.objects.create(
@@ -81,7 +82,7 @@ def token_permit(*, key_id: str, may_approve: bool, author: str, reason: str) ->
     with acting(author=author, action="token_permit"), transaction.atomic():
         row = _locked(key_id)
         if may_approve:
-            _check_permitting(row.issuer_id)
+            _check_permitting(row.issuer_id, row.role, row.scopes)
         if row.may_approve != may_approve:
             row.may_approve = may_approve
             row.save(update_fields=["may_approve"])
@@ -104,6 +105,13 @@ def token_assign(*, key_id: str, issuer: str, author: str, reason: str) -> ApiTo
     return row
 
 
+def lacks_to_approve(role: str, scopes: Collection[str]) -> str:
+    """What keeps a token from approving, whatever an owner allows; empty: nothing."""
+    if role not in APPROVERS:
+        return f"the role {Role.APPROVER.value} or {Role.OWNER.value}"
+    return "" if APPROVE in scopes else f"the scope {APPROVE}"
+
+
 def _locked(key_id: str) -> ApiToken:
     row = ApiToken.objects.select_for_update(of=("self",)).filter(key_id=key_id).first()
     if row is None:
@@ -123,13 +131,15 @@ def _account(name: str) -> int:
     return number
 
 
-def _check_permitting(issuer: int | None) -> None:
+def _check_permitting(issuer: int | None, role: str, scopes: Collection[str]) -> None:
     principal = acting_principal()
     if principal is not None and (principal.is_machine or principal.role != Role.OWNER):
         raise refuse("may_approve", "forbidden", "only an owner, signed in as a person, lets a machine approve")
     if issuer is None:
         message = "nobody is known to answer for the token, so it cannot approve; say who does (manage.py token assign)"
         raise refuse("may_approve", "issuer", message)
+    if lacking := lacks_to_approve(role, scopes):
+        raise refuse("may_approve", "scope", f"the token lacks {lacking}, so it can never approve; issue another")
 
 
 def _check(label: str, role: str, scopes: Collection[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -27,7 +28,7 @@ from quotas.errors import Refused
 from quotas.models.alert import TargetKind
 from quotas.recommendations.settings import ParameterRow, calibration_settings_set, parameter_rows
 from quotas.status.system import enforcement_read, freshness_read, late_of, shards_read
-from quotas.tokens import token_permit
+from quotas.tokens import lacks_to_approve, token_permit
 from tenants.models import ApiToken
 
 PERCENT = 100
@@ -142,11 +143,15 @@ def settings_page(
         "late": late_of(fresh, now),
         "shards": shards_read(),
         "enforcement": enforcement_read(),
-        "tokens": list(ApiToken.objects.filter(revoked_at=None).select_related("tenant", "issuer")[:MOST_TOKENS]),
+        "tokens": [(row, lacks_to_approve(row.role, row.scopes)) for row in _tokens()],
         **freezes_shown(refused.pop("freeze_form", None)),
         **alerts_shown(may(principal_of(request), "dashboards:alert-target", "POST"), **refused),
     }
     return render(request, "dashboards/settings/page.html", context, status=status)
+
+
+def _tokens() -> QuerySet[ApiToken]:
+    return ApiToken.objects.filter(revoked_at=None).select_related("tenant", "issuer")[:MOST_TOKENS]
 
 
 def _shown(row: ParameterRow, typed: dict[str, str], errors: dict[str, str]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def signed_in(name: str, role: str | None = None, tenant: str | None = None) -> 
 
 def token(role: str = "viewer", *scopes: str, tenant: str | None = None, issuer: str = "alice") -> str:
     """A machine with the role to approve may approve, and so may its issuer, unless they have another role."""
-    user, may_approve = person(issuer), role in ("approver", "owner")
+    user, may_approve = person(issuer), role in ("approver", "owner") and "approve" in (scopes or SCOPES)
     if may_approve and not Membership.objects.filter(user=user).exists():
         person(issuer, role)
     issued = token_issue(

@@ -22,7 +22,8 @@ from quotas.models.usage_rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters
-from tests.access.people import signed_in
+from quotas.tokens import token_issue
+from tests.access.people import signed_in, token
 from tests.quotas.world import make_world
 from tests.valkeys import SpareValkey
 
@@ -185,3 +186,13 @@ def test_without_enforcers_the_page_says_what_to_do(
     text = text_of(client)
     assert "Run a service with the SDK, a middleware or the gateway" in text
     assert "appear if they send hr_heartbeat" in text
+
+
+def test_only_a_token_that_can_approve_is_offered_to(operator: Client) -> None:
+    token("operator", "write", issuer="olga")
+    owner = signed_in("otto", "owner")
+    text = text_of(owner)
+    assert "no, lacks the role approver or owner" in text
+    assert "Let it approve" not in text
+    token_issue(label="ci", role="approver", scopes=["approve"], author="olga", reason="a test")
+    assert "Let it approve" in text_of(owner)

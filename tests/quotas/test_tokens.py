@@ -15,10 +15,10 @@ from headroom_edge import keys
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Outbox
 from quotas.publishing import store
-from quotas.tokens import IssuedToken, token_issue, token_revoke
+from quotas.tokens import IssuedToken, token_issue, token_permit, token_revoke
 from tenants.models import ApiToken
 from tenants.scope import principal_of_text
-from tests.access.people import machine
+from tests.access.people import machine, person
 from tests.quotas.publishing.worlds import publisher_for
 from tests.quotas.world import SAID, make_world
 from tests.valkeys import SpareValkey
@@ -157,3 +157,21 @@ def test_the_command_refuses_in_one_sentence() -> None:
         run("token", "create", "x", "--role", "tenant")
     with pytest.raises(CommandError, match="there is no tenant nobody; create it, or correct the name"):
         run("api_key", "create", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("role", "scopes", "lacking"),
+    [
+        ("operator", ("write", "approve"), "the token lacks the role approver or owner"),
+        ("approver", ("write",), "the token lacks the scope approve"),
+    ],
+)
+def test_a_token_that_can_never_approve_is_not_allowed_to(role: str, scopes: tuple[str, ...], lacking: str) -> None:
+    person("ann", "owner")
+    fields: dict[str, Any] = {"label": "ci", "role": role, "scopes": scopes, "author": "ann", "reason": "a test"}
+    with pytest.raises(Refused, match=lacking):
+        token_issue(**fields, may_approve=True)
+    issued = token_issue(**fields)
+    with pytest.raises(Refused, match=lacking):
+        token_permit(key_id=issued.row.key_id, may_approve=True, author="ann", reason="a test")
+    token_permit(key_id=issued.row.key_id, may_approve=False, author="ann", reason="a test")
