@@ -47,3 +47,9 @@ def test_the_page_of_a_tenants_own_people_is_whole(tess: Person) -> None:
 
 def test_signing_in_is_whole(stranger: Person) -> None:
     check(stranger, reverse("dashboards:login"))
+
+
+def test_a_dialog_that_is_still_loading_has_room_around_its_words(ada: Person) -> None:
+    ada.goes_to(f"{reverse('dashboards:changes')}?live=0")
+    body = 'getComputedStyle(document.querySelector("#dlg-undo-body > .body"))'
+    assert ada.page.evaluate(f"{body}.paddingLeft") != "0px"
