@@ -141,15 +141,14 @@ def check_unnoticed(concerned: Concerned, before: States) -> None:
 
 
 def _problems(impact: Impact) -> list[Problem]:
-    problems = [
-        Problem(cut.owner, "cut", f"{cut}; make the cut smaller, or apply it anyway (force)")
-        for cut in impact.cuts[:MOST_SAID]
-    ]
-    if impact.cut_count > len(problems):
-        hurt = counted(impact.hurt_count, "tenant is", "tenants are")
-        rest = f"and {impact.cut_count - len(problems):,} more; {hurt} hurt in all"
-        problems.append(Problem("", "cut", rest))
-    return problems
+    """The first cuts and how many more there are. What to do about them is said once, at the end."""
+    lines = [(cut.owner, str(cut)) for cut in impact.cuts[:MOST_SAID]]
+    if impact.cut_count > len(lines):
+        rest = f"and {impact.cut_count - len(lines):,} more"
+        lines.append(("", f"{rest}; {counted(impact.hurt_count, 'tenant', 'tenants')} would lose quota"))
+    cut, it = ("cut", "it") if impact.cut_count == 1 else ("cuts", "them")
+    lines[-1] = (lines[-1][0], f"{lines[-1][1]}; make the {cut} smaller, or apply {it} anyway (force)")
+    return [Problem(owner, "cut", line) for owner, line in lines]
 
 
 def _with_repeated(losses: Losses, repeated: Iterable[tuple[Group, list[Cut]]]) -> Losses:

@@ -49,6 +49,12 @@ class TestACutOfATier:
             "a cut of 50 %; make the cut smaller, or apply it anyway (force)"
         )
 
+    def test_what_to_do_about_several_is_said_once(self) -> None:
+        limits = [bucket(50), {**bucket(50), "name": "minute"}]
+        first, last = refusal(lambda: policy_update(name="pro-all", limits=limits, **SAID))
+        assert first.endswith("a cut of 95 %")
+        assert last.endswith("; make the cuts smaller, or apply them anyway (force)")
+
     def test_forced_it_is_written(self) -> None:
         assert limit_set(policy="pro-all", limit=bucket(50), **FORCED)
 
