@@ -12,7 +12,7 @@ from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import AuditEvent, LimitName
 from quotas.publishing import store
-from quotas.publishing.bypass_switches import BypassSwitch, Scope, switch_off, switch_on, switches_read
+from quotas.publishing.bypass_switches import BypassSwitch, Scope, switch_off, switch_on, switch_words, switches_read
 
 LONGEST_US = 7 * DAY_US
 
@@ -63,7 +63,7 @@ def bypass_clear(*, scope: Scope, name: str, author: str, reason: str) -> Bypass
     about = (scope, name)
     switch = next((switch for switch in bypasses_read() if switch.about == about), None)
     if switch is None:
-        raise refuse("bypass", "over", f"no bypass of {scope} {name}".rstrip() + " is on; there is nothing to end")
+        raise refuse("bypass", "over", f"no bypass of {switch_words(scope, name)} is on; there is nothing to end")
     with transaction.atomic():
         _record("bypass_cleared", switch, author, reason)
         switch_off(store.connect(settings.REDIS_URL), settings.HEADROOM_SHARDS, about)

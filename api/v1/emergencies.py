@@ -25,7 +25,7 @@ from quotas.policies.diff import FieldDiff, ObjectDiff
 class EmergencyOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     action = serializers.CharField()
-    what = serializers.CharField(help_text="Such as `revision 12` or `bypass of all`.")
+    what = serializers.CharField(help_text="Such as `revision 12` or `bypass of all limits`.")
     author = serializers.CharField()
     reason = serializers.CharField()
     at = serializers.DateTimeField()

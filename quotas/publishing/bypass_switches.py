@@ -32,7 +32,11 @@ class BypassSwitch:
         return (self.scope, self.name)
 
     def __str__(self) -> str:
-        return f"{self.scope} {self.name}".strip()
+        return switch_words(self.scope, self.name)
+
+
+def switch_words(scope: str, name: str) -> str:
+    return "all limits" if scope == "all" else f"{scope} {name}"
 
 
 def switches_read(client: redis.Redis, shards: int) -> list[BypassSwitch]:

@@ -150,7 +150,7 @@ def test_a_bypass_of_everything_is_one_even_where_two_eyes_are_enough(settings: 
     bypass_set(scope="tenant", name="acme", duration="1m", **SAID)
     assert not emergencies_open().exists()
     bypass_set(scope="all", name="", duration="1m", **SAID)
-    assert emergencies_open().get().what == "bypass of all"
+    assert emergencies_open().get().what == "bypass of all limits"
 
 
 def test_a_bypass_by_the_command_is_one_too(valkey: redis.Redis) -> None:
