@@ -24,10 +24,13 @@ def tenants_of(tier: int, measured: TierUsage) -> int:
 
 
 @register.filter
-def plain(value: Any) -> str:
-    """A value of a diff."""
+def plain(value: Any, path: str = "") -> str:
+    """A value of a diff. `path`: of its field."""
     if value is None:
         return "\N{EN DASH}"
+    if value == "":
+        # The state of a tenant holds the reason of its suspension.
+        return "no" if path == "suspended" else "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)

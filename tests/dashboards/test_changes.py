@@ -25,7 +25,7 @@ from quotas.own_limits import own_limits_install
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set
-from quotas.tenants import NewTenant, tenant_move, tenants_create
+from quotas.tenants import NewTenant, tenant_create, tenant_move, tenants_create
 from tenants.models import ApiToken
 from tests.access.people import person, signed_in, token
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
@@ -64,6 +64,13 @@ def test_a_revision_says_who_why_what_and_what_it_did(client: Client) -> None:
     assert "“because”" in text
     assert re.search(r"10 % → 0 %", text.replace("\N{NO-BREAK SPACE}", " "))
     assert re.search(r'class="del"><td class="sg">−</td><td>limits.burst.rate: <mark>100</mark>', text)
+
+
+def test_a_diff_has_a_word_for_what_is_empty(client: Client) -> None:
+    tenant_create(name="cargo", tier="pro", **SAID)
+    text = page(client, "/changes")
+    assert "suspended: <mark>no</mark>" in text
+    assert "<mark></mark>" not in text
 
 
 def test_titles_say_how_many_tenants_are_new_and_where_one_moved(client: Client) -> None:
@@ -359,6 +366,14 @@ def test_a_bypass_is_switched_on_shown_and_ended(operator: Client) -> None:
     assert "Bypass active: tenant acme" in page(operator, "/")
     operator.post("/bypass/end", {"scope": "tenant", "name": "acme", "reason": "over"})
     assert "Bypass active" not in page(operator, "/changes")
+
+
+def test_a_bypass_of_everything_says_so() -> None:
+    owner = signed_in("otto", "owner")
+    assert owner.post("/bypass", {"scope": "all", "duration": "1h", "reason": "3 a.m."}).status_code == 200
+    text = page(owner, "/changes")
+    assert "Bypass active: all limits." in text
+    assert "bypass of all limits" in text
 
 
 def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None:
