@@ -9,6 +9,7 @@ from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
 from headroom_edge.algorithms.sliding_counter import SlidingCounter
 from headroom_edge.algorithms.sliding_log import SlidingLog
+from headroom_edge.plan.subject import Subject
 from quotas.policies.spec import Limit, Mode, Override
 
 MODES: dict[Mode, str] = {"enforce": "enforced", "shadow": "in shadow", "off": "off"}
@@ -28,6 +29,15 @@ class Short:
 def limit_words(limit: Limit) -> str:
     unit = ", in units of cost" if limit.unit == "cost" else ""
     return f"{limit.algorithm.words()}{unit}, per {limit.subject}, {MODES[limit.mode]}"
+
+
+def subject_words(subject: Subject) -> str:
+    """For people who do not configure limits: `API key or address` for key|ip."""
+    return " or ".join(" and ".join(map(_dimension, names)) for names in subject.alternatives) or "tenant"
+
+
+def _dimension(name: str) -> str:
+    return {"key": "API key", "ip": "address"}.get(name, name)
 
 
 def override_words(override: Override) -> str:

@@ -34,6 +34,7 @@ def carol(world: None) -> Client:
 def test_it_shows_the_tenants_own_limits_and_nobody_elses(carol: Client) -> None:
     text = page(carol, "/portal")
     assert "100/s burst 200" in text
+    assert "The first number of the limit, such as 6 in 6/10s burst 10." in text
     assert "bolt" not in text
     assert "10/s burst 20" not in text
 

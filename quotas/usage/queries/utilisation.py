@@ -19,6 +19,7 @@ from quotas.models.calendar_counter import CalendarCounter
 from quotas.models.usage import BEGINNING, REFUSED, UsageHour
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesHour
 from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.limit_words import subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EPOCH, EVERYWHERE, MICROSECOND, Unit
 
@@ -108,7 +109,7 @@ def use_of(
     if allowance is None:
         return LimitUse(None, why_not="concurrency is not measured")
     if limit.subject != Subject():
-        return LimitUse(None, why_not=f"counted per {limit.subject}")
+        return LimitUse(None, why_not=f"counted per {subject_words(limit.subject)}")
     if demand is None:
         return LimitUse(None, why_not="no requests in this period")
     return rate_use(demand, allowance, limit.unit)

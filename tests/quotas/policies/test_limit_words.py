@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
+from headroom_edge.plan.subject import Subject
 from quotas.policies.limit_codec import limit_parse
-from quotas.policies.limit_words import algorithm_words, compact, limit_short, limit_words, override_words
+from quotas.policies.limit_words import (
+    algorithm_words,
+    compact,
+    limit_short,
+    limit_words,
+    override_words,
+    subject_words,
+)
 from quotas.policies.spec import Override
 
 
@@ -33,6 +41,14 @@ def test_every_algorithm_fits_a_cell(fields: dict[str, Any], text: str) -> None:
 )
 def test_a_short_number_loses_no_digit(value: int, text: str) -> None:
     assert compact(value) == text
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [("tenant", "tenant"), ("key|ip", "API key or address"), ("user+ip", "user and address")],
+)
+def test_a_subject_in_words_for_those_who_do_not_configure_it(subject: str, words: str) -> None:
+    assert subject_words(Subject.parse(subject)) == words
 
 
 def test_a_limit_says_what_it_buys_for_whom_and_whether_it_denies() -> None:
