@@ -129,7 +129,7 @@ class RevisionDiff(APIView):
 class RevisionRollback(APIView):
     @changes(Guarded, RevisionWithChangesOut, dry=UndoDryRunOut)
     def post(self, request: Request, number: int) -> Response:
-        """Restores the configuration of this revision. Keys, memberships and suspensions stay as they are."""
+        """Restores the configuration of this revision. API keys, tenants' tiers, suspensions and new tenants stay."""
         who = permitted(request, body(Guarded, request))
         return _preview(request, number, Undone.by_rollback) or _go_back(request, number, revision_rollback, who)
 

@@ -13,7 +13,7 @@ from quotas.errors import Refused
 
 
 class Command(BaseCommand):
-    help = "Restore the configuration as of a revision. Keys, memberships and suspensions stay as they are."
+    help = "Restore the configuration as of a revision. API keys, tenants' tiers, suspensions and new tenants stay."
     requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: ArgumentParser) -> None:
