@@ -16,6 +16,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from access.sessions import LastingSessions
+from headroom_edge.request_guard import bearer_text
 from quotas.secret_rotation import key_hash_again
 from tenants import scope
 from tenants.keyring import KeyringError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     # REST framework's views read these classes from its settings while they are imported.
     from rest_framework.views import APIView
 
-BEARER: Final = "bearer "
 _ATTRIBUTE: Final = "principal"
 
 
@@ -60,10 +60,6 @@ def is_known(scope: MutableMapping[str, Any]) -> bool:
 
 def _unused(request: HttpRequest) -> HttpResponse:
     raise NotImplementedError
-
-
-def bearer_text(authorization: str) -> str:
-    return authorization[len(BEARER) :].strip() if authorization[: len(BEARER)].lower() == BEARER else ""
 
 
 def principal_set(request: HttpRequest, principal: Principal) -> None:

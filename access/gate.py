@@ -19,7 +19,7 @@ from django.urls import Resolver404, resolve, reverse
 from access import roles, throttle
 from access.authentication import BadToken, authenticate, principal_set
 from access.outage import BUSY, outage_of
-from access.page_queue import CALLER, OF_TENANT
+from access.page_queue import OF_TENANT, TELL
 from access.request_ids import is_api, request_id_of, wants_page
 from headroom_edge.django import refused as over_limit
 from headroom_edge.problems import CONTENT_TYPE, Problem, forbidden, unauthorised
@@ -130,7 +130,8 @@ def _tell_queue(request: HttpRequest, principal: Principal) -> None:
     if isinstance(request, ASGIRequest):
         tenant = principal.tenant
         scope = cast("dict[str, Any]", request.scope)
-        scope[CALLER] = f"{OF_TENANT}{tenant.name}" if tenant else f"actor {principal.actor}"
+        if TELL in scope:
+            scope[TELL](f"{OF_TENANT}{tenant.name}" if tenant else f"actor {principal.actor}")
 
 
 def _limited(verdict: RequestVerdict, respond: Callable[[], HttpResponseBase]) -> HttpResponseBase:

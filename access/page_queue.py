@@ -2,7 +2,8 @@
 
 A few pages of one caller are served at the same time. The next ones wait here, without a thread and without a database
 connection. What a tenant asks of the API counts as a page: its reports cost as much. Other callers of the API, such as
-editors, wait where they write (quotas.changes.turn).
+editors, wait where they write (quotas.changes.turn). As long as it is not known whose a token is, one of its calls goes
+ahead, and the others wait until that one is authenticated.
 
 After a 429, the caller is refused from memory, after a pause, until it may try again: a refusal by Django costs as much
 as a small page, and a client that repeats at once would keep the process busy with refusals.
@@ -13,19 +14,22 @@ All of it holds within one process. The limits that hold for all processes are t
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from math import ceil
 from typing import Final
 
+from django.http import parse_cookie
+
 from headroom_edge.asgi import Message, Receive, Scope, Send, header_of, respond
-from headroom_edge.gateway.server import refuse
+from headroom_edge.gateway.server import SMALL_BODY, refuse
 from headroom_edge.problems import Problem
 from headroom_edge.recent_cache import RecentCache
+from headroom_edge.request_guard import bearer_text
 
 AT_ONCE: Final = 4
 # A page keeps this process and PostgreSQL busy. With two of them, a tenant leaves one of two cores to the others.
@@ -41,7 +45,7 @@ LONGEST_REFUSAL: Final = 65_536
 STREAM: Final = "/live"
 API: Final = "/v1/"
 FREE: Final = ("/static/", "/healthz", "/metrics", "/login", "/logout", "/favicon.ico")
-CALLER: Final = "headroom.caller"  # set in the scope by the gate: the tenant or the account
+TELL: Final = "headroom.tell"  # in the scope: the gate calls it with the tenant or the account, from any thread
 OF_TENANT: Final = "tenant "
 
 
@@ -67,6 +71,7 @@ class PageQueue:
     ) -> None:
         self._inner, self._session_cookie, self._address_of = inner, session_cookie, address_of
         self._callers: RecentCache[int, str] = RecentCache(CALLERS)  # by credential
+        self._ahead: dict[int, asyncio.Event] = {}  # by credential: the call that tells whose it is
         self._refusals: RecentCache[int, Refusal] = RecentCache(REFUSALS)
         self._slots: dict[str, Slots] = {}
         self._streams: Counter[str] = Counter()
@@ -76,14 +81,49 @@ class PageQueue:
         if credential is None:
             await self._inner(scope, receive, send)
             return
-        known = self._callers.get(credential) or ""
-        if _is_api(scope) and not known.startswith(OF_TENANT):
-            await self._inner(scope, receive, self._watched(credential, scope, send))
-            return
-        caller = known or f"stranger {self._address_of(scope)}"
+        scope[TELL] = partial(asyncio.get_running_loop().call_soon_threadsafe, self._learn, credential)
         if scope["path"] == STREAM:
-            await self._stream(caller, scope, receive, send)
+            await self._stream(self._caller(credential, scope), scope, receive, send)
             return
+        receive = await _arrived(receive)
+        if _is_api(scope):
+            await self._api_call(credential, scope, receive, send)
+        else:
+            await self._page(credential, scope, receive, send)
+
+    async def _api_call(self, credential: int, scope: Scope, receive: Receive, send: Send) -> None:
+        ahead = self._ahead.get(credential)
+        if ahead is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ahead.wait(), PATIENCE_SECONDS)
+        caller = self._callers.get(credential)
+        if caller is None and credential not in self._ahead:
+            ahead = self._ahead[credential] = asyncio.Event()
+            try:
+                await self._inner(scope, receive, send)
+            finally:
+                self._pass(credential, ahead)
+        elif caller is not None and caller.startswith(OF_TENANT):
+            await self._page(credential, scope, receive, send)
+        else:
+            await self._inner(scope, receive, send)
+
+    def _learn(self, credential: int, caller: str) -> None:
+        self._callers.put(credential, caller)
+        if (ahead := self._ahead.get(credential)) is not None:
+            self._pass(credential, ahead)
+
+    def _pass(self, credential: int, ahead: asyncio.Event) -> None:
+        """Whoever waits behind it goes on."""
+        ahead.set()
+        if self._ahead.get(credential) is ahead:
+            del self._ahead[credential]
+
+    def _caller(self, credential: int, scope: Scope) -> str:
+        return self._callers.get(credential) or f"stranger {self._address_of(scope)}"
+
+    async def _page(self, credential: int, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = self._caller(credential, scope)
         slots = self._slots.get(caller)
         if slots is None:
             at_once = TENANT_AT_ONCE if caller.startswith(OF_TENANT) else AT_ONCE
@@ -111,7 +151,7 @@ class PageQueue:
         try:
             refusal = self._refusal(credential)
             if refusal is None:
-                await self._inner(scope, receive, self._watched(credential, scope, send))
+                await self._inner(scope, receive, self._watched(credential, send))
                 return
         finally:
             slots.free.release()
@@ -137,25 +177,21 @@ class PageQueue:
         """
         if scope["type"] != "http" or scope["path"].startswith(FREE):
             return None
-        sent = header_of(scope, "authorization")
-        if not sent:
-            with suppress(CookieError):
-                cookie = SimpleCookie(header_of(scope, "cookie")).get(self._session_cookie)
-                sent = cookie.value if cookie else ""
+        authorization = header_of(scope, "authorization")
+        # Both as Django reads them: another spelling must not be another caller.
+        sent = bearer_text(authorization) or authorization or _cookies(scope).get(self._session_cookie, "")
         return hash((sent, "text/html" in header_of(scope, "accept"), _is_api(scope))) if sent else None
 
     def _refusal(self, credential: int) -> Refusal | None:
         refusal = self._refusals.get(credential)
         return refusal if refusal is not None and refusal.until > _now() else None
 
-    def _watched(self, credential: int, scope: Scope, send: Send) -> Send:
+    def _watched(self, credential: int, send: Send) -> Send:
         refusal: Refusal | None = None
 
         async def send_and_watch(message: Message) -> None:
             nonlocal refusal
             if message["type"] == "http.response.start":
-                if CALLER in scope:
-                    self._callers.put(credential, scope[CALLER])
                 if message["status"] == HTTPStatus.TOO_MANY_REQUESTS:
                     refusal = _refusal_of(message)
             elif refusal is not None:
@@ -165,6 +201,26 @@ class PageQueue:
             await send(message)
 
         return send_and_watch
+
+
+def _cookies(scope: Scope) -> dict[str, str]:
+    fields = [value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie"]
+    return parse_cookie("; ".join(fields)) if fields else {}
+
+
+async def _arrived(receive: Receive) -> Receive:
+    """Reads a small body, and gives it out again: nobody holds a turn while it arrives."""
+    messages, size, is_whole = deque[Message](), 0, False
+    while not is_whole and size <= SMALL_BODY:
+        message = await receive()
+        messages.append(message)
+        size += len(message.get("body", b""))
+        is_whole = not message.get("more_body")  # it has ended, or its client has gone
+
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return again
 
 
 def _is_api(scope: Scope) -> bool:

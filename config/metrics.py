@@ -8,9 +8,9 @@ from django.views.decorators.http import require_safe
 from django_prometheus.exports import ExportToDjangoView
 from prometheus_client import REGISTRY
 
-from access.authentication import bearer_text
 from access.roles import TABLE
 from headroom_edge.proxies import address_of
+from headroom_edge.request_guard import bearer_text
 from quotas.status.metrics_collector import StatusCollector
 from tenants.scope import principal_of_text
 

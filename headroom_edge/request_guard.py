@@ -234,12 +234,15 @@ def without_store(core: Core) -> RequestVerdict:
     return RequestVerdict(headers={"Headroom-Degraded": "open"})
 
 
+def bearer_text(authorization: str) -> str:
+    """The token in an Authorization field, without the white space around it; empty if it has none."""
+    return authorization[len(BEARER) :].strip() if authorization[: len(BEARER)].lower() == BEARER else ""
+
+
 def key_text(header: Callable[[str], str]) -> str:
     """The API key as sent. A key without Headroom's prefix belongs to the application and is ignored."""
-    authorization = header("authorization")
-    if authorization[: len(BEARER)].lower() == BEARER:
-        text = authorization[len(BEARER) :].strip()
-        if text.startswith(KEY_PREFIX):
-            return text
+    text = bearer_text(header("authorization"))
+    if text.startswith(KEY_PREFIX):
+        return text
     text = header("x-api-key").strip()
     return text if text.startswith(KEY_PREFIX) else ""

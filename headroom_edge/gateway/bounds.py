@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from headroom_edge.asgi import Receive, Scope, Send, encoded
@@ -46,6 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_is_behind",
         "_is_refused",
         "_received",
+        "_served",
     )
 
     def __init__(
@@ -65,6 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._received = 0  # bytes of the request, from the start of the chunk in which it began
         self._body = 0  # bytes of its body
         self._held_in: Unfinished | None = None  # where it counts
+        self._served: RequestResponseCycle | None = None  # the request in front of those in the pipeline
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn
         super().connection_made(transport)
@@ -79,6 +81,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._all.lingering.pop(self, None)
         self._release()
         super().connection_lost(exc)
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True  # uvicorn tells only the latest request that its client has gone
+            self._served.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -152,6 +157,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse_in_turn(f"The request has {len(hosts) or 'no'} Host fields; send one.")
             elif is_upgrade:
                 self._refuse_in_turn("This server opens no tunnels; use another method than CONNECT.")
+            if not self.pipeline:
+                self._served = self.cycle
             HttpToolsProtocol.on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
@@ -191,7 +198,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.flow.resume_reading()
             if self.pipeline:
-                self._start_asgi_task(*self.pipeline.pop())
+                self._served, application = self.pipeline.pop()
+                self._start_asgi_task(self._served, application)
         # The latest request is answered, not only one in front of it. One that has not arrived whole waits already.
         if cycle.response_complete and not self._has_begun and self in self.connections:
             self._all.waiting[self] = self._all.now

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from access import page_queue
-from access.page_queue import AT_ONCE, CALLER, STREAMS, TENANT_AT_ONCE, WAITING, PageQueue
+from access.page_queue import AT_ONCE, STREAMS, TELL, TENANT_AT_ONCE, WAITING, PageQueue
+from headroom_edge.request_guard import bearer_text
 
 ANN, BEN, EVE, ZOE = "ann", "ben", "eve", "zoe"
 CALLERS = {ANN: "tenant acme", BEN: "tenant acme", EVE: "tenant bolt", ZOE: "actor zoe"}
@@ -27,34 +28,49 @@ class Django:
         self.may_end = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        token = dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer ")
+        token = _token(dict(scope["headers"]))
         caller = CALLERS.get(token, token)
         self.inside[caller] += 1
         self.most[caller] = max(self.most[caller], self.inside[caller])
+        while (await receive()).get("more_body"):
+            pass
+        if token in CALLERS and TELL in scope:
+            scope[TELL](caller)
         await self.may_end.wait()
         self.inside[caller] -= 1
         self.served += 1
-        if token in CALLERS:
-            scope[CALLER] = caller
         fields = [(b"Retry-After", b"1"), (b"X-Request-ID", b"one")] if self.status == 429 else []
         await send({"type": "http.response.start", "status": self.status, "headers": fields})
         await send({"type": "http.response.body", "body": b"page", "more_body": False})
 
 
+def _token(headers: dict[bytes, bytes]) -> str:
+    return (
+        bearer_text(headers.get(b"authorization", b"").decode())
+        or headers[b"cookie"].decode().rpartition("sessionid=")[2]
+    )
+
+
 class Browser:
     def __init__(self, app: PageQueue, token: str, accept: bytes = b"*/*") -> None:
         self.app, self.token, self.accept = app, token, accept
+        self.may_send = asyncio.Event()
+        self.may_send.set()
 
-    async def get(self, path: str = "/tenants") -> tuple[int, dict[bytes, bytes]]:
+    async def get(self, path: str = "/tenants", **sent_as: str) -> tuple[int, dict[bytes, bytes]]:
+        """`sent_as`: the header fields that have the token, if not as usual."""
         sent = list[Any]()
+        body = [{"type": "http.request", "body": b"", "more_body": False}]
 
         async def send(message: Any) -> None:
             sent.append(message)
 
         async def receive() -> Any:
-            return {"type": "http.disconnect"}
+            await self.may_send.wait()
+            return body.pop() if body else {"type": "http.disconnect"}
 
-        headers = [(b"authorization", f"Bearer {self.token}".encode()), (b"accept", self.accept)]
+        fields = sent_as or {"authorization": f"Bearer {self.token}"}
+        headers = [(b"accept", self.accept), *((name.encode(), value.encode()) for name, value in fields.items())]
         await self.app({"type": "http", "path": path, "headers": headers}, receive, send)
         return sent[0]["status"], {name.lower(): value for name, value in sent[0]["headers"]}
 
@@ -69,12 +85,18 @@ def queue() -> tuple[Django, PageQueue]:
     return django, PageQueue(django, "sessionid", lambda scope: "192.0.2.1")
 
 
-async def test_a_tenants_keys_share_their_turns_and_another_tenant_does_not_wait() -> None:
+async def queue_that_knows(*tokens: str) -> tuple[Django, PageQueue]:
     django, app = queue()
     django.may_end.set()
-    for token in (ANN, BEN, EVE):
-        await Browser(app, token).get()
+    for token in tokens:
+        for path in ("/tenants", "/v1/usage"):
+            await Browser(app, token).get(path)
     django.may_end.clear()
+    return django, app
+
+
+async def test_a_tenants_keys_share_their_turns_and_another_tenant_does_not_wait() -> None:
+    django, app = await queue_that_knows(ANN, BEN, EVE)
     flood = [asyncio.create_task(Browser(app, token).get()) for token in (ANN, BEN) * 15]
     other = asyncio.create_task(Browser(app, EVE).get())
     await settled()
@@ -95,7 +117,7 @@ async def test_strangers_at_one_address_share_their_turns() -> None:
 
 
 async def test_beyond_what_may_wait_it_is_refused_at_once() -> None:
-    django, app = queue()
+    django, app = await queue_that_knows(ANN)
     waiting = [asyncio.create_task(Browser(app, ANN).get()) for _ in range(AT_ONCE + WAITING)]
     await settled()
     status, fields = await Browser(app, ANN).get()
@@ -129,7 +151,7 @@ async def test_a_refusal_is_repeated_from_memory_until_it_is_over(monkeypatch: p
 
 
 async def test_open_streams_are_counted_apart() -> None:
-    django, app = queue()
+    django, app = await queue_that_knows(ANN)
     streams = [asyncio.create_task(Browser(app, ANN).get("/live")) for _ in range(STREAMS)]
     await settled()
     assert (await Browser(app, ANN).get("/live"))[0] == 429
@@ -142,11 +164,7 @@ async def test_open_streams_are_counted_apart() -> None:
 
 
 async def test_a_tenants_api_calls_take_turns_with_its_pages() -> None:
-    django, app = queue()
-    django.may_end.set()
-    await Browser(app, ANN).get()
-    await Browser(app, ANN).get("/v1/usage")
-    django.may_end.clear()
+    django, app = await queue_that_knows(ANN)
     asked = [asyncio.create_task(Browser(app, ANN).get(path)) for path in ("/v1/usage", "/portal") * 10]
     await settled()
     assert django.inside == {"tenant acme": TENANT_AT_ONCE}
@@ -157,6 +175,55 @@ async def test_a_tenants_api_calls_take_turns_with_its_pages() -> None:
     assert fields[b"content-type"] == b"application/problem+json"
     django.may_end.set()
     assert {status for status, _ in await asyncio.gather(*asked, *waiting)} == {200}
+
+
+@pytest.mark.parametrize("path", ["/v1/usage", "/portal"])
+async def test_no_other_spelling_of_a_key_or_session_is_another_caller(path: str) -> None:
+    django, app = queue()
+    spellings = [{"authorization": f"{scheme} {' ' * n}{ANN}  "} for n in range(10) for scheme in ("Bearer", "BEARER")]
+    spellings += [{"cookie": f"{junk}sessionid={BEN}"} for junk in ("", "foo; ", 'a={"k":1}; ', "a=\x01; ")]
+    django.may_end.set()
+    for fields in spellings[-1:] + spellings[:1]:
+        await Browser(app, "").get(path, **fields)
+    django.may_end.clear()
+    flood = [asyncio.create_task(Browser(app, "").get(path, **fields)) for fields in spellings]
+    await settled()
+    assert django.inside == {"tenant acme": TENANT_AT_ONCE}
+    django.may_end.set()
+    await asyncio.gather(*flood)
+
+
+async def test_of_a_new_key_one_api_call_goes_ahead_and_the_others_take_turns() -> None:
+    django, app = queue()
+    flood = [asyncio.create_task(Browser(app, ANN).get("/v1/usage")) for _ in range(40)]
+    await settled()
+    assert django.inside == {"tenant acme": 1 + TENANT_AT_ONCE}
+    django.may_end.set()
+    assert {status for status, _ in await asyncio.gather(*flood)} == {200}
+    assert not app._ahead
+
+
+async def test_behind_a_call_that_tells_nothing_the_others_go_on() -> None:
+    django, app = queue()
+    django.may_end.set()
+    flood = [asyncio.create_task(Browser(app, "invented").get("/v1/usage")) for _ in range(10)]
+    assert {status for status, _ in await asyncio.gather(*flood)} == {200}
+    assert not app._ahead
+
+
+@pytest.mark.parametrize("path", ["/v1/usage", "/portal"])
+async def test_nobody_holds_a_turn_while_a_body_arrives(path: str) -> None:
+    django, app = queue()
+    slow = [Browser(app, f"guess {number}") for number in range(2 * AT_ONCE)]
+    for browser in slow:
+        browser.may_send.clear()
+    dripping = [asyncio.create_task(browser.get(path)) for browser in slow]
+    await settled()
+    django.may_end.set()
+    assert (await asyncio.wait_for(Browser(app, ANN).get(path), 60))[0] == 200
+    for browser in slow:
+        browser.may_send.set()
+    await asyncio.gather(*dripping)
 
 
 @pytest.mark.parametrize("path", ["/v1/tenants", "/healthz", "/static/app.css"])

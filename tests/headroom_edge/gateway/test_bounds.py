@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -317,3 +318,22 @@ def test_a_short_response_that_is_not_read_does_not_keep_its_connection() -> Non
         client.connect(("127.0.0.1", server.port))
         client.sendall(head("GET", "/unread"))
         assert lost.wait(PATIENCE_SECONDS)
+
+
+def test_a_request_with_another_behind_it_is_told_that_its_client_has_gone() -> None:
+    began, told = threading.Event(), list[str]()
+    ended = threading.Event()
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        began.set()
+        await receive()
+        told.append((await receive())["type"])
+        ended.set()
+
+    with served(application, BoundedProtocol) as server:
+        with RawClient(server.port, head("GET", "/first") + head("GET", "/second")) as client:
+            assert began.wait(PATIENCE_SECONDS)
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert ended.wait(PATIENCE_SECONDS)
+    assert told == ["http.disconnect"]
