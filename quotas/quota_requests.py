@@ -88,7 +88,7 @@ def quota_request_grant(
             fields[size.name] = max(size.held, size.held * value // held)
         change = change_agree(
             override_create,
-            asker=actor_of(row.author, row.author_identity),
+            askers=[actor_of(row.author, row.author_identity)],
             why=row.reason,
             approver=actor_of(author),
             reason=reason,

@@ -59,12 +59,16 @@ def _propose(edit: Callable[..., object], author: Actor, reason: str, arguments:
 
 
 def change_agree(
-    edit: Callable[..., object], *, asker: Actor, why: str, approver: Actor, reason: str, **arguments: Any
+    edit: Callable[..., object], *, askers: Sequence[Actor], why: str, approver: Actor, reason: str, **arguments: Any
 ) -> Change:
-    """Files an edit that one person asked for and another one grants, approved; it can be started or promoted."""
-    check_two(asker=asker, approver=approver)
-    change = _propose(edit, asker, why, arguments)
-    if objection(asker=asker, approver=approver) is None:
+    """Files an edit that some asked for and somebody else grants, approved; it can be started or promoted.
+
+    The first of the askers is its author.
+    """
+    for asker in askers:
+        check_two(asker=asker, approver=approver)
+    change = _propose(edit, askers[0], why, arguments)
+    if all(objection(asker=asker, approver=approver) is None for asker in askers):
         approve(change.pk, approver, reason)
     return change
 

@@ -15,13 +15,13 @@ from tenants.scope import principal_of_user
 APPROVERS: Final = frozenset({Role.APPROVER.value, Role.OWNER.value})
 
 
-def check_two(*, asker: Actor, approver: Actor) -> None:
-    """Under four eyes nobody approves their own request."""
-    if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver)):
+def check_two(*, asker: Actor, approver: Actor, part: str = "") -> None:
+    """Under four eyes nobody approves their own request. `part`: what the asker has to do with it, if not its author."""
+    if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver, part=part)):
         raise problem
 
 
-def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Refused | None:
+def objection(*, asker: Actor, approver: Actor, verb: str = "approve it", part: str = "") -> Refused | None:
     """Why the approver does not count as a second person; None: they do.
 
     A token counts as whoever issued it, so nobody approves by a token what they asked for, or the other way round.
@@ -37,7 +37,7 @@ def objection(*, asker: Actor, approver: Actor, verb: str = "approve it") -> Ref
         if person is None:
             return refuse("approver", "issuer", _unknown(actor))
     if asking is not None and approving is not None and asking.is_same(approving):
-        message = f"{_named(approver, approving)} {_is_author(asker)}; somebody else has to {verb}"
+        message = f"{_named(approver, approving)} {part or _is_author(asker)}; somebody else has to {verb}"
         return refuse("approver", "author", message)
     return None
 

@@ -61,6 +61,12 @@ class Recommendation(models.Model):
     editor_identity = models.CharField(
         max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
     )
+    askers = models.JSONField(
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="who shaped what was measured, each with `author` and `identity`; empty: nobody but the job",
+    )
     summary = models.CharField(max_length=300, blank=True, default="", help_text="in one sentence")
     evidence = models.JSONField(default=dict, blank=True)
     forecast = models.JSONField(default=dict, blank=True)
@@ -93,6 +99,7 @@ class Recommendation(models.Model):
             json_is("current", "object", "recommendation_current"),
             json_is("proposed", "object", "recommendation_proposed"),
             json_is("evidence", "object", "recommendation_evidence"),
+            json_is("askers", "array", "recommendation_askers"),
             models.UniqueConstraint(
                 fields=["policy", "limit", "tenant"], condition=Q(stage__in=OPEN), name="recommendation_open_once"
             ),
@@ -124,6 +131,10 @@ class CalibrationSetting(models.Model):
 
     name = models.CharField(max_length=40, primary_key=True)
     value = models.FloatField()
+    author = models.CharField(max_length=150, blank=True, default="", db_default="", help_text="who chose the value")
+    author_identity = models.CharField(
+        max_length=80, blank=True, default="", db_default="", help_text="see tenants.identity"
+    )
 
     class Meta:
         ordering = ["name"]

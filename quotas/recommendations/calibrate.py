@@ -25,10 +25,11 @@ from quotas.recommendations.evidence import advice_of, capacity_json, evidence_o
 from quotas.recommendations.filing import AUTHOR as AUTHOR
 from quotas.recommendations.filing import store, withdraw
 from quotas.recommendations.measure import Measured, curve_of, measure
-from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.settings import calibration_chosen
 from quotas.recommendations.targets import Target, targets
 from quotas.usage.queries.demand import days_ago, measured_until
 from quotas.usage.queries.latency import latency_samples
+from tenants.identity import Actor
 
 MOST_OVERRIDES = 20  # suggested for one limit at a time
 
@@ -51,10 +52,15 @@ def calibrate(
     progress: Progress = lambda *_: None,
     latency: Samples = latency_samples,
     only: Sequence[int] | None = None,
+    filer: Actor | None = None,
 ) -> Calibrated:
-    """Measures up to `now`; default: up to the last recorded usage. `only`: ids of limits; default: all."""
+    """Measures up to `now`; default: up to the last recorded usage. `only`: ids of limits; default: all.
+
+    `filer`: who asked for this run; None: nobody, it is the job's.
+    """
     until = now or calibrated_until()
-    parameters, found = calibration_parameters(), Calibrated()
+    chosen, found = calibration_chosen(), Calibrated()
+    parameters, askers = chosen.parameters, _askers(chosen.authors, filer)
     wanted = list(targets() if only is None else targets(pk__in=only))
     for number, target in enumerate(wanted):
         progress("measuring", number, len(wanted))
@@ -65,9 +71,15 @@ def calibrate(
             continue
         week = days_ago(until, 7), until
         samples = [sample for number in _bounding(target) for sample in latency(number, *week)]
-        _file(found, measured, parameters, until, capacity_of(samples))
+        _file(found, measured, parameters, until, capacity_of(samples), askers)
     progress("measuring", len(wanted), len(wanted))
     return found
+
+
+def _askers(authors: Iterable[Actor], filer: Actor | None) -> list[dict[str, str]]:
+    """Who shaped what this run proposes: whoever chose its parameters, and whoever asked for it."""
+    people = dict.fromkeys([*authors, *([filer] if filer else [])])
+    return [{"author": one.name, "identity": one.identity} for one in people]
 
 
 def calibrated_until() -> datetime:
@@ -80,7 +92,12 @@ def _bounding(target: Target) -> Iterable[int]:
 
 
 def _file(
-    found: Calibrated, measured: Measured, parameters: Parameters, now: datetime, capacity: Capacity | NoKnee
+    found: Calibrated,
+    measured: Measured,
+    parameters: Parameters,
+    now: datetime,
+    capacity: Capacity | NoKnee,
+    askers: list[dict[str, str]],
 ) -> None:
     recommended = recommend(_trusted(measured), parameters)
     wanted = _wanted(measured, recommended, parameters)
@@ -88,7 +105,7 @@ def _file(
         found.insufficient += 1
         _insufficient(measured, wanted, parameters, now)
         return
-    finding = _Finding(measured, recommended, wanted, parameters, now, capacity)
+    finding = _Finding(measured, recommended, wanted, parameters, now, capacity, askers)
     step = finding.step()
     row = None
     if step is None:
@@ -132,6 +149,7 @@ class _Finding:
     parameters: Parameters
     now: datetime
     capacity: Capacity | NoKnee
+    askers: list[dict[str, str]]
 
     @property
     def target(self) -> Target:
@@ -193,6 +211,7 @@ def _propose(finding: _Finding, step: Change) -> Recommendation | None:
         "evidence": evidence,
         "trust": trust_of(finding.measured, marker, parameters),
         "binds": finding.committed.binds,
+        "askers": finding.askers,
         "summary": _summary(target, proposed, finding),
     }
     return store(target, target.kind, target.tenant, finding.now, proposed, fields, parameters)
@@ -215,6 +234,7 @@ def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
         "evidence": evidence,
         "trust": Trust.LOW if one.estimate.is_lower_bound else trust_of(finding.measured, one.estimate, parameters),
         "binds": "demand",
+        "askers": finding.askers,
         "summary": f"{one.estimate.tenant} needs more than tier {target.tier}: {proposed.words()}."[:300],
     }
     return store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, proposed, fields, parameters)

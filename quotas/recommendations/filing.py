@@ -44,7 +44,7 @@ def store(
         row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
         row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
         row.proposed = None if proposed is None else algorithm_dump(proposed)
-        row.forecast, row.problem = {}, ""
+        row.forecast, row.problem, row.askers = {}, "", []
         for name, value in fields.items():
             setattr(row, name, value)
         row.save()

@@ -104,7 +104,7 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
         passed = pass_freezes(author=author, action="recommendation_approve")
         passed.record(action="recommendation_approve", author=author, reason=reason, what=str(row))
         approver = actor_of(author)
-        check_two(asker=_asker(row), approver=approver)
+        _check_approver(row, approver)
         row.stage, row.reason, row.decided_at = Stage.APPROVED, reason, timezone.now()
         row.decider, row.decider_identity = author, approver.identity
         row.save()
@@ -236,14 +236,25 @@ def _start_override(row: Recommendation) -> None:
     _mark_enforced(row, timezone.now())
 
 
-def _asker(row: Recommendation) -> Actor:
-    """The author of the values: the last editor, or calibration."""
-    return actor_of(row.editor, row.editor_identity) if row.editor else Actor(AUTHOR)
+def _check_approver(row: Recommendation, approver: Actor) -> None:
+    part = "is the author" if row.is_edited else "chose parameters of its calibration, or asked for it"
+    for asker in _askers(row):
+        check_two(asker=asker, approver=approver, part=part)
+
+
+def _askers(row: Recommendation) -> list[Actor]:
+    """Whose values they are: the last editor's, who wrote all of them; otherwise of those who shaped the calibration.
+
+    If nobody did, they are the job's.
+    """
+    if row.is_edited:
+        return [actor_of(row.editor, row.editor_identity)]
+    return [actor_of(one["author"], one["identity"]) for one in row.askers] or [Actor(AUTHOR)]
 
 
 def _agreed(row: Recommendation, reason: str) -> dict[str, Any]:
     decider = actor_of(row.decider, row.decider_identity)
-    return {"asker": _asker(row), "why": reason, "approver": decider, "reason": reason}
+    return {"askers": _askers(row), "why": reason, "approver": decider, "reason": reason}
 
 
 def _mark_enforced(row: Recommendation, now: datetime) -> None:

@@ -24,6 +24,7 @@ from quotas.recommendations.calibrate import AUTHOR, Calibrated, calibrate, cali
 from quotas.recommendations.lifecycle import recommendation_simulate
 from quotas.recommendations.targets import candidates
 from quotas.slices import Cut, SlicedWork, in_words, shared_out, task_do
+from tenants.identity import Actor, actor_of
 
 
 def calibration_ask(*, author: str, reason: str = "") -> Task:
@@ -31,7 +32,16 @@ def calibration_ask(*, author: str, reason: str = "") -> Task:
     with transaction.atomic():
         take_lock(Lock.TASKS)  # so that two who ask at once get one run
         rows = Task.objects.filter(kind=Task.Kind.CALIBRATE, state__in=[Task.State.WAITING, Task.State.RUNNING])
-        return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked={"reason": reason})
+        return rows.first() or task_file(kind=Task.Kind.CALIBRATE, author=author, asked=_asked(author, reason))
+
+
+def _asked(author: str, reason: str) -> dict[str, str]:
+    return {"reason": reason, "author": author, "identity": actor_of(author).identity}
+
+
+def _filer(asked: Mapping[str, Any]) -> Actor | None:
+    author = asked.get("author", AUTHOR)
+    return None if author == AUTHOR else Actor(author, asked["identity"])
 
 
 def calibration_now(*, author: str, progress: Progress = lambda *_: None) -> Task:
@@ -57,7 +67,9 @@ def _do(asked: Mapping[str, Any], part: Mapping[str, Any], progress: Progress) -
     found, limits = Calibrated(), part.get("limits", [])
     if limits:
         until = datetime.fromisoformat(asked["until"])
-        found = calibrate(until, lambda doing, done, total: progress(doing, done, 2 * total), only=limits)
+        found = calibrate(
+            until, lambda doing, done, total: progress(doing, done, 2 * total), only=limits, filer=_filer(asked)
+        )
     drafts = part.get("drafts") or _drafts(limits)
     for place, number in enumerate(drafts):
         progress("simulating", len(drafts) + place, 2 * len(drafts))

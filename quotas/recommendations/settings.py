@@ -12,6 +12,7 @@ from quotas.calibration.parameters import DEFAULTS, WORDS, Parameters
 from quotas.errors import author_and_reason, refuse
 from quotas.models import CalibrationSetting
 from tenants.history import acting
+from tenants.identity import Actor, actor_of
 
 _KINDS = {field.name: type(getattr(DEFAULTS, field.name)) for field in fields(Parameters)}
 
@@ -28,10 +29,25 @@ class ParameterRow:
         return self.value == self.default
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenParameters:
+    parameters: Parameters
+    authors: tuple[Actor, ...]  # who chose values other than the defaults
+
+
 def calibration_parameters() -> Parameters:
-    """Stored values were checked when they were written. Names that this version does not know are ignored."""
-    stored = CalibrationSetting.objects.values_list("name", "value")
-    return Parameters(**{name: _KINDS[name](value) for name, value in stored if name in _KINDS})
+    return calibration_chosen().parameters
+
+
+def calibration_chosen() -> ChosenParameters:
+    """Stored values were checked when they were written. Names that this version does not know are ignored.
+
+    One query, so that the authors are those of the values.
+    """
+    stored = list(CalibrationSetting.objects.filter(name__in=list(_KINDS)))
+    parameters = Parameters(**{row.name: _KINDS[row.name](row.value) for row in stored})
+    authors = dict.fromkeys(Actor(row.author, row.author_identity) for row in stored if row.author)
+    return ChosenParameters(parameters, tuple(authors))
 
 
 def parameter_rows() -> list[ParameterRow]:
@@ -40,16 +56,21 @@ def parameter_rows() -> list[ParameterRow]:
 
 
 def calibration_settings_set(*, values: Mapping[str, float | None], author: str, reason: str) -> Parameters:
-    """Writes all values or none. None resets one to its default."""
+    """Writes all values or none. None resets one to its default.
+
+    A value that is sent again stays its author's: clients may send all of them.
+    """
     author, reason = author_and_reason(author, reason)
+    chosen_by = {"author": author, "author_identity": actor_of(author).identity}
     for name, value in values.items():
         _check(name, value)
     with acting(author=author, action="calibration_settings_set", reason=reason), transaction.atomic():
+        held = dict(CalibrationSetting.objects.values_list("name", "value"))
         for name, value in values.items():
             if value is None or value == getattr(DEFAULTS, name):
                 CalibrationSetting.objects.filter(name=name).delete()
-            else:
-                CalibrationSetting.objects.update_or_create(name=name, defaults={"value": value})
+            elif value != held.get(name):
+                CalibrationSetting.objects.update_or_create(name=name, defaults={"value": value, **chosen_by})
         try:
             return calibration_parameters()
         except ValueError as error:

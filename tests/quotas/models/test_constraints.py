@@ -143,6 +143,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "recommendation_current": [Bad("recommendation", "current = '[]'")],
     "recommendation_proposed": [Bad("recommendation", "proposed = '[]'")],
     "recommendation_evidence": [Bad("recommendation", "evidence = '[]'")],
+    "recommendation_askers": [Bad("recommendation", "askers = '{}'")],
     "recommendation_open_once": [Bad("recommendation", "\"limit\" = 'daily'")],
     "recommendation_proposes": [Bad("recommendation", "proposed = NULL")],
     "recommendation_end_reason": [
