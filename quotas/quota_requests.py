@@ -80,6 +80,9 @@ def quota_request_grant(
         row = _to_answer(request)
         name, size, held = _parameters(row)
         value = wanted or row.wanted
+        if value <= held:  # a cut, which nobody asked for
+            message = f"that is not more than what {row.tenant.name} has, {held:,}; grant more, or decline the request"
+            raise refuse("wanted", "less", message)
         if settings.HEADROOM_FOUR_EYES and value > row.wanted:
             message = f"{row.author} asked for {row.wanted:,}; under four eyes grant that or less"
             raise refuse("wanted", "more", message)

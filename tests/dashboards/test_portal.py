@@ -12,8 +12,10 @@ from django.test import Client
 from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent, Change, Override
 from quotas.models.quota_request import QuotaRequest
+from quotas.overrides import override_create
 from tests.access.people import person, signed_in
 from tests.dashboards.world import counted, drained, make_world, page, text_of
+from tests.quotas.world import SAID
 
 pytestmark = pytest.mark.django_db
 
@@ -112,6 +114,28 @@ def test_under_four_eyes_asking_and_granting_are_the_two_pairs(carol: Client, se
     assert (change.state, change.author, change.approvals.get().approver) == ("promoted", "carol", "alex")
     assert QuotaRequest.objects.get().override == Override.objects.get()
     assert not AuditEvent.objects.filter(kind="approval_skipped").exists()
+
+
+@pytest.mark.parametrize("wanted", ["60", "100"])
+def test_granting_it_is_never_a_cut(carol: Client, settings: Any, wanted: str) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+    carol.post("/portal/ask", ASK)
+    answer = f"/requests/{QuotaRequest.objects.get().pk}/answer"
+    approver = signed_in("alex", "approver")
+    less = approver.post(answer, {"reason": "less", "say": "yes", "wanted": wanted})
+    assert "That is not more than what acme has, 100; grant more, or decline the request" in text_of(less.content)
+    assert (QuotaRequest.objects.get().answer, Override.objects.count()) == ("waiting", 0)
+    assert approver.post(answer, {"reason": "a little", "say": "yes", "wanted": "101"}).status_code == 200
+    assert Override.objects.get().limits["burst"]["rate"] == 101
+
+
+def test_granting_what_was_asked_for_is_no_cut_of_what_the_tenant_got_since(carol: Client) -> None:
+    carol.post("/portal/ask", ASK)
+    override_create(tenant="acme", endpoint="*", limits={"burst": {"rate": 400, "burst": 800}}, **SAID)
+    answer = f"/requests/{QuotaRequest.objects.get().pk}/answer"
+    late = signed_in("alex", "approver").post(answer, {"reason": "good luck", "say": "yes"})
+    assert "That is not more than what acme has, 400" in text_of(late.content)
+    assert Override.objects.count() == 1
 
 
 def test_under_four_eyes_nobody_grants_what_an_api_key_asked_for(world: None, settings: Any) -> None:
