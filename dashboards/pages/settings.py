@@ -113,6 +113,8 @@ def _changed(row: ParameterRow, text: str, errors: dict[str, str]) -> Any:
     """The new value; None resets to the default, _SAME means unchanged."""
     if not text:
         return _SAME if row.is_default else None
+    if text == f"{row.value:g}":  # as it was shown, which may be rounded: whoever saves the page did not choose it
+        return _SAME
     try:
         value = float(text)
     except ValueError:

@@ -16,7 +16,7 @@ APPROVERS: Final = frozenset({Role.APPROVER.value, Role.OWNER.value})
 
 
 def check_two(*, asker: Actor, approver: Actor, part: str = "") -> None:
-    """Under four eyes nobody approves their own request. `part`: what the asker has to do with it, if not its author."""
+    """Under four eyes nobody approves their own request. `part`: what makes the asker one, if not being its author."""
     if settings.HEADROOM_FOUR_EYES and (problem := objection(asker=asker, approver=approver, part=part)):
         raise problem
 

@@ -21,7 +21,7 @@ from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
-from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.settings import calibration_parameters, calibration_settings_set
 from quotas.tokens import token_issue
 from tests.access.people import signed_in, token
 from tests.quotas.world import make_world
@@ -62,6 +62,15 @@ def test_a_parameter_is_changed_and_put_back(operator: Client) -> None:
     assert "changed</span>" in text_of(operator)
     operator.post("/settings/recommender", {"margin": "", "reason": "back"})
     assert not CalibrationSetting.objects.exists()
+
+
+def test_a_value_that_is_shown_rounded_stays_as_it_is_and_its_authors(operator: Client) -> None:
+    calibration_settings_set(values={"margin": 1.23456789}, author="ann", reason="exactly")
+    operator.post("/settings/recommender", {"margin": "1.23457", "unrest": "2", "reason": "more room"})
+    chosen = list(CalibrationSetting.objects.values_list("name", "value", "author"))
+    assert chosen[0] == ("margin", 1.23456789, "ann")
+    assert chosen[1][:2] == ("unrest", 2)
+    assert chosen[1][2] != "ann"
 
 
 @pytest.mark.parametrize(
