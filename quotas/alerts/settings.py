@@ -18,7 +18,7 @@ from quotas.alerts.messages import AlertEvent, body_of
 from quotas.alerts.quiet_hours import minute_of
 from quotas.alerts.rules import EMERGENCY, RULES, AlertRule
 from quotas.alerts.webhook import UnreachableError, resolve_url
-from quotas.changes.emergency import check_may_declare
+from quotas.changes.emergency import check_may_declare, emergencies_open
 from quotas.errors import author_and_reason, one_line, refuse
 from quotas.lookups import find_numbered
 from quotas.models import AlertDelivery, AlertSetting, AlertState, AlertTarget
@@ -170,9 +170,16 @@ def alert_target_delete(*, target: int, author: str, reason: str) -> None:
     """Also deletes the messages that wait for the target."""
     author, reason = author_and_reason(author, reason)
     row = find_numbered(AlertTarget.objects.all(), target, "target")
+    _check_may_silence(row)
     with acting(author=author, action="alert_target_delete", reason=reason), transaction.atomic():
         AlertDelivery.objects.filter(target=row).delete()
         row.delete()
+
+
+def _check_may_silence(row: AlertTarget) -> None:
+    """The message about an emergency may still wait for its target."""
+    if row.wants(EMERGENCY.name) and (emergency := emergencies_open().first()):
+        check_may_declare(f"deleting {row} before somebody else has looked at {emergency}", "target")
 
 
 def alert_target_test(*, target: int, author: str, reason: str) -> AlertDelivery:

@@ -11,14 +11,14 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from quotas.alerts import findings
-from quotas.alerts.settings import alert_rules, alert_setting_set
+from quotas.alerts.settings import alert_rules, alert_setting_set, alert_target_delete
 from quotas.alerts.watch import alerts_watch
 from quotas.bypass import bypass_plan, bypass_set
 from quotas.changes.emergency import declare, emergencies_open, emergency_review
 from quotas.changes.freeze import freeze_set
 from quotas.changes.rollout import change_propose, change_start
 from quotas.errors import Refused
-from quotas.models import AlertState, AuditEvent, Emergency
+from quotas.models import AlertState, AlertTarget, AuditEvent, Emergency
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.tokens import token_issue
@@ -143,6 +143,34 @@ def test_an_operator_cannot_silence_its_alert(change: dict[str, Any]) -> None:
         assert not alert_setting_set(name="emergency", **change, **SAID).is_default
     with acting_as(account("otto", "operator")):
         assert alert_setting_set(name="emergency", threshold=None, **SAID).is_default
+
+
+def test_an_operator_cannot_delete_who_is_told_of_it_before_somebody_else_has_looked() -> None:
+    address = "https://hooks.example.com/x"
+    told = AlertTarget.objects.create(kind="webhook", address=address)
+    other = AlertTarget.objects.create(kind="webhook", address=address, alerts=["publish-lag"])
+    row = cut_at_once(account("ann"))
+    alerts_watch(timezone.now())
+    assert told.deliveries.exists()
+    sentence = "before somebody else has looked at emergency .* belongs to approvers and owners"
+    with acting_as(account("otto", "operator")):
+        with pytest.raises(Refused, match=sentence):
+            alert_target_delete(target=told.pk, **SAID)
+        alert_target_delete(target=other.pk, **SAID)
+    assert list(AlertTarget.objects.all()) == [told]
+    assert told.deliveries.exists()
+    review(row, account("bob"))
+    with acting_as(account("otto", "operator")):
+        alert_target_delete(target=told.pk, **SAID)
+    assert not AlertTarget.objects.exists()
+
+
+def test_an_approver_may_delete_who_is_told_of_it() -> None:
+    told = AlertTarget.objects.create(kind="webhook", address="https://hooks.example.com/x")
+    cut_at_once(account("ann"))
+    with acting_as(account("bob")):
+        alert_target_delete(target=told.pk, **SAID)
+    assert not AlertTarget.objects.exists()
 
 
 def test_a_bypass_of_everything_is_one_even_where_two_eyes_are_enough(settings: Any, valkey: redis.Redis) -> None:
