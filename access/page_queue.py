@@ -18,7 +18,6 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from math import ceil
 from typing import Final
@@ -81,7 +80,8 @@ class PageQueue:
         if credential is None:
             await self._inner(scope, receive, send)
             return
-        scope[TELL] = partial(asyncio.get_running_loop().call_soon_threadsafe, self._learn, credential)
+        loop = asyncio.get_running_loop()
+        scope[TELL] = lambda caller: loop.call_soon_threadsafe(self._learn, credential, caller)
         if scope["path"] == STREAM:
             await self._stream(self._caller(credential, scope), scope, receive, send)
             return
