@@ -21,8 +21,10 @@ CLOCK: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 TIMEZONE: Final = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
 CURSOR: Final = r"^[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+){2,3}$"
 
+ANY_NAME: Final = r"[^\s\u0000,]+"  # one of several
+
 
 def names(choices: tuple[str, ...]) -> str:
     """Names, separated by commas."""
-    one = f"({'|'.join(choices)})" if choices else r"[^\s\u0000,]+"
+    one = f"({'|'.join(choices)})" if choices else ANY_NAME
     return f"^{one}(,{one})*$"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -39,13 +40,15 @@ class NamesField(serializers.CharField):
         self.allowed = choices
         self.stated = {"pattern": patterns.names(choices), "maxLength": LONGEST_NAMES}
         help_text = f"{what}, separated by commas, at most {MOST_NAMES}. Default: all."
-        super().__init__(required=False, help_text=help_text)
+        super().__init__(required=False, help_text=help_text, trim_whitespace=False)
 
     def to_internal_value(self, data: Any) -> Any:
         text = super().to_internal_value(data)
         if len(text) > LONGEST_NAMES:  # checked here, because validators see the names, not the text
             raise ValidationError(f"has {len(text):,} characters; send at most {LONGEST_NAMES:,}")
-        names = tuple(dict.fromkeys(name for name in text.split(",") if name))
+        names = tuple(dict.fromkeys(text.split(",")))
+        if odd := [name for name in names if not re.fullmatch(patterns.ANY_NAME, name)]:
+            raise ValidationError(f"has {odd[0][:40]!r}; send names without white space, with one comma between two")
         if len(names) > MOST_NAMES:
             raise refuse(
                 str(self.field_name), "too_many", f"{self.field_name} has {len(names)} names; send at most {MOST_NAMES}"
