@@ -65,7 +65,9 @@ function counter.with_used(limit, used, at, out, o)
   out[o], out[o + 1], out[o + 2] = floor(at / limit.W), ceil(used), 0
 end
 
+-- A counter that was reset since has nothing to give back.
 function counter.refund(limit, state, o, now, cost, given_us)
+  if state[o] == 0 then return false end
   local window, cur, prev = current(limit, state, o, now)
   if window * limit.W > now then return false end -- the clock went backwards, so the charged window is unknown
   local given = floor(given_us / limit.W)

@@ -81,8 +81,9 @@ def test_a_reset_of_a_subject_without_state_resets_nothing(world: World) -> None
     assert world.ask("reset", NOW_US, "rides:search", "*", "ip", "2.2.2.2") == 0
 
 
-def test_a_bucket_that_was_reset_gives_nothing_back(world: World) -> None:
-    world.limit_by(Limit("a", TokenBucket(1, SECOND_US, 10), Subject.parse("tenant")))
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.name)
+def test_what_was_reset_gives_nothing_back(world: World, algorithm: Any) -> None:
+    world.limit_by(Limit("a", algorithm, WHOLE))
     receipt = world.check(rows=True).receipt
     assert world.ask("reset", NOW_US, "rides:search", "a") == 1
-    assert world.ask("refund", NOW_US, "rides:search", receipt) == 0
+    assert refund(world, receipt) == 0
