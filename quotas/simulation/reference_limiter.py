@@ -75,7 +75,8 @@ class ReferenceLimiter:
     def refund(self, plan: ReferencePlan, now_us: int, receipt: Receipt, request: Request = ANYBODY) -> int:
         """Returns how many limits were refunded; 0 if it is too late, was done before, or the plan has changed."""
         records = (group.key(request.tenant, request.subject) for group in plan.groups)
-        once = (receipt.given_us, receipt.tats, request.cost, *records)
+        # With the plan: after a change of parameters, a receipt of the same moment may have the same numbers.
+        once = (plan, receipt.given_us, receipt.tats, request.cost, *records)
         if receipt.plan != plan or receipt.given_us > now_us or once in self._refunded:
             return 0
         self._refunded.add(once)
