@@ -21,7 +21,8 @@ CLOCK: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 TIMEZONE: Final = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
 CURSOR: Final = r"^[A-Za-z0-9_-]+(:[A-Za-z0-9_-]+){2,3}$"
 
-ANY_NAME: Final = r"[^\s\u0000,]+"  # one of several
+# One of several. Control characters are named because regular expressions disagree on which of them are white space.
+ANY_NAME: Final = r"[^\s\u0000-\u001F\u007F-\u00A0,]+"
 
 
 def names(choices: tuple[str, ...]) -> str:

@@ -48,7 +48,8 @@ class NamesField(serializers.CharField):
             raise ValidationError(f"has {len(text):,} characters; send at most {LONGEST_NAMES:,}")
         names = tuple(dict.fromkeys(text.split(",")))
         if odd := [name for name in names if not re.fullmatch(patterns.ANY_NAME, name)]:
-            raise ValidationError(f"has {odd[0][:40]!r}; send names without white space, with one comma between two")
+            advice = "send names without white space and control characters, with one comma between two"
+            raise ValidationError(f"has {odd[0][:40]!r}; {advice}")
         if len(names) > MOST_NAMES:
             raise refuse(
                 str(self.field_name), "too_many", f"{self.field_name} has {len(names)} names; send at most {MOST_NAMES}"
