@@ -21,11 +21,11 @@ from quotas.errors import Refused
 from quotas.models import AlertState, AlertTarget, AuditEvent, Emergency
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
-from quotas.tokens import token_issue
 from quotas.what_if import whatif
 from tenants.identity import acting_as
-from tenants.scope import Principal, principal_of_text, principal_of_user
+from tenants.scope import Principal
 from tests.access.people import person
+from tests.quotas.principals import account, machine
 from tests.quotas.world import FORCED, SAID, bucket, limit_of
 
 pytestmark = pytest.mark.usefixtures("world", "four_eyes")
@@ -34,19 +34,6 @@ pytestmark = pytest.mark.usefixtures("world", "four_eyes")
 @pytest.fixture
 def four_eyes(world: None, settings: Any) -> None:
     settings.HEADROOM_FOUR_EYES = True
-
-
-def account(name: str, role: str = "approver") -> Principal:
-    who = principal_of_user(person(name, role))
-    assert who is not None
-    return who
-
-
-def machine(**fields: Any) -> Principal:
-    issued = token_issue(**{"label": "ci", "role": "approver", "scopes": ["write", "approve"], **SAID, **fields})
-    who = principal_of_text(str(issued.text))
-    assert who is not None
-    return who
 
 
 def cut_at_once(who: Principal) -> Emergency:

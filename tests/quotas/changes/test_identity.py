@@ -15,11 +15,11 @@ from quotas.changes.commit import Proposed, commit
 from quotas.errors import Refused
 from quotas.models import Approval, Change
 from quotas.policies.edit import limit_set
-from quotas.tokens import token_assign, token_issue, token_permit
+from quotas.tokens import token_assign, token_permit
 from tenants.identity import acting_as
 from tenants.models import ApiToken, Membership
-from tenants.scope import Principal, principal_of_text, principal_of_user
-from tests.access.people import person
+from tenants.scope import Principal
+from tests.quotas.principals import account, machine
 from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world", "four_eyes")
@@ -35,19 +35,6 @@ def signed_in(who: Principal | None) -> Iterator[str]:
     assert who is not None
     with acting_as(who):
         yield who.actor
-
-
-def account(name: str, role: str = "approver") -> Principal:
-    who = principal_of_user(person(name, role))
-    assert who is not None
-    return who
-
-
-def machine(**fields: Any) -> Principal:
-    issued = token_issue(**{"label": "ci", "role": "approver", "scopes": ["write", "approve"], **SAID, **fields})
-    who = principal_of_text(str(issued.text))
-    assert who is not None
-    return who
 
 
 def filed(who: Principal) -> int:

@@ -19,12 +19,11 @@ from quotas.recommendations.lifecycle import (
 )
 from quotas.recommendations.runs import calibration_now
 from quotas.recommendations.settings import calibration_chosen, calibration_settings_set
-from quotas.tokens import token_issue
 from tenants.identity import Actor, acting_as
-from tenants.scope import Principal, principal_of_text, principal_of_user
-from tests.access.people import person
+from tenants.scope import Principal
+from tests.quotas.principals import account, machine
 from tests.quotas.recorded import make_recorded, working
-from tests.quotas.world import SAID, limit_of
+from tests.quotas.world import limit_of
 
 pytestmark = pytest.mark.django_db
 # Every one of them favours a cut, at once and without much data.
@@ -46,19 +45,6 @@ def recorded(db: None, settings: Any) -> None:
     """Five tenants that need about half of what their tier has."""
     make_recorded({f"t{number}": working(f"t{number}", 0.1, hours=2) for number in range(5)}, days=15)
     settings.HEADROOM_FOUR_EYES = True
-
-
-def account(name: str, role: str = "approver") -> Principal:
-    who = principal_of_user(person(name, role))
-    assert who is not None
-    return who
-
-
-def machine(**fields: Any) -> Principal:
-    issued = token_issue(**{"label": "ci", "role": "approver", "scopes": ["write", "approve"], **SAID, **fields})
-    who = principal_of_text(str(issued.text))
-    assert who is not None
-    return who
 
 
 def choose(who: Principal, values: Mapping[str, float | None]) -> None:
