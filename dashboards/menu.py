@@ -8,7 +8,7 @@ from itertools import groupby
 
 from quotas.status.summary import StatusSummary
 
-GROUPS = ("Observe", "Control", "Improve", "Operate")
+GROUPS = ("Observe", "Manage", "Limits", "Improve", "Admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class MenuItem:
 MENU: tuple[MenuItem, ...] = (
     MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",)),
     MenuItem(
-        "Observe",
+        "Manage",
         "Tenants",
         "tenants",
         "dashboards:tenants",
@@ -38,7 +38,7 @@ MENU: tuple[MenuItem, ...] = (
         counted="tenants",
     ),
     MenuItem(
-        "Observe",
+        "Manage",
         "Endpoints",
         "endpoint",
         "dashboards:endpoints",
@@ -48,15 +48,14 @@ MENU: tuple[MenuItem, ...] = (
     ),
     MenuItem("Observe", "Decision log", "log", "dashboards:decisions"),
     MenuItem(
-        "Control",
+        "Limits",
         "Changes",
         "history",
         "dashboards:changes",
         count=lambda pulse: pulse.open_changes,
         counted="pending changes",
     ),
-    MenuItem("Control", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
-    MenuItem("Control", "Request tester", "send", "dashboards:tester"),
+    MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
     MenuItem(
         "Improve",
         "Recommendations",
@@ -73,7 +72,8 @@ MENU: tuple[MenuItem, ...] = (
         "dashboards:simulator",
         below=("dashboards:what-if", "dashboards:what-if-run"),
     ),
-    MenuItem("Operate", "Settings", "sliders", "dashboards:settings"),
+    MenuItem("Improve", "Request tester", "send", "dashboards:tester"),
+    MenuItem("Admin", "Settings", "sliders", "dashboards:settings"),
 )
 
 
