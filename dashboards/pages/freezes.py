@@ -17,7 +17,7 @@ MOST: Final = 10
 
 class FreezeForm(ReasonedForm):
     start = MomentField(label="From", required=False, help_text="Empty: now")
-    end = MomentField(label="Until", help_text="In your time zone")
+    end = MomentField(label="Until")
     roles = forms.MultipleChoiceField(
         label="Roles that may pass",
         required=False,

@@ -197,6 +197,32 @@ def field(
     return {"field": bound, "suffix": suffix, "classes": classes, "help": hint or bound.help_text, "optional": optional}
 
 
+@register.inclusion_tag("dashboards/parts/until.html")
+def until(
+    bound: BoundField,
+    also: str = "",
+    after: BoundField | None = None,
+    presets: bool = True,
+    classes: str = "",
+    hint: str = "",
+    optional: bool = False,
+) -> dict[str, Any]:
+    """A MomentField with its zone named, buttons for 1 h, 24 h and 7 d, and the moment in UTC.
+
+    `also`: a second zone to write the moment in, such as the tenant's. `after`: the field with the start, from which
+    the buttons count. The form needs a hidden `zone` field with data-zone-name; read the moment with `in_zone`.
+    """
+    return {
+        "field": bound,
+        "also": also,
+        "after": after,
+        "presets": presets,
+        "classes": classes,
+        "help": hint or bound.help_text,
+        "optional": optional,
+    }
+
+
 @register.inclusion_tag("dashboards/parts/empty.html")
 def empty(icon: str, title: str, text: str, href: str = "", action: str = "", tight: bool = False) -> dict[str, Any]:
     """An empty state: what is missing and what to do next."""

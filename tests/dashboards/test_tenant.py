@@ -204,3 +204,10 @@ def test_an_override_that_ended_says_so(client: Client) -> None:
     Override.objects.filter(pk=row.pk).update(start=past, end=past + timedelta(hours=1))
     assert re.search(r"ended <time", page(client, "/tenants/acme"))
     assert Revision.objects.count() == 3
+
+
+def test_the_end_of_an_override_names_its_zone_and_the_tenants(operator: Client) -> None:
+    Tenant.objects.filter(name="acme").update(timezone="Asia/Tokyo")
+    text = page(operator, "/tenants/acme")
+    assert 'data-also="Asia/Tokyo" data-after="o_starts"' in text
+    assert text.count("data-lasts=") == 3

@@ -2,6 +2,7 @@
 import "./toast.js";
 import "./dialogs.js";
 import "./times.js";
+import "./until.js";
 import "./tables.js";
 import "./palette.js";
 import "./live.js";
