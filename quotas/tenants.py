@@ -14,10 +14,9 @@ from quotas.lookups import find_tenant, find_tier
 from quotas.models import Revision
 from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.spec import Carry
+from quotas.policies.tier import LONGEST_DESCRIPTION, LONGEST_LABEL, DeclaredTier
 from quotas.policies.validate import tenant_name, tier_name
 from tenants.models import Tenant, Tier
-
-LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +27,36 @@ class NewTenant:
     timezone: str = "UTC"
 
 
-def tier_create(*, name: str, author: str, reason: str) -> Tier:
+def tier_create(*, name: str, author: str, reason: str, label: str = "", description: str = "") -> Tier:
     with draft(action="tier_create", author=author, reason=reason) as opened:
-        return write_tier(opened, name)
+        if Tier.objects.filter(name=name).exists():
+            raise refuse("name", "taken", f"tier {name} already exists; choose another name")
+        return write_tier(opened, DeclaredTier(name, label, description))
 
 
-def write_tier(opened: Draft, name: str) -> Tier:
-    return write_tiers(opened, [name])[0]
+def write_tier(opened: Draft, tier: DeclaredTier) -> Tier:
+    return write_tiers(opened, [tier])[0]
 
 
-def write_tiers(opened: Draft, names: Sequence[str]) -> list[Tier]:
-    """Many in as many queries as one."""
-    for name in names:
-        read(tier_name, name)
-    taken = Tier.objects.filter(name__in=names).values_list("name", flat=True).first()
-    if taken is not None:
-        raise refuse("name", "taken", f"tier {taken} already exists; choose another name")
-    opened.touch(*(key_of(TIER, name) for name in names))
-    return Tier.objects.bulk_create([Tier(name=name) for name in names])
+def write_tiers(opened: Draft, tiers: Sequence[DeclaredTier]) -> list[Tier]:
+    """Creates those that do not exist, and gives the others what is said of them."""
+    for tier in tiers:
+        read(tier_name, tier.name)
+        one_line("label", tier.label or "", LONGEST_LABEL)
+        one_line("description", tier.description or "", LONGEST_DESCRIPTION)
+    opened.touch(*(key_of(TIER, tier.name) for tier in tiers))
+    present = {row.name: row for row in Tier.objects.filter(name__in=[tier.name for tier in tiers])}
+    new = [
+        Tier(name=tier.name, label=tier.label or "", description=tier.description or "")
+        for tier in tiers
+        if tier.name not in present
+    ]
+    for tier in tiers:
+        if row := present.get(tier.name):
+            row.label = row.label if tier.label is None else tier.label
+            row.description = row.description if tier.description is None else tier.description
+    Tier.objects.bulk_update(present.values(), ["label", "description"])
+    return [*Tier.objects.bulk_create(new), *present.values()]
 
 
 def tenant_create(*, name: str, tier: str, author: str, reason: str, label: str = "", timezone: str = "UTC") -> Tenant:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -35,6 +36,8 @@ class Tier(models.Model):
 
     number = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=63, unique=True)
+    label = models.CharField(max_length=200, blank=True, default="", db_default="", help_text="the name people use")
+    description = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="whom it is for")
     created = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
@@ -54,15 +57,24 @@ class Tenant(models.Model):
     label = models.CharField(max_length=200, blank=True, default="", help_text="the name people use")
     tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
     timezone = models.CharField(max_length=64, default="UTC")
+    tags = ArrayField(models.CharField(max_length=40), blank=True, default=list, db_default=[])
+    contacts = ArrayField(
+        models.CharField(max_length=254), blank=True, default=list, db_default=[], help_text="mail addresses"
+    )
     suspended = models.BooleanField(default=False)
     suspended_reason = models.CharField(max_length=500, blank=True, default="")
     # Limits whose source changed for this tenant only; written by quotas.policies.limit_codec.
     handovers = models.JSONField(default=list, blank=True)
+    # It has left: refused like a suspended one, and no longer listed. Its name and number stay taken.
+    archived_at = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         ordering = ["name"]
-        indexes = [models.Index(fields=["tier"], condition=~Q(handovers=[]), name="tenant_handed_over")]
+        indexes = [
+            models.Index(fields=["tier"], condition=~Q(handovers=[]), name="tenant_handed_over"),
+            GinIndex(fields=["tags"], name="tenant_tags"),
+        ]
         constraints = [
             named(TENANT_NAME, "tenant_name"),
             models.CheckConstraint(condition=Q(number__gt=0, number__lt=TENANT_NUMBERS), name="tenant_number"),

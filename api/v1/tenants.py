@@ -19,18 +19,19 @@ from api.preconditions import shown
 from api.v1.shapes import TenantOut, tenant_shown
 from quotas import tenants as services
 from quotas.policies.spec import CARRIES
+from quotas.policies.tier import LONGEST_LABEL
 from tenants.models import TENANT_NAME, WORD
 
 
 class NewTenant(Reasoned):
     name = Word(TENANT_NAME)
     tier = Word(WORD)
-    label = Line(max_length=services.LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
+    label = Line(max_length=LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
     timezone = TimeZone(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
 
 
 class TenantChange(Reasoned):
-    label = Line(max_length=services.LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
+    label = Line(max_length=LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
     timezone = TimeZone(max_length=64, required=False)
 
 

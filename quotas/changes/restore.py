@@ -16,6 +16,7 @@ from quotas.changes.snapshot import (
     OVERRIDE,
     POLICY,
     TENANT,
+    TIER,
     Draft,
     State,
     key_of,
@@ -32,18 +33,19 @@ from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
-from quotas.policies.export import endpoint_state, policy_state
+from quotas.policies.export import endpoint_state, given, policy_state
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
 from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
-from tenants.models import Tenant
+from tenants.models import Tenant, Tier
 
 
 def restore(opened: Draft, states: Mapping[str, State]) -> None:
     """In an order in which nothing is missing or in the way. The tiers of tenants and suspensions stay as they are."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
+    _restore_tiers(opened, dict(_of_kind(wanted, TIER)))
     endpoints = dict(_of_kind(wanted, ENDPOINT))
     write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
     _restore_policies(opened, dict(_of_kind(wanted, POLICY)))
@@ -83,14 +85,30 @@ def _foreseen(wanted: Mapping[str, State], now: Mapping[str, State]) -> Iterator
             yield key, endpoint_state(_declared(name, state)) if state is not None else None
         elif kind == POLICY:
             yield key, with_candidates_of(state, policy_state(_policy(name, state))) if state is not None else None
+        elif kind == TIER and state is not None:
+            yield key, state
         elif kind == TENANT and state is not None:
-            yield key, {**(now[key] or {}), "label": state["label"], "timezone": state["timezone"]}
+            yield key, _tenant_after(now[key] or {}, state)
+
+
+def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {field: value for field, value in now.items() if field not in ("tags", "contacts")}
+    said = given(tags=state.get("tags"), contacts=state.get("contacts"))
+    return {**kept, "label": state["label"], "timezone": state["timezone"], **said}
 
 
 def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, State]]:
     for key, state in sorted(states.items()):
         if split_key(key)[0] == kind:
             yield split_key(key)[1], state
+
+
+def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
+    for name, state in states.items():
+        if state is not None:
+            opened.touch(key_of(TIER, name))
+            texts = {field: state.get(field, "") for field in ("label", "description")}
+            Tier.objects.filter(name=name).update(**texts)
 
 
 def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
@@ -124,7 +142,9 @@ def _declared(name: str, state: Mapping[str, Any]) -> DeclaredEndpoint:
 def _restore_tenant(opened: Draft, name: str, state: State) -> None:
     if state is not None:
         opened.touch(key_of(TENANT, name))
-        Tenant.objects.filter(name=name).update(label=state["label"], timezone=state["timezone"])
+        tags, contacts = state.get("tags", []), state.get("contacts", [])
+        rows = Tenant.objects.filter(name=name)
+        rows.update(label=state["label"], timezone=state["timezone"], tags=tags, contacts=contacts)
 
 
 def _restore_change(opened: Draft, number: int, state: State) -> None:

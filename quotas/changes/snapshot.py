@@ -15,6 +15,7 @@ from quotas.models import Change, Endpoint, Limit, Override, Policy, Revision
 from quotas.models.change import ChangeState, holding
 from quotas.policies import spec
 from quotas.policies.canary import CanaryChange, canaries_of
+from quotas.policies.export import given, tier_state
 from quotas.policies.limit_codec import policies_of, policy_of, row_state
 from quotas.policies.spec import to_us
 from tenants.models import Tenant, Tier
@@ -78,15 +79,17 @@ class Draft:
 
 
 def _tiers(names: Collection[str]) -> dict[str, State]:
-    return {name: {} for name in Tier.objects.filter(name__in=names).values_list("name", flat=True)}
+    rows = Tier.objects.filter(name__in=names).order_by().values_list("name", "label", "description")
+    return {name: tier_state(label, description) for name, label, description in rows}
 
 
 def _tenants(names: Collection[str]) -> dict[str, State]:
-    fields = ("tier__name", "label", "timezone", "suspended_reason")
+    fields = ("tier__name", "label", "timezone", "suspended_reason", "tags", "contacts", "archived_at")
     rows = Tenant.objects.filter(name__in=names).order_by().values_list("name", *fields)
     return {
         name: {"tier": tier, "label": label, "timezone": timezone, "suspended": reason}
-        for name, tier, label, timezone, reason in rows
+        | given(tags=tags, contacts=contacts, archived=archived.astimezone(UTC).isoformat() if archived else None)
+        for name, tier, label, timezone, reason, tags, contacts, archived in rows
     }
 
 

@@ -18,6 +18,7 @@ from quotas.models.change import ChangeState
 from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.limit_codec import CANDIDATE, row_stored, stored_of_fields
 from quotas.policies.spec import Carry
+from quotas.policies.tier import DeclaredTier
 from quotas.tenants import write_tier
 
 ENFORCE, SHADOW, OFF = "enforce", "shadow", "off"
@@ -121,7 +122,7 @@ def _apply_states(opened: Draft, states: Mapping[str, State]) -> None:
     now = snapshots(states)
     for key, state in states.items():
         if split_key(key)[0] == TIER and state is not None and now[key] is None:
-            write_tier(opened, split_key(key)[1])
+            write_tier(opened, DeclaredTier(split_key(key)[1]))  # `restore` writes the rest of its state
     candidates = _candidates(states)
     restore(opened, states)
     for key, state in states.items():

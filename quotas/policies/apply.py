@@ -17,7 +17,7 @@ from quotas.changes.dry_run import dry_run
 from quotas.changes.foresight import with_candidates_of
 from quotas.changes.guard import Impact
 from quotas.changes.rehearsal import foresee
-from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, key_of, snapshots
+from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, key_of, snapshots, split_key
 from quotas.endpoints import write_endpoints
 from quotas.errors import Refused
 from quotas.models import Endpoint, Policy, Revision
@@ -26,7 +26,7 @@ from quotas.policies.bulk import write_policies
 from quotas.policies.configuration import one_moment
 from quotas.policies.diff import ObjectDiff, plan_lines
 from quotas.policies.document import MOST_PROBLEMS, Document
-from quotas.policies.export import document_text, states_of, without_candidates
+from quotas.policies.export import document_text, states_of, tier_after, without_candidates
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE, Carry
 from quotas.tenants import write_tiers
@@ -56,7 +56,7 @@ def unresolved(document: Document, live: Names) -> list[Problem]:
 
 
 def _references(document: Document, live: Names) -> Iterator[tuple[str, str, str, frozenset[str]]]:
-    tiers, tenants = frozenset((*document.tiers, *live.tiers)), frozenset(live.tenants)
+    tiers, tenants = frozenset((*(tier.name for tier in document.tiers), *live.tiers)), frozenset(live.tenants)
     endpoints = frozenset((*(endpoint.name for endpoint in document.endpoints), *live.endpoints))
     for index, policy in enumerate(document.policies):
         path = f"policies[{index}]"
@@ -144,17 +144,22 @@ def document_apply(
 ) -> Revision | None:
     """Applies the document; objects that it does not name stay as they are."""
     with draft(action="document_apply", author=author, reason=reason, carry=carry, **permits) as opened:
-        wanted = states_of(document)
-        live = snapshots(wanted)
+        said = states_of(document)
+        live = snapshots(said)
+        wanted = {key: tier_after(live[key], state) if _is_tier(key) else state for key, state in said.items()}
         changed = {key for key, state in wanted.items() if without_candidates(live[key]) != state}
         opened.before |= {key: live[key] for key in changed}
         if opened.is_rehearsal:
             foresee(opened, {key: _after(live[key], wanted[key]) for key in changed})
             return None
-        write_tiers(opened, [name for name in document.tiers if key_of(TIER, name) in changed])
+        write_tiers(opened, [tier for tier in document.tiers if key_of(TIER, tier.name) in changed])
         write_endpoints(opened, [one for one in document.endpoints if key_of(ENDPOINT, one.name) in changed])
         write_policies(opened, [policy for policy in document.policies if key_of(POLICY, policy.name) in changed])
     return opened.revision
+
+
+def _is_tier(key: str) -> bool:
+    return split_key(key)[0] == TIER
 
 
 def _after(before: State, wanted: Mapping[str, Any]) -> State:

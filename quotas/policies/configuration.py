@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from quotas.models import Change, Endpoint, Limit, LimitName, Override, Policy, Revision
@@ -282,7 +282,9 @@ def _canary_change(row: Change, clock: Clock) -> CanaryChange:
 
 
 def _tenant_rows(tenants: QuerySet[Tenant]) -> Iterable[tuple[Any, ...]]:
-    return tenants.order_by().values_list("number", "name", "tier_id", "suspended", "timezone")
+    """An archived tenant is refused like a suspended one: were it left out, the stand-in would let it in."""
+    is_refused = ExpressionWrapper(Q(suspended=True) | Q(archived_at__isnull=False), BooleanField())
+    return tenants.order_by().values_list("number", "name", "tier_id", is_refused, "timezone")
 
 
 def _policy_rows(policies: QuerySet[Policy]) -> Iterable[tuple[Any, ...]]:

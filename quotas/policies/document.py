@@ -15,7 +15,8 @@ from headroom_edge.algorithms.base import ParameterError
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
 from quotas.policies.problems import Problem, Problems, items, mapping, unknown_fields
 from quotas.policies.spec import Policy
-from quotas.policies.validate import check_policies, parse_policy, read_name
+from quotas.policies.tier import DeclaredTier, parse_tier
+from quotas.policies.validate import check_policies, parse_policy
 
 DOCUMENT_FIELDS = ("tiers", "endpoints", "policies")
 MOST_BYTES = 1_048_576
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    tiers: tuple[str, ...] = ()
+    tiers: tuple[DeclaredTier, ...] = ()
     endpoints: tuple[DeclaredEndpoint, ...] = ()
     policies: tuple[Policy, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # by path
@@ -159,12 +160,12 @@ def _parse(raw: object) -> Document | list[Problem]:
         return problems.found
     for unknown in unknown_fields(fields, DOCUMENT_FIELDS, "the document"):
         problems.add(unknown)
-    tiers = _each(fields, "tiers", _parse_tier, problems)
+    tiers = _each(fields, "tiers", parse_tier, problems)
     endpoints = _each(fields, "endpoints", parse_endpoint, problems)
     policies = _each(fields, "policies", parse_policy, problems)
     if problems.found:
         return problems.found
-    problems.found += _twice("tiers", "tier", tiers)
+    problems.found += _twice("tiers", "tier", [tier.name for tier in tiers])
     problems.found += _twice("endpoints", "endpoint", [endpoint.name for endpoint in endpoints])
     problems.found += _same_route(endpoints) + check_policies(policies)
     return problems.found or Document(tuple(tiers), tuple(endpoints), tuple(policies))
@@ -191,16 +192,6 @@ def _entries(fields: dict[str, Any], name: str) -> list[Any]:
         message = f"{name} has {len(found):,} entries; the maximum is {MOST_ENTRIES[name]:,}. Split the document"
         raise ParameterError(name, message, "size")
     return found
-
-
-def _parse_tier(raw: object, path: str) -> str | list[Problem]:
-    problems = Problems(path)
-    fields = problems.attempt(lambda: mapping(raw, "a tier")) or {}
-    if not problems.found:
-        for unknown in unknown_fields(fields, ("name",), "a tier"):
-            problems.add(unknown)
-        problems.attempt(lambda: read_name(fields, "tier"))
-    return problems.found or str(fields["name"])
 
 
 def _twice(field: str, owner: str, names: Sequence[str]) -> list[Problem]:

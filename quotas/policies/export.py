@@ -11,14 +11,34 @@ from quotas.policies.document import Document
 from quotas.policies.endpoint import DeclaredEndpoint
 from quotas.policies.limit_codec import DEFAULTS, fields_of, limit_fields
 from quotas.policies.spec import Policy
+from quotas.policies.tier import DeclaredTier
 
 States = Mapping[str, Mapping[str, Any]]
 
 
 def states_of(document: Document) -> dict[str, dict[str, Any]]:
-    tiers = {f"tier:{name}": dict[str, Any]() for name in document.tiers}
+    """What the document says of its objects; of a tier, only what it says of it at all."""
+    tiers = {f"tier:{tier.name}": _said(tier) for tier in document.tiers}
     endpoints = {f"endpoint:{endpoint.name}": endpoint_state(endpoint) for endpoint in document.endpoints}
     return tiers | endpoints | {f"policy:{policy.name}": policy_state(policy) for policy in document.policies}
+
+
+def _said(tier: DeclaredTier) -> dict[str, Any]:
+    return {field: value for field, value in asdict(tier).items() if field != "name" and value is not None}
+
+
+def tier_state(label: str, description: str) -> dict[str, Any]:
+    return given(label=label, description=description)
+
+
+def tier_after(live: Mapping[str, Any] | None, said: Mapping[str, Any]) -> dict[str, Any]:
+    """A tier's state once a document that says this of it is applied."""
+    return given(**{**(live or {}), **said})
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that are not empty. States from before these fields existed lack them, which means the same."""
+    return {field: value for field, value in fields.items() if value}
 
 
 def without_candidates(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -84,7 +104,7 @@ def _item(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tier(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name}
+    return {"name": name, **state}
 
 
 def _endpoint_yaml(name: str, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from headroom_edge.algorithms.concurrency import Concurrency
 from quotas.policies.endpoint import ENDPOINT_FIELDS
 from quotas.policies.limit_codec import COMMON_FIELDS
 from quotas.policies.limit_codec import NAME as NAME
+from quotas.policies.tier import TIER_FIELDS
 from quotas.policies.validate import POLICY_FIELDS
 from quotas.policies.validate import TENANT as TENANT
 
@@ -38,7 +39,7 @@ def document() -> Schema:
         "title": "Headroom policy document",
         **_object(
             {
-                "tiers": {"type": ["array", "null"], "items": _object({"name": NAME}, "name")},
+                "tiers": {"type": ["array", "null"], "items": _object(TIER_FIELDS, "name")},
                 "endpoints": {"type": ["array", "null"], "items": {"$ref": "#/$defs/endpoint"}},
                 "policies": {"type": ["array", "null"], "items": {"$ref": "#/$defs/policy"}},
             }

@@ -5,11 +5,13 @@ import pytest
 from quotas.api_keys import api_key_issue
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
-from quotas.errors import Refused
+from quotas.errors import Refused, accepted
 from quotas.models import Override, Policy
 from quotas.overrides import override_cancel, override_create
 from quotas.policies import spec
+from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
+from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete
 from quotas.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create
 from tenants.models import ApiKey, Tenant, Tier
@@ -65,6 +67,21 @@ class TestRollback:
         acme, bolt = Tenant.objects.get(name="acme"), Tenant.objects.get(name="bolt")
         assert (acme.tier.name, bolt.suspended, bolt.timezone, bolt.label) == ("gold", True, "UTC", "")
         assert (Tenant.objects.count(), Tier.objects.count(), ApiKey.objects.count()) == (3, 3, 1)
+
+    def test_tags_contacts_and_the_words_of_a_tier_go_back(self) -> None:
+        """States from before these fields existed lack them, which means that they were empty."""
+        then = newest().number
+        Tenant.objects.filter(name="acme").update(tags=["eu"], contacts=["ops@acme.test"])
+        tenant_update(name="acme", label="Acme", **SAID)
+        document_apply(document=accepted(read_document("tiers: [{name: pro, label: Pro}]")), **FORCED)
+        revision_rollback(number=then, **FORCED)
+        acme = Tenant.objects.get(name="acme")
+        assert (acme.label, acme.tags, acme.contacts, Tier.objects.get(name="pro").label) == (
+            "",
+            ["eu"],
+            ["ops@acme.test"],
+            "",
+        )
 
     def test_an_override_made_since_is_cancelled(self) -> None:
         then = newest().number

@@ -6,7 +6,7 @@ import pytest
 
 from quotas.errors import Refused, accepted
 from quotas.models import Endpoint, Policy
-from quotas.policies.apply import MOST_SIMILAR, Names, document_apply, unresolved
+from quotas.policies.apply import MOST_SIMILAR, Names, document_apply, document_export, unresolved
 from quotas.policies.document import MOST_PROBLEMS, Document, read_document
 from quotas.policies.spec import Policy as Declared
 from tenants.models import Tier
@@ -38,6 +38,26 @@ def test_all_of_it_is_one_revision() -> None:
 
 def test_applied_again_it_changes_nothing() -> None:
     assert apply(DOCUMENT) is None
+
+
+def test_a_tier_gets_the_label_and_the_description_that_the_document_says() -> None:
+    apply("tiers: [{name: pro, label: Pro, description: For paying customers}]")
+    assert newest().after == {"tier:pro": {"label": "Pro", "description": "For paying customers"}}
+    apply('tiers: [{name: pro, label: ""}]')
+    row = Tier.objects.get(name="pro")
+    assert (row.label, row.description) == ("", "For paying customers")
+
+
+def test_what_it_does_not_say_of_a_tier_stays() -> None:
+    apply("tiers: [{name: pro, label: Pro}]")
+    assert apply(DOCUMENT) is None
+
+
+def test_an_export_has_what_is_said_of_a_tier_and_applied_again_changes_nothing() -> None:
+    apply("tiers: [{name: pro, label: Pro, description: 'yes, it: is'}]")
+    text = document_export()
+    assert "description: 'yes, it: is'" in text
+    assert apply(text) is None
 
 
 def test_what_it_does_not_name_stays() -> None:

@@ -40,7 +40,7 @@ def test_every_limit_survives_the_way_back_to_fields() -> None:
 
 def test_tiers_and_endpoints_carry_what_was_written() -> None:
     document = read(FOLDER / "valid" / "every-algorithm.yaml")
-    assert document.tiers == ("free", "pro")
+    assert [tier.name for tier in document.tiers] == ["free", "pro"]
     assert document.endpoints[0] == DeclaredEndpoint(
         "payments:create", "POST", "/v1/payments", 5, Hints(bursty=False, clients="many", exact=True)
     )
