@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import InterfaceError, OperationalError, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.urls import Resolver404, resolve, reverse
 
 from access import roles, throttle
@@ -29,10 +29,12 @@ from tenants.history import acting
 from tenants.identity import acting_as
 from tenants.isolation import astream, narrowed, stream
 from tenants.keyring import KeyringError
-from tenants.models import Tenant
-from tenants.scope import Principal
+from tenants.models import Role, Tenant
+from tenants.scope import Principal, member_names
 
 logger = logging.getLogger(__name__)
+
+MOST_NAMED: Final = 3
 
 
 class Gate:
@@ -108,8 +110,10 @@ class Gate:
         self, request: HttpRequest, principal: Principal, rules: roles.RouteRules | None, rule: roles.RoleRule | None
     ) -> HttpResponseBase:
         problem = _objection(principal, rules, rule)
+        if problem is not None and _is_start(request) and (home := _home_of(principal)):
+            return redirect(home)
         if problem is not None:
-            return _refused_to(request, problem, home=_home_of(principal))
+            return _refused_to(request, problem, _help_of(request, principal, rule))
         principal_set(request, principal)
         with acting_as(principal), acting(actor=principal.actor, request=request_id_of(request)):
             return self._within(request, principal.tenant)
@@ -177,15 +181,33 @@ def _is_page(request: HttpRequest) -> bool:
     return request.path == reverse("v1:docs") and wants_page(request)
 
 
-def _refused_to(request: HttpRequest, problem: Problem, home: str = "") -> HttpResponse:
-    """A page for a browser; a problem for programs and for parts of pages. `home`: where the caller may go instead."""
+def _is_start(request: HttpRequest) -> bool:
+    """A tenant's people type the bare address too; they have the portal there."""
+    return request.path == reverse("dashboards:overview") and request.method in ("GET", "HEAD")
+
+
+def _refused_to(request: HttpRequest, problem: Problem, helped: Mapping[str, Any] | None = None) -> HttpResponse:
+    """A page for a browser; a problem for programs and parts of pages. `helped`: who may, and where to go instead."""
     if is_api(request) or not wants_page(request):
         return refused(problem)
-    context = {"problem": problem, "home": home}
-    page = render(request, "dashboards/forbidden.html", context, status=problem.status)
+    page = render(request, "dashboards/forbidden.html", {"problem": problem, **(helped or {})}, status=problem.status)
     for name, value in {**problem.headers, "Cache-Control": "no-store"}.items():
         page.headers[name] = value
     return page
+
+
+def _help_of(request: HttpRequest, principal: Principal, rule: roles.RoleRule | None) -> dict[str, Any]:
+    """For the page of a refusal. Names of members are for the platform's own people."""
+    if not wants_page(request):
+        return {}
+    is_role = rule is not None and principal.role not in rule.roles
+    asks = is_role and principal.tenant is None
+    return {
+        "home": _home_of(principal),
+        "role": principal.role if is_role else "",
+        "may": roles.words_of(rule.roles) if rule and is_role else "",
+        "owners": member_names(Role.OWNER, MOST_NAMED) if asks else (),
+    }
 
 
 def _home_of(principal: Principal) -> str:

@@ -107,6 +107,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "dashboards:request-answer": {"POST": approves(APPROVERS)},
     "dashboards:portal": {"GET": reads(EVERYBODY)},
     "dashboards:portal-ask": {"POST": writes(TENANTS)},
+    "dashboards:inbox": {"GET": reads(STAFF)},
     "dashboards:palette": {"GET": reads(STAFF)},
     "dashboards:live": {"GET": reads(STAFF)},
     # Django's admin also requires `is_staff`. Its own login page is closed, because it is not throttled.
@@ -209,6 +210,12 @@ def rule_of(rules: RouteRules, method: str) -> RoleRule | None:
 
 def may(principal: Principal, view_name: str, method: str) -> bool:
     return TABLE[view_name][method].admits(principal)
+
+
+def words_of(roles: frozenset[str]) -> str:
+    """`operators, approvers and owners`, from the least to the most powerful."""
+    named = [f"{role.value}s" for role in Role if role.value in roles]
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named) or "nobody"
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from access.roles import may
 from quotas.status.summary import StatusSummary
+from tenants.scope import Principal
 
 GROUPS = ("Observe", "Manage", "Limits", "Improve", "Admin")
 
@@ -18,8 +20,10 @@ class MenuItem:
     icon: str
     url: str  # url name
     below: tuple[str, ...] = ()  # url names of its subpages, which mark this item as current
-    count: Callable[[StatusSummary], int] | None = None
+    count: Callable[[StatusSummary], int] | None = None  # only of what somebody has to act on
     counted: str = ""  # what the count counts, for screen readers
+    is_red: bool = False  # what is counted is wrong, not only waiting
+    go: str = ""  # the key after G that opens the page
 
     @property
     def pages(self) -> tuple[str, ...]:
@@ -27,43 +31,29 @@ class MenuItem:
 
 
 MENU: tuple[MenuItem, ...] = (
-    MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",)),
-    MenuItem(
-        "Manage",
-        "Tenants",
-        "tenants",
-        "dashboards:tenants",
-        below=("dashboards:tenant",),
-        count=lambda pulse: pulse.tenants,
-        counted="tenants",
-    ),
-    MenuItem(
-        "Manage",
-        "Endpoints",
-        "endpoint",
-        "dashboards:endpoints",
-        below=("dashboards:endpoint",),
-        count=lambda pulse: pulse.endpoints,
-        counted="endpoints",
-    ),
-    MenuItem("Observe", "Decision log", "log", "dashboards:decisions"),
+    MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",), go="o"),
+    MenuItem("Manage", "Tenants", "tenants", "dashboards:tenants", below=("dashboards:tenant",), go="t"),
+    MenuItem("Manage", "Endpoints", "endpoint", "dashboards:endpoints", below=("dashboards:endpoint",), go="e"),
+    MenuItem("Observe", "Decision log", "log", "dashboards:decisions", go="d"),
+    MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",), go="m"),
     MenuItem(
         "Limits",
         "Changes",
         "history",
         "dashboards:changes",
-        count=lambda pulse: pulse.open_changes,
-        counted="pending changes",
+        count=lambda pulse: pulse.waits.approvals + pulse.waits.changes,
+        counted="changes to decide",
+        go="c",
     ),
-    MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",)),
     MenuItem(
         "Improve",
         "Recommendations",
         "rec",
         "dashboards:recommendations",
         below=("dashboards:recommendation",),
-        count=lambda pulse: pulse.waiting,
+        count=lambda pulse: pulse.waits.recommendations,
         counted="recommendations to review",
+        go="r",
     ),
     MenuItem(
         "Improve",
@@ -71,9 +61,19 @@ MENU: tuple[MenuItem, ...] = (
         "flask",
         "dashboards:simulator",
         below=("dashboards:what-if", "dashboards:what-if-run"),
+        go="s",
     ),
-    MenuItem("Improve", "Request tester", "send", "dashboards:tester"),
-    MenuItem("Admin", "Settings", "sliders", "dashboards:settings"),
+    MenuItem("Improve", "Request tester", "send", "dashboards:tester", go="q"),
+    MenuItem(
+        "Admin",
+        "Settings",
+        "sliders",
+        "dashboards:settings",
+        count=lambda pulse: pulse.waits.alerts,
+        counted="alerts that fire",
+        is_red=True,
+        go="x",
+    ),
 )
 
 
@@ -90,8 +90,10 @@ class MenuGroup:
     entries: Sequence[MenuEntry]
 
 
-def menu_of(view_name: str, pulse: StatusSummary) -> list[MenuGroup]:
-    ordered = sorted(MENU, key=lambda item: GROUPS.index(item.group))
+def menu_of(view_name: str, pulse: StatusSummary, principal: Principal) -> list[MenuGroup]:
+    """Only pages that the viewer may open."""
+    open_to = [item for item in MENU if may(principal, item.url, "GET")]
+    ordered = sorted(open_to, key=lambda item: GROUPS.index(item.group))
     return [
         MenuGroup(title, [_entry(item, view_name, pulse) for item in items])
         for title, items in groupby(ordered, key=lambda item: item.group)

@@ -9,6 +9,7 @@ from dashboards.pages.emergencies import review
 from dashboards.pages.endpoint.view import endpoint, endpoint_draft, endpoint_impact
 from dashboards.pages.endpoints import endpoints
 from dashboards.pages.first_run import first_run
+from dashboards.pages.inbox import inbox
 from dashboards.pages.live import live
 from dashboards.pages.login import SignIn, SignOut
 from dashboards.pages.matrix.sheet_import import matrix_import
@@ -93,6 +94,7 @@ urlpatterns = [
     path("requests/<int:number>/answer", request_answer, name="request-answer"),
     path("portal", portal, name="portal"),
     path("portal/ask", portal_ask, name="portal-ask"),
+    path("inbox", inbox, name="inbox"),
     path("palette", palette, name="palette"),
     path("live", live, name="live"),
     path("login", SignIn.as_view(), name="login"),

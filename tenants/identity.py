@@ -97,3 +97,11 @@ def person_of(actor: Actor) -> Person | None:
     if kind == KEY:
         return None
     return Person(None, actor.name)
+
+
+def identities_of(principal: Principal) -> frozenset[str]:
+    """Everything that this person acts as: themselves, and the tokens they issued."""
+    if principal.user is None:
+        return frozenset({principal.identity})
+    issued = ApiToken.objects.filter(issuer=principal.user).values_list("key_id", flat=True)
+    return frozenset({principal.identity, *(f"{TOKEN}:{key_id}" for key_id in issued)})

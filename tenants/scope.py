@@ -91,6 +91,12 @@ def principal_of_identity(identity: str) -> Principal | None:
     return Principal(_name(kind, key, token.label), token.role, frozenset(token.scopes), kind=kind, key_id=key)
 
 
+def member_names(role: str, most: int) -> list[str]:
+    """Whom to ask: some accounts with this role."""
+    rows = Membership.objects.filter(role=role, user__is_active=True).order_by("pk")
+    return list(rows.values_list("user__username", flat=True)[:most])
+
+
 def _name(kind: str, key_id: str, label: str) -> str:
     """Of a machine: its id, which is unique, and its label, which people know."""
     # Labels from before they were checked may contain what is not shown in one line.

@@ -1,4 +1,4 @@
-"""Results of the command palette: a few tenants, endpoints, policies and pages that match by name."""
+"""Results of the command palette: actions of the viewer's role, and tenants, endpoints, policies and pages by name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import NoReverseMatch, reverse
 from django.views.decorators.http import require_safe
 
+from access.roles import may
+from dashboards.actions import ACTIONS, Action
+from dashboards.addresses import address
 from dashboards.menu import MENU
+from dashboards.viewer import principal_of
 from quotas.models import Endpoint, Policy
 from tenants.models import Tenant
+from tenants.scope import Principal
 
 MOST = 6
 LONGEST = 100
@@ -55,6 +59,7 @@ class PaletteResult:
     note: str
     href: str
     is_code: bool = False
+    presses: str = ""  # a selector; what to press instead of going to `href`
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,12 @@ class ResultGroup:
 @require_safe
 def palette(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()[:LONGEST]
-    groups = [ResultGroup("Jump to", _things(query)), ResultGroup("Pages", _pages(query))]
+    principal = principal_of(request)
+    groups = [
+        ResultGroup("Actions", _actions(query, principal)),
+        ResultGroup("Jump to", _things(query)),
+        ResultGroup("Pages", _pages(query, principal)),
+    ]
     found = {"groups": [group for group in groups if group.results], "query": query}
     return render(request, "dashboards/palette/results.html", found)
 
@@ -93,18 +103,38 @@ def _of_policy(row: NamedPolicy) -> str:
     return history and f"{history}?touched=policy:{row.name}"
 
 
-def _pages(query: str) -> list[PaletteResult]:
+def _pages(query: str, principal: Principal) -> list[PaletteResult]:
     wanted = query.casefold()
     return [
         PaletteResult(item.icon, item.label, item.group, address(item.url))
         for item in MENU
-        if wanted in item.label.casefold()
+        if wanted in item.label.casefold() and may(principal, item.url, "GET")
     ]
 
 
-def address(name: str, *arguments: str) -> str:
-    """Empty if the page does not exist."""
-    try:
-        return reverse(name, args=arguments)
-    except NoReverseMatch:
-        return ""
+def _actions(query: str, principal: Principal) -> list[PaletteResult]:
+    """None before anything is typed: then the palette is for jumping."""
+    if not query:
+        return []
+    fitting = [action for action in ACTIONS if action.fits(query) and action.is_open_to(principal)]
+    return [*_overrides(query, principal), *map(_action, fitting)][:MOST]
+
+
+def _action(action: Action) -> PaletteResult:
+    return PaletteResult(action.icon, action.label, action.note, action.href, presses=action.presses)
+
+
+def _overrides(query: str, principal: Principal) -> list[PaletteResult]:
+    """`override acme`: the dialog of that tenant."""
+    before, _, name = query.casefold().rpartition(" ")
+    if "override".startswith(before.rpartition(" ")[2] or "?") and may(principal, "dashboards:override-give", "POST"):
+        rows = tenants_named(name, MOST) if name else []
+        return [
+            PaletteResult("clock", f"Give {row.name} an override", f"tenant, {row.tier.name}", override_of(row.name))
+            for row in rows
+        ]
+    return []
+
+
+def override_of(tenant: str) -> str:
+    return f"{address('dashboards:tenant', tenant)}#open-dlg-override"

@@ -17,7 +17,7 @@ from dashboards.figure import Figure
 from dashboards.freeze_notice import freeze_notice, nothing_is_frozen
 from dashboards.menu import MenuGroup, menu_of
 from dashboards.templatetags.numbers import NO_BREAK
-from dashboards.viewer import Viewer, initials, viewer_of
+from dashboards.viewer import Viewer, initials, principal_of, viewer_of
 from quotas.changes.approval import has_to_wait
 from quotas.policies.problems import sentence
 from quotas.status.summary import StatusSummary, status_summary_read
@@ -42,7 +42,7 @@ def viewer(context: Context) -> Viewer:
 
 @register.simple_tag(takes_context=True)
 def pulse(context: Context) -> StatusSummary:
-    found = status_summary_read()
+    found = status_summary_read(principal_of(context["request"]).identity)
     if not found.is_frozen:
         nothing_is_frozen(context["request"])
     return found
@@ -67,8 +67,16 @@ def approval_note(action: str) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def menu(context: Context, found: StatusSummary) -> list[MenuGroup]:
-    match = context["request"].resolver_match
-    return menu_of(match.view_name if match else "", found)
+    request = context["request"]
+    match = request.resolver_match
+    return menu_of(match.view_name if match else "", found, principal_of(request))
+
+
+@register.simple_tag
+def waiting_for(viewer: Viewer, found: StatusSummary) -> int:
+    """How many entries the viewer's inbox has."""
+    waits = found.waits
+    return (waits.for_approvers if viewer.approves else 0) + (waits.for_operators if viewer.operates else 0)
 
 
 @register.filter

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+from django.conf import settings
 from django.db import connection
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
@@ -13,6 +14,7 @@ from quotas.models import Endpoint, Limit
 from quotas.models.change import ENDED
 from quotas.models.recommendation import Stage
 from quotas.models.usage import REFUSED, UsageHour
+from quotas.status.todo import SOON
 from tenants.models import Tenant
 
 # Counting stops here, so that it costs the same however many there are.
@@ -21,6 +23,10 @@ SILENT_AFTER: Final = timedelta(seconds=60)  # the watch of alerts runs every 15
 WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
 
 _QUERY: Final = """
+    WITH viewer AS (
+        SELECT %(viewer)s::text
+            || ARRAY(SELECT 'token:' || key_id FROM tenants_apitoken WHERE 'person:' || issuer_id = %(viewer)s)
+            AS identities)
     SELECT clock_timestamp(),
         (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
@@ -34,8 +40,45 @@ _QUERY: Final = """
         (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
         (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s)),
         EXISTS (SELECT 1 FROM quotas_freeze
-            WHERE lifted_at IS NULL AND start <= clock_timestamp() AND "end" > clock_timestamp())
+            WHERE lifted_at IS NULL AND start <= clock_timestamp() AND "end" > clock_timestamp()),
+        (SELECT count(*) FROM quotas_change, viewer
+            WHERE state = 'pending' AND %(four_eyes)s AND NOT emergency AND author_identity <> ALL(viewer.identities)
+                AND NOT EXISTS (SELECT 1 FROM quotas_approval WHERE change_id = quotas_change.id)),
+        (SELECT count(*) FROM quotas_change
+            WHERE state = 'blocked' OR (state = 'pending' AND (emergency OR NOT %(four_eyes)s
+                OR EXISTS (SELECT 1 FROM quotas_approval WHERE change_id = quotas_change.id)))),
+        (SELECT count(*) FROM quotas_recommendation WHERE stage = 'simulated'),
+        (SELECT count(*) FROM quotas_quotarequest WHERE answer = 'waiting'),
+        (SELECT count(*) FROM quotas_alertstate WHERE resolved_at IS NULL AND told_at IS NOT NULL),
+        (SELECT count(*) FROM quotas_override WHERE cancelled_at IS NULL AND start <= clock_timestamp()
+            AND "end" > clock_timestamp() AND "end" < clock_timestamp() + %(soon)s),
+        (SELECT count(*) FROM quotas_emergency, viewer
+            WHERE reviewed_at IS NULL AND author_identity <> ALL(viewer.identities))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCounts:
+    """How much waits for people (quotas.status.todo lists it), without what the viewer may not decide themselves."""
+
+    approvals: int
+    changes: int  # to start, to promote, or blocked
+    recommendations: int
+    requests: int
+    alerts: int
+    ending: int  # overrides that end soon
+    emergencies: int
+
+    @property
+    def for_approvers(self) -> int:
+        return self.approvals + self.recommendations + self.requests
+
+    @property
+    def for_operators(self) -> int:
+        return self.changes + self.alerts + self.ending + self.emergencies
+
+
+_COUNTS: Final = len(fields(WaitingCounts))  # the last columns of the query
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +95,7 @@ class StatusSummary:
     open_changes: int  # proposed, in a trial, scheduled or blocked
     waiting: int  # recommendations without a decision
     is_frozen: bool  # a change freeze is active
+    waits: WaitingCounts
 
     @property
     def is_published(self) -> bool:
@@ -70,13 +114,16 @@ class StatusSummary:
         return self.now - self.drained_at if self.drained_at else None
 
 
-def status_summary_read() -> StatusSummary:
+def status_summary_read(viewer: str = "nobody") -> StatusSummary:
+    """`viewer`: the identity of who looks, because nobody decides what they asked for, in person or by a token."""
     with connection.cursor() as cursor:
         ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
         own = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS}
-        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own})
+        waits: dict[str, Any] = {"viewer": viewer, "four_eyes": settings.HEADROOM_FOUR_EYES, "soon": SOON}
+        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own, **waits})
         now, tenants, endpoints, is_empty, revision, detail, publisher_at, *rest = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
+    rest[-_COUNTS:] = [WaitingCounts(*rest[-_COUNTS:])]
     return StatusSummary(now, tenants, endpoints, is_empty, revision, published, publisher_at, *rest)
 
 

@@ -1,4 +1,4 @@
-"""What needs a person's decision: overrides about to end, pending changes, quota requests, recommendations."""
+"""What waits for people: approvals, blocked changes, recommendations, requests, alerts, emergencies, overrides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from quotas.models import Change, Override
+from django.conf import settings
+from django.db.models import Exists, OuterRef
+
+from quotas.changes.emergency import emergencies_open
+from quotas.models import AlertState, Approval, Change, Emergency, Override
 from quotas.models.change import ChangeState
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.models.recommendation import Recommendation, Stage, Trust
@@ -26,26 +30,43 @@ WAITING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TodoList:
-    """The most urgent of each kind, at most MOST each."""
+    """The most urgent of each kind."""
 
     ending: Sequence[Override]
     changes: Sequence[Change]
+    approved: frozenset[int]  # those of the changes that wait for no approver
     recommendations: Sequence[Recommendation]
     requests: Sequence[QuotaRequest]
+    alerts: Sequence[AlertState]
+    emergencies: Sequence[Emergency]
 
     @property
     def sure(self) -> int:
         return sum(row.trust == Trust.HIGH for row in self.recommendations)
 
 
-def todo_read(now: datetime) -> TodoList:
+def todo_read(now: datetime, most: int = MOST) -> TodoList:
+    """At most `most` of each kind."""
     ending = Override.objects.filter(overrides_in(ACTIVE, now), end__lt=now + SOON)
-    columns = ("id", "state", "author", "reason", "at", "created", "problem")
-    changes = Change.objects.filter(state__in=WAITING).only(*columns)
+    changes, approved = _changes(most)
     waiting = Recommendation.objects.filter(stage=Stage.SIMULATED)
+    asked = QuotaRequest.objects.filter(answer=RequestAnswer.WAITING).select_related("tenant")
+    firing = AlertState.objects.filter(resolved_at=None, told_at__isnull=False)
     return TodoList(
-        list(ending.select_related("tenant", "endpoint").order_by("end")[:MOST]),
-        list(changes.order_by("-id")[:MOST]),
-        list(waiting.order_by("-created")[:MOST]),
-        list(QuotaRequest.objects.filter(answer=RequestAnswer.WAITING).select_related("tenant").order_by("pk")[:MOST]),
+        list(ending.select_related("tenant", "endpoint").order_by("end")[:most]),
+        changes,
+        approved,
+        list(waiting.order_by("-created")[:most]),
+        list(asked.order_by("pk")[:most]),
+        list(firing.order_by("since", "name", "about")[:most]),
+        list(emergencies_open()[:most]),
     )
+
+
+def _changes(most: int) -> tuple[list[Change], frozenset[int]]:
+    columns = ("id", "state", "author", "author_identity", "reason", "at", "created", "problem", "emergency")
+    approvals = Approval.objects.filter(change=OuterRef("pk"))
+    rows = Change.objects.filter(state__in=WAITING).only(*columns).annotate(is_approved=Exists(approvals))
+    found = list(rows.order_by("-id")[:most])
+    needs_none = (row.pk for row in found if row.is_approved or row.emergency or not settings.HEADROOM_FOUR_EYES)
+    return [*found], frozenset(needs_none)

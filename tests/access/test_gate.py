@@ -55,8 +55,10 @@ def test_a_browser_is_refused_by_a_page_that_leads_on(address: str) -> None:
     response = tessa.get(address, headers=BROWSER)
     assert (response.status_code, response.headers["Content-Type"]) == (403, "text/html; charset=utf-8")
     assert response.headers["Cache-Control"] == "no-store"
-    assert "You may not open this" in response.content.decode()
-    assert '<a class="link" href="/portal">' in response.content.decode()
+    text = response.content.decode()
+    assert "Only viewers, operators, approvers and owners may open this" in text
+    assert "Your role is tenant." in text
+    assert 'href="/portal">Go to the start page</a>' in text
     assert tessa.get(address, headers={"accept": "*/*"}).json()["code"] == "forbidden"
     assert tessa.get("/v1/tenants/bolt", headers=BROWSER).headers["Content-Type"] != "text/html; charset=utf-8"
 
@@ -66,7 +68,24 @@ def test_a_browser_without_a_role_or_with_the_wrong_method_gets_a_page_too() -> 
     assert (lost.status_code, "ask an owner to assign one" in lost.content.decode()) == (403, True)
     typed = signed_in("alice", "owner").get("/bypass", headers=BROWSER)
     assert (typed.status_code, typed.headers["Allow"]) == (405, "POST")
-    assert '<a class="link" href="/">' in typed.content.decode()
+    assert 'href="/">Go to the start page</a>' in typed.content.decode()
+
+
+def test_the_page_of_a_refusal_says_who_may_and_names_owners_to_the_platforms_own_people_only() -> None:
+    make_world()
+    person("zoe-owner", "owner")
+    refused = signed_in("alice", "viewer").get("/matrix/import", headers=BROWSER).content.decode()
+    assert "Only operators, approvers and owners may open this" in refused
+    assert "<b>zoe-owner</b>" in refused
+    assert "zoe-owner" not in signed_in("tessa", "tenant", "acme").get("/settings", headers=BROWSER).content.decode()
+
+
+def test_a_tenants_people_at_the_bare_address_land_in_their_portal() -> None:
+    make_world()
+    tessa = signed_in("tessa", "tenant", "acme")
+    for accept in ("text/html", "*/*"):
+        response = tessa.get("/", headers={"accept": accept})
+        assert (response.status_code, response.headers["Location"]) == (302, "/portal")
 
 
 def test_a_superuser_is_an_owner_and_nobody_once_inactive() -> None:

@@ -6,24 +6,109 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
 from dashboards.pages import live
-from quotas.models import Heartbeat, Limit, Revision
+from quotas.changes.rollout import change_propose
+from quotas.models import AlertState, Change, Heartbeat, Limit, Revision
+from quotas.models.quota_request import QuotaRequest
 from quotas.own_limits import own_limits_install
+from quotas.policies.edit import limit_set
 from tenants.models import Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
 from tests.quotas.turns import full_queue
+from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
 
 
-def test_the_menu_marks_the_page_and_counts_what_there_is(client: Client) -> None:
+def test_the_menu_marks_the_page_and_counts_only_what_somebody_has_to_act_on(client: Client) -> None:
     make_world()
     text = page(client, "/tenants")
-    assert re.search(r'<a href="/tenants" aria-current="page">.*?aria-label="2 tenants">2<', text)
+    assert '<a href="/tenants" aria-current="page" data-go="t">' in text
+    assert 'class="count' not in text[text.index('<nav class="nav"') : text.index("</nav>")]
+    change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
+    assert re.search(r'<a href="/changes" data-go="c">.*?aria-label="1 changes to decide">1<', page(client, "/tenants"))
+
+
+def test_the_account_menu_leads_out_and_the_status_lines_to_the_state(client: Client) -> None:
+    make_world()
+    text = page(client, "/tenants")
+    assert '<form method="post" action="/logout" id="sign-out">' in text
+    assert 'class="health-link" href="/settings#freshness"' in text
+    assert 'id="freshness"' in page(client, "/settings")
+    assert client.post("/logout").headers["Location"] == "/login"
+
+
+def waits(client: Client) -> tuple[int, list[str]]:
+    """What the tray says on every page, and the titles of the viewer's entries."""
+    said = re.search(r'aria-label="Inbox, (\d+|nothing) wait', page(client, "/tenants"))
+    assert said is not None
+    part = text_of(client.get("/inbox", headers={"HX-Request": "true"}).content)
+    mine = part[: part.index('<div class="pane p2">')]
+    titles = re.findall(r'<strong><a href="[^"]+">(.*?)</a>', mine)
+    return (0 if said[1] == "nothing" else int(said[1])), titles
+
+
+@pytest.fixture
+def busy(valkey: object, settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+    make_world()
+    now = timezone.now()
+    change_propose(limit_set, policy="pro-all", limit=bucket(300), author="olga", reason="more load")
+    AlertState.objects.create(
+        name="denied-share", about="", value=1, text="too much was denied", since=now, seen_at=now, told_at=now
+    )
+    QuotaRequest.objects.create(
+        tenant=Tenant.objects.get(name="acme"), scope="*", limit="burst", wanted=900, reason="a sale", author="tess"
+    )
+
+
+def test_the_inbox_has_what_the_viewer_can_decide_and_the_tray_counts_the_same(busy: None) -> None:
+    olga, anna, alice = signed_in("olga", "operator"), signed_in("anna", "approver"), signed_in("alice", "viewer")
+    assert waits(alice) == (0, [])
+    assert waits(olga) == (1, ["too much was denied"])
+    count, titles = waits(anna)
+    assert count == len(titles) == 3
+    assert re.search(r"Approve change \d+ by olga", " ".join(titles))
+    assert "acme requests 900 of burst on" in " ".join(titles)
+
+
+def test_nobody_is_asked_to_approve_their_own_change(busy: None) -> None:
+    anna = signed_in("anna", "approver")
+    Change.objects.update(author="anna", author_identity=f"person:{User.objects.get(username='anna').pk}")
+    count, titles = waits(anna)
+    assert count == len(titles) == 2
+    assert "Approve" not in " ".join(titles)
+
+
+def test_an_entry_leaves_the_inbox_when_it_is_done(busy: None) -> None:
+    olga = signed_in("olga", "operator")
+    waits(olga)
+    assert waits(olga) == (1, ["too much was denied"])
+    AlertState.objects.update(resolved_at=timezone.now())
+    assert waits(olga) == (0, [])
+
+
+def test_the_inbox_is_a_page_too(busy: None, client: Client) -> None:
+    text = page(client, "/inbox")
+    assert "<h1>Inbox</h1>" in text
+    assert "Nothing waits for you" in text
+    assert "too much was denied" in text
+
+
+def test_the_palette_finds_actions_of_the_role(busy: None, client: Client) -> None:
+    olga = signed_in("olga", "operator")
+    assert 'data-href="/changes#open-dlg-bypass"' in page(olga, "/palette?q=bypass")
+    assert "Bypass limits" not in page(client, "/palette?q=bypass")
+    assert "Freeze changes" not in page(olga, "/palette?q=freeze")
+    assert "Freeze changes" in page(signed_in("anna", "approver"), "/palette?q=freeze")
+    assert 'data-href="/tenants/acme#open-dlg-override"' in page(olga, "/palette?q=give+override+ac")
+    assert "Give acme an override" not in page(client, "/palette?q=give+override+ac")
+    assert 'data-presses="#sign-out button"' in page(client, "/palette?q=sign+out")
 
 
 def test_the_palette_finds_tenants_endpoints_policies_and_pages(client: Client) -> None:

@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboards.addresses import address
 from dashboards.forms import NOT_SAVED, number_of, outcome_toast, told
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import (
@@ -25,7 +26,6 @@ from dashboards.pages.endpoint.limit_line import (
 )
 from dashboards.pages.endpoint.over_commit import over_commit_of
 from dashboards.pages.matrix.cells import without_own
-from dashboards.pages.palette import address
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.changes.commit import commit

@@ -1,19 +1,13 @@
-"""The list "Needs a decision": what a person should look at, most urgent first."""
+"""The list "Needs a decision": bypasses and throttled tenants, then what waits for a person."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from django.urls import reverse
 
-from dashboards.pages.palette import address
-from quotas.models import Change, Override
-from quotas.models.change import ChangeState
-from quotas.models.quota_request import QuotaRequest
-from quotas.models.recommendation import Recommendation
+from dashboards.todo import TodoItem, items_of
 from quotas.status.system import Enforcement
 from quotas.status.todo import TodoList
 from quotas.usage.queries.denial_causes import ThrottledTenant
@@ -22,37 +16,11 @@ from quotas.usage.queries.denial_causes import ThrottledTenant
 WORTH_A_LOOK: Final = 0.01
 MOST_THROTTLED: Final = 2
 
-_CHANGES: Final = {
-    ChangeState.PENDING: ("is pending", "history", "brand"),
-    ChangeState.BLOCKED: ("was blocked when it was due", "alert", "denied"),
-    ChangeState.SHADOW: ("is in shadow", "eye", "shadow"),
-    ChangeState.CANARY: ("is a canary", "eye", "shadow"),
-    ChangeState.SCHEDULED: ("is scheduled", "clock", "info"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TodoItem:
-    icon: str
-    meaning: str
-    title: str
-    code: str  # an endpoint, shown in monospace after the title
-    text: str
-    href: str
-    at: datetime | None = None
-
 
 def todo_of(
-    decisions: TodoList, throttled: Sequence[ThrottledTenant], enforcement: Enforcement | None, now: datetime
+    decisions: TodoList, throttled: Sequence[ThrottledTenant], enforcement: Enforcement | None
 ) -> list[TodoItem]:
-    return [
-        *_switches(enforcement),
-        *_throttled(throttled),
-        *map(_asked, decisions.requests),
-        *map(_change, decisions.changes),
-        *_recommended(decisions.recommendations),
-        *map(_ending, decisions.ending),
-    ]
+    return [*_switches(enforcement), *_throttled(throttled), *items_of(decisions)]
 
 
 def _switches(enforcement: Enforcement | None) -> Iterator[TodoItem]:
@@ -68,30 +36,3 @@ def _throttled(rows: Sequence[ThrottledTenant]) -> Iterator[TodoItem]:
         text = f"{100 * row.share:.1f} % of its requests were denied by {row.limit}."
         href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"
         yield TodoItem("ban", "denied", f"{row.tenant} is throttled on", row.endpoint or "*", text, href)
-
-
-def _asked(row: QuotaRequest) -> TodoItem:
-    href = reverse("dashboards:tenant", args=[row.tenant.name])
-    title = f"{row.tenant.name} requests {row.wanted:,} of {row.limit} on"
-    return TodoItem("inbox", "brand", title, row.scope, row.reason, href, row.created)
-
-
-def _change(row: Change) -> TodoItem:
-    words, icon, meaning = _CHANGES[ChangeState(row.state)]
-    href = f"{reverse('dashboards:changes')}?change={row.pk}"
-    return TodoItem(
-        icon, meaning, f"Change {row.pk} {words}", "", row.problem or row.reason, href, row.at or row.created
-    )
-
-
-def _recommended(rows: Sequence[Recommendation]) -> Iterator[TodoItem]:
-    for row in rows:
-        href = address("dashboards:recommendation", str(row.pk))
-        if href:
-            yield TodoItem("rec", "brand", f"{row.tenant or row.tier} ×", row.endpoint, row.summary, href, row.created)
-
-
-def _ending(row: Override) -> TodoItem:
-    href = f"{reverse('dashboards:tenant', args=[row.tenant.name])}#overrides"
-    title = f"Override ends soon: {row.tenant.name} on"
-    return TodoItem("clock", "degraded", title, row.scope, row.reason, href, row.end)

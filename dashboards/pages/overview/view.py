@@ -97,7 +97,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "waiting": pulse.waiting,
             "pulse": pulse,
             "decisions": decisions,
-            "todo": todo_of(decisions, throttled, enforcement, now),
+            "todo": todo_of(decisions, throttled, enforcement),
             "latest": _latest(pulse),
             "asked_spark": [moment.rate(moment.asked) for moment in traffic.moments],
             "denied_spark": [moment.denied_share for moment in traffic.moments],

@@ -4,5 +4,6 @@ import "./dialogs.js";
 import "./times.js";
 import "./until.js";
 import "./tables.js";
+import "./shell.js";
 import "./palette.js";
 import "./live.js";

@@ -16,7 +16,11 @@ if (palette) {
     input.setAttribute("aria-activedescendant", option.id);
     option.scrollIntoView({ block: "nearest" });
   };
-  const go = (option) => { location.href = option.dataset.href; };
+  const go = (option) => {
+    palette.close();
+    if (option.dataset.presses) { $(option.dataset.presses).click(); return; }
+    location.href = option.dataset.href;
+  };
   const find = async () => {
     const turn = ++asked;
     const response = await fetch(`${palette.dataset.find}?q=${encodeURIComponent(input.value.trim())}`);
