@@ -31,7 +31,7 @@ _ATTRIBUTE: Final = "principal"
 
 
 class BadToken(Exception):  # noqa: N818 - an expected outcome, not a fault
-    """The token that was sent is unknown or revoked."""
+    """The token that was sent is unknown, expired or revoked."""
 
 
 def authenticate(request: HttpRequest) -> Principal | None:

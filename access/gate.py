@@ -83,7 +83,7 @@ class Gate:
         except BadToken:
             return _limited(
                 throttle.of_bad_token(request),
-                lambda: refused(unauthorised("The token is unknown or revoked; send a valid one.")),
+                lambda: refused(unauthorised("The token is unknown, expired or revoked; send a valid one.")),
             )
         except (OperationalError, InterfaceError) as error:
             logger.warning("No request can be authenticated: %s", error)

@@ -21,6 +21,7 @@ from django.utils.crypto import salted_hmac
 
 from access.request_ids import wants_page
 from headroom_edge import Check, Decision
+from headroom_edge.core import Conversation, Core
 from headroom_edge.django import finished, guard, limiter, refused, release_of, request_of
 from headroom_edge.headers import seconds_up
 from headroom_edge.keys import OWN_TENANT
@@ -62,7 +63,7 @@ def floor() -> LoginFloor:
 
 
 def of_caller(request: HttpRequest, principal: Principal) -> RequestVerdict:
-    return _judged(_check(request, API, _who(principal)))
+    return _judged(_check(request, API, _who(principal)), key_id=principal.key_id)
 
 
 def of_page(request: HttpRequest, principal: Principal) -> RequestVerdict:
@@ -73,7 +74,7 @@ def of_page(request: HttpRequest, principal: Principal) -> RequestVerdict:
 
 
 def _who(principal: Principal) -> dict[str, str]:
-    return {"key": principal.key_id} if principal.is_machine else {"user": principal.actor}
+    return {"key": principal.counted_as or principal.key_id} if principal.is_machine else {"user": principal.actor}
 
 
 def of_bad_token(request: HttpRequest) -> RequestVerdict:
@@ -96,8 +97,15 @@ def _check(request: HttpRequest, endpoint: str, who: dict[str, str]) -> Check:
     return Check(OWN_TENANT, endpoint, {**who, "ip": address}, holder=secrets.token_hex(12))
 
 
-def _judged(check: Check) -> RequestVerdict:
-    verdict = limiter().converse(lambda core: guard().decide(core, check, PATIENCE_MS), budget_ms=BUDGET_MS)
+def _judged(check: Check, key_id: str = "") -> RequestVerdict:
+    """`key_id`: the key or token that was used, if any."""
+
+    def decide(core: Core) -> Conversation[RequestVerdict]:
+        if key_id:
+            core.chores.key_uses.add(key_id)
+        return guard().decide(core, check, PATIENCE_MS)
+
+    verdict = limiter().converse(decide, budget_ms=BUDGET_MS)
     if verdict.problem is None or verdict.problem.extra.get("reason") in LIMITING:
         return verdict
     return PASS

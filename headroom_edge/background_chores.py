@@ -1,7 +1,7 @@
 """What an enforcer exchanges with the store outside of requests. No I/O.
 
 Every few seconds: a heartbeat (its reply is the number of live enforcers), unreported degraded decisions, releases that
-failed, new or changed plans of `local` limits, and response times.
+failed, new or changed plans of `local` limits, response times, and uses of API keys.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hiredis import ReplyError
 from headroom_edge.check import pack
 from headroom_edge.failure import DegradedReport, FailureModes
 from headroom_edge.heartbeat import Heartbeat
+from headroom_edge.key_uses import KeyUses
 from headroom_edge.keys import ALL, tenant_prefix
 from headroom_edge.observations import Observations
 
@@ -48,13 +49,15 @@ class Chores:
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
         self.heartbeat = Heartbeat(failures, shards, heartbeat_s, clock)
         self.observations = Observations()
+        self.key_uses = KeyUses(clock)
 
     def release_later(self, command: bytes) -> None:
         self._releases.append(command)
 
     def take(self) -> list[Chore]:
         """Return the due chores. The caller must pass them to `settle`."""
-        return [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans(), *self._observed()]
+        regular = [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans()]
+        return [*regular, *self._observed(), *self._key_uses()]
 
     def settle(self, chores: list[Chore], replies: list[Any] | None) -> None:
         """`replies` is None if the store did not answer."""
@@ -101,3 +104,7 @@ class Chores:
         # Not repeated if no reply comes: the store may have counted the observations already.
         calls = self.observations.take()
         return [Chore(pack(("FCALL", "hr_observe", "1", ALL, *words)), nothing, nothing) for words in calls]
+
+    def _key_uses(self) -> list[Chore]:
+        # Not repeated either, for the same reason.
+        return [Chore(command, nothing, nothing) for command in self.key_uses.take()]

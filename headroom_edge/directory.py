@@ -1,7 +1,8 @@
 """Look-ups in what the publisher wrote to the store: the owner of a credential, the endpoint of a path.
 
 Results are cached for a moment only, so a revoked key is refused and a new one accepted within a second. While the
-store is down, cached results stay valid. Conversations, as in `core`: no I/O.
+store is down, cached results stay valid, but a key that has an end is refused from that moment on, whoever is down.
+Conversations, as in `core`: no I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from headroom_edge import keys
 from headroom_edge.check import pack
@@ -32,6 +33,11 @@ PEPPER: Final = "pepper"
 ROUTES: Final = "routes"
 MARKER: Final = "*"  # every index has this field; without it the index was lost, and a missing key means nothing
 
+# These facts stand among a key's scopes: enforcers before 0.3 read exactly three words and ignore unknown scopes.
+_ENDS: Final = "!ends="
+_COUNTED_AS: Final = "!as="
+NEVER_S: Final = float("inf")
+
 _TOKEN: Final = pack(("HMGET", keys.directory(), TOKEN))
 _TABLE: Final = pack(("HMGET", keys.directory(), TOKEN, PEPPER, ROUTES))
 _TEXT: Final = re.compile(r"hr_[0-9a-f]{16}_[0-9a-f]{64}", re.ASCII)
@@ -42,21 +48,41 @@ class Credential:
     key_id: str
     tenant: str  # EVERY_TENANT: valid for all tenants
     scopes: frozenset[str]
+    counted_as: str = ""  # what limits per key count it as: the first key of its line of rotations
+    ends_ms: int | None = None  # since 1970; None: never
+
+    def __post_init__(self) -> None:
+        if not self.counted_as:
+            object.__setattr__(self, "counted_as", self.key_id)
 
     @classmethod
-    def parse(cls, text: str) -> Credential:
-        key_id, scopes, tenant = text.split(" ")
-        return cls(key_id, tenant, frozenset(scopes.split(",")))
+    def parse(cls, text: str) -> Self:
+        key_id, words, tenant = text.split(" ")
+        scopes, counted_as, ends_ms = [], "", None
+        for word in words.split(","):
+            if word.startswith(_ENDS):
+                ends_ms = int(word.removeprefix(_ENDS))
+            elif word.startswith(_COUNTED_AS):
+                counted_as = word.removeprefix(_COUNTED_AS)
+            else:
+                scopes.append(word)
+        return cls(key_id, tenant, frozenset(scopes), counted_as, ends_ms)
 
     def __str__(self) -> str:
         """The form stored in the index."""
-        return f"{self.key_id} {','.join(sorted(self.scopes))} {self.tenant}"
+        words = sorted(self.scopes)
+        if self.ends_ms is not None:
+            words.append(f"{_ENDS}{self.ends_ms}")
+        if self.counted_as != self.key_id:
+            words.append(f"{_COUNTED_AS}{self.counted_as}")
+        return f"{self.key_id} {','.join(words)} {self.tenant}"
 
 
 @dataclass(slots=True)
 class _CachedCredential:
     credential: Credential | None  # None: it was revoked
     read_s: float
+    ends_s: float  # by the same clock as `read_s`; NEVER_S
 
 
 def secret_hash(pepper: bytes, text: str) -> str:
@@ -69,8 +95,11 @@ def encode_routes(routes: list[Route]) -> str:
 
 
 class Directory:
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self._clock = clock
+        self._wall_clock = wall_clock
         self._token = b""  # of the cached routes
         self._pepper = b""
         self._read_s = float("-inf")
@@ -121,12 +150,15 @@ class Directory:
     def fresh(self, text: str) -> Credential | None:
         """The credential if it was read a moment ago; None if it must be looked up or does not exist."""
         known = self._known.get(text)
-        if known is None or self._clock() - known.read_s >= FRESH_S:
+        if known is None:
+            return None
+        now = self._clock()
+        if now - known.read_s >= FRESH_S or now >= known.ends_s:
             return None
         return known.credential
 
     def credential(self, core: Core, text: str) -> Conversation[Credential | None]:
-        """None if unknown, wrong or revoked. Raises StoreError if the store is down and nothing is cached."""
+        """None if unknown, wrong, revoked or ended. Raises StoreError if the store is down and nothing is cached."""
         known = self._known.get(text)
         now = self._clock()
         if known is None:
@@ -134,7 +166,7 @@ class Directory:
                 return None
         else:
             if now - known.read_s < FRESH_S:
-                return known.credential
+                return self._valid(known)
             # Concurrent callers use the cached credential until this look-up ends.
             known.read_s = now
         try:
@@ -142,12 +174,22 @@ class Directory:
         except StoreError:
             if known is None and self._unknown.get(text) is None:
                 raise
-            return known.credential if known else None
+            return self._valid(known) if known else None
         if credential is None and known is None:
             self._unknown.put(text, now)
-        else:
-            self._known.put(text, _CachedCredential(credential, now))
-        return credential
+            return None
+        read = _CachedCredential(credential, now, self._end_of(credential, now))
+        self._known.put(text, read)
+        return self._valid(read)
+
+    def _valid(self, known: _CachedCredential) -> Credential | None:
+        return known.credential if self._clock() < known.ends_s else None
+
+    def _end_of(self, credential: Credential | None, now: float) -> float:
+        """By the clock that is never set, so that a wrong date in between neither revives a key nor ends it."""
+        if credential is None or credential.ends_ms is None:
+            return NEVER_S
+        return now + credential.ends_ms / 1_000 - self._wall_clock()
 
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         if not self._pepper:

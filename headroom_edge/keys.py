@@ -106,6 +106,15 @@ def enforcer_info() -> str:
     return f"{ALL}:i"
 
 
+def key_uses() -> str:
+    """Hash: `<key id> <hours since 1970>` → requests since the last drain."""
+    return f"{ALL}:ku"
+
+
+def key_uses_batch() -> str:
+    return f"{ALL}:kb"
+
+
 def observed_batch() -> str:
     """The number of observations and the id of their batch. hr_drain treats `hr:{all}` like a shard."""
     return f"{ALL}:ub"

@@ -169,13 +169,14 @@ class Guard:
             return Caller(tenant, self._subject(request, {}))
         credential = self.directory.fresh(text) or (yield from self.directory.credential(core, text))
         if credential is None:
-            return unauthorised("The API key is unknown or revoked; send a valid one.")
+            return unauthorised("The API key is unknown, expired or revoked; send a valid one.")
         if SCOPE not in credential.scopes:
             return scope_missing()
         tenant = credential.tenant or tenant
         if tenant == EVERY_TENANT:
             return forbidden("tenant-missing", "This token belongs to no tenant; send a tenant's API key.")
-        return Caller(tenant, self._subject(request, {"key": credential.key_id}))
+        core.chores.key_uses.add(credential.key_id)
+        return Caller(tenant, self._subject(request, {"key": credential.counted_as}))
 
     def endpoint(self, core: Core, request: Request) -> Conversation[str]:
         named = self.rules.endpoint(request.raw) if self.rules.endpoint is not None else None

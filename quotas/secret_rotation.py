@@ -18,6 +18,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from quotas.api_keys import live_keys
 from quotas.locks import Lock, take_lock
 from quotas.models import AlertTarget, AuditEvent, CalendarCounter
 from quotas.outbox import put_every_key, put_key
@@ -181,7 +182,9 @@ def _wait_for_secrets(newest: KeyVersion, now: datetime) -> str:
 def keys_waiting() -> list[str]:
     """The credentials that have no hash with the newest key yet, each with its tenant or as a token."""
     due = {"revoked_at": None, "next_hash": HASH_DUE}
-    keys = ApiKey.objects.filter(**due).order_by("tenant__name", "key_id").values_list("key_id", "tenant__name")
+    keys = (
+        live_keys(timezone.now()).filter(**due).order_by("tenant__name", "key_id").values_list("key_id", "tenant__name")
+    )
     tokens = ApiToken.objects.filter(**due).order_by("key_id").values_list("key_id", flat=True)
     return [*(f"{key} of {tenant}" for key, tenant in keys), *(f"{token} (a token)" for token in tokens)]
 
@@ -189,7 +192,7 @@ def keys_waiting() -> list[str]:
 def _valid(newest: KeyVersion) -> tuple[QuerySet[ApiKey], QuerySet[ApiToken]]:
     """Credentials whose first hash is older than the newest key."""
     return (
-        ApiKey.objects.filter(revoked_at=None, secret_version__lt=newest.version),
+        live_keys(timezone.now()).filter(secret_version__lt=newest.version),
         ApiToken.objects.filter(revoked_at=None, secret_version__lt=newest.version),
     )
 

@@ -102,13 +102,27 @@ class ApiKey(models.Model):
     next_hash = models.CharField(max_length=64, blank=True, db_default="")
     label = models.CharField(max_length=200, blank=True, default="")
     scopes = ArrayField(models.CharField(max_length=32))
+    # The first key of its line of rotations, which limits per key count it as. Empty: it is the first itself.
+    lineage = models.CharField(max_length=32, blank=True, default="", db_default="")
+    successor = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="+", help_text="the key that replaces it"
+    )
     created = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="it stops working then; empty: never")
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-created"]
         constraints = [
             named("[a-z0-9]{8,32}", "api_key_id", "key_id"),
+            named("([a-z0-9]{8,32})?", "api_key_lineage", "lineage"),
+            # A replaced key ends by itself; otherwise a rotation would only add a key.
+            models.CheckConstraint(
+                condition=Q(successor=None) | Q(expires_at__isnull=False), name="api_key_replaced_ends"
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_at=None) | Q(expires_at__gte=F("created")), name="api_key_expires_after_created"
+            ),
             named("[0-9a-f]{64}", "api_key_secret_hash", "secret_hash"),
             named("([0-9a-f]{64}|due)?", "api_key_next_hash", "next_hash"),
             models.CheckConstraint(condition=Q(scopes__len__gt=0), name="api_key_scopes"),
@@ -119,6 +133,10 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return self.key_id
+
+    @property
+    def counted_as(self) -> str:
+        return self.lineage or self.key_id
 
 
 @tracked()

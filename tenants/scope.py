@@ -40,6 +40,7 @@ class Principal:
     user: User | None = None  # None: a machine
     kind: str = PERSON  # or what tenants.credentials verified
     key_id: str = ""  # of a machine's token or key
+    counted_as: str = ""  # what limits per key count a machine as; its id if it was never rotated
     is_hash_due: bool = False  # its secret is to be hashed anew (quotas.secret_rotation)
 
     @property
@@ -76,6 +77,7 @@ def principal_of_text(text: str) -> Principal | None:
         tenant,
         kind=found.kind,
         key_id=found.key_id,
+        counted_as=found.counted_as,
         is_hash_due=found.is_hash_due,
     )
 

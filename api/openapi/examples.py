@@ -21,6 +21,8 @@ BODIES: Final[Mapping[str, Json]] = {
     "tenant_move_post": {"tier": "pro"},
     "tenant_reset_post": {"endpoint": "rider:quote", "limit": "quotes-per-client", "subject": {"ip": "203.0.113.9"}},
     "api_key_list_post": {"tenant": "blue-line", "label": "their app"},
+    "api_key_detail_patch": {"label": "their app, version 2"},
+    "api_key_rotate_post": {"overlap": "24h"},
     "endpoint_list_post": {"name": "rider:rate", "method": "POST", "path": "/rider/v1/rides/{id}/rating"},
     "endpoint_detail_patch": {"default_cost": 1},
     "policy_list_post": {"name": "trial-everywhere", "tier": "trial", "limits": [_BURST]},

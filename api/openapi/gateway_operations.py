@@ -112,7 +112,7 @@ COMPONENTS: Final[Json] = {
 }
 _REFUSALS: Final = {
     "400": "The body is malformed, or a field is invalid or missing; `field` has its path, such as `checks[3].cost`.",
-    "401": "The token is missing, unknown or revoked.",
+    "401": "The token is missing, unknown, expired or revoked.",
     "403": "The token lacks the scope `check`, or belongs to another tenant.",
     "405": "Only POST is allowed.",
     "408": "The request did not arrive within 10 s.",
@@ -123,7 +123,7 @@ _REFUSALS: Final = {
 }
 _AUTHZ_REFUSALS: Final = {
     "400": "`original-request-missing`: the proxy does not send its two headers (see above); or `unknown-proxy`.",
-    "401": "The API key is missing, unknown or revoked.",
+    "401": "The API key is missing, unknown, expired or revoked.",
     "403": "The tenant is suspended or unknown, or the key lacks the scope. nginx gets 403 for every refusal but 401: "
     f"the real status is in `{STATUS}`, the body in `{PROBLEM}`.",
     "408": "The request did not arrive within 10 s.",

@@ -68,6 +68,7 @@ urlpatterns = [
     path("tenants/<tenant:name>/reset", counters.TenantReset.as_view(), name="tenant-reset"),
     path("api-keys", api_keys.ApiKeyList.as_view(), name="api-keys"),
     path("api-keys/<key:key_id>", api_keys.ApiKeyDetail.as_view(), name="api-key"),
+    path("api-keys/<key:key_id>/rotate", api_keys.ApiKeyRotate.as_view(), name="api-key-rotate"),
     path("api-keys/<key:key_id>/revoke", api_keys.ApiKeyRevoke.as_view(), name="api-key-revoke"),
     path("endpoints", endpoints.EndpointList.as_view(), name="endpoints"),
     path("endpoints/<endpoint:name>", endpoints.EndpointDetail.as_view(), name="endpoint"),

@@ -64,6 +64,7 @@ class CheckHandler:
             credential = self._guard.directory.fresh(token) or (yield from self._credential(core, token))
             if isinstance(credential, Problem):
                 return credential
+            core.chores.key_uses.add(credential.key_id)
             if SCOPE not in credential.scopes:
                 return scope_missing()
             body = read(raw)
@@ -127,7 +128,7 @@ class CheckHandler:
             return unauthorised("The token is missing; send it as Authorization: Bearer hr_….")
         credential = yield from self._guard.directory.credential(core, token)
         if credential is None:
-            return unauthorised("The token is unknown or revoked; send a valid one.")
+            return unauthorised("The token is unknown, expired or revoked; send a valid one.")
         return credential
 
     def _questions(
@@ -150,12 +151,13 @@ class CheckHandler:
         if item.api_key:
             owner = yield from self._guard.directory.credential(core, item.api_key)
             if owner is None:
-                return RefusedCheck(unauthorised("The API key is unknown or revoked; send a valid one."))
+                return RefusedCheck(unauthorised("The API key is unknown, expired or revoked; send a valid one."))
             if SCOPE not in owner.scopes:
                 return RefusedCheck(scope_missing())
             if owner.tenant == OWN_TENANT:
                 return RefusedCheck(own_tenant())
-            tenant, item.subject = owner.tenant, {**item.subject, "key": owner.key_id}
+            core.chores.key_uses.add(owner.key_id)
+            tenant, item.subject = owner.tenant, {**item.subject, "key": owner.counted_as}
         path = target_path(item.path, self._guard.rules.reading) if item.path else ""
         if len(path) > LONGEST_PATH:
             return bad_request("invalid-field", f"path must have at most {LONGEST_PATH:,} characters.", where + "path")

@@ -10,6 +10,7 @@ from quotas.models.freeze import Freeze as Freeze
 from quotas.models.jobs import Delivery as Delivery
 from quotas.models.jobs import Heartbeat as Heartbeat
 from quotas.models.jobs import JobSlot as JobSlot
+from quotas.models.key_use import KeyUse as KeyUse
 from quotas.models.packed_usage import FreshMinute as FreshMinute
 from quotas.models.packed_usage import FreshStep as FreshStep
 from quotas.models.packed_usage import PackedMinute as PackedMinute

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from hashlib import sha256
+from heapq import heapify, heappop, heappush
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import redis
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from headroom_edge import keys
 from headroom_edge.directory import EVERY_TENANT, MARKER, PEPPER, ROUTES, TOKEN, Credential, encode_routes
 from headroom_edge.plan.routes import Route
 from quotas.models import Endpoint
+from quotas.models.usage import BEGINNING
 from quotas.outbox import EVERY_KEY
 from quotas.publishing.shards import CHUNK, batches
 from tenants.keyring import API_KEYS, read_keys
@@ -73,57 +76,90 @@ class CredentialRow(NamedTuple):
     scopes: list[str]
     number: int | None  # of the tenant; None: a token, not a tenant's key
     tenant: str
-    is_valid: bool
+    is_revoked: bool
+    counted_as: str = ""
+    ends_ms: int | None = None
 
     @property
     def entry(self) -> str:
-        return str(Credential(self.key_id, self.tenant, frozenset(self.scopes)))
+        return str(Credential(self.key_id, self.tenant, frozenset(self.scopes), self.counted_as, self.ends_ms))
+
+    def is_valid(self, now_ms: int) -> bool:
+        return not self.is_revoked and (self.ends_ms is None or self.ends_ms > now_ms)
 
 
 class ApiKeyIndex:
-    """Loads all keys once, then follows the changes in the outbox."""
+    """Loads all keys once, then follows the changes in the outbox and the ends of keys.
+
+    Enforcers know the end of each key and refuse it from then on; here it is removed, for enforcers that do not.
+    """
 
     def __init__(self, client: redis.Redis, shards: int) -> None:
         self._client = client
         self._shards = shards
+        # Keys that are never taken for invented ones: each live key, and what each is counted as.
         self.registered = ShardTable(client, shards, keys.registered)
         self.credentials = ShardTable(client, shards, keys.credentials, {MARKER: "1"})
+        self._ends: list[tuple[int, str]] = []  # a heap of end and id
         self._is_loaded = False
 
     @property
     def tables(self) -> tuple[ShardTable, ShardTable]:
         return self.registered, self.credentials
 
-    def publish(self, changed: Collection[str]) -> None:
+    def publish(self, changed: Collection[str], now_us: int) -> None:
         if not self._is_loaded or EVERY_KEY in changed:
-            self._load()
+            self._load(now_us)
             for table in self.tables:
                 table.restore(table.drifted())
         if changed:
-            self._follow(changed)
+            self._follow(changed, now_us)
 
-    def _load(self) -> None:
-        rows = list(_read(ApiKey.objects.filter(revoked_at=None), ApiToken.objects.filter(revoked_at=None)))
+    def remove_ended(self, now_us: int) -> None:
+        ended = set()
+        while self._ends and self._ends[0][0] <= now_us // 1_000:
+            ended.add(heappop(self._ends)[1])
+        if ended:
+            self._follow(ended, now_us)
+
+    def _load(self, now_us: int) -> None:
+        live = ApiKey.objects.filter(_unended(now_us), revoked_at=None)
+        rows = list(_read(live, ApiToken.objects.filter(revoked_at=None)))
         self.registered.load(
-            (self._of_tenant(row), row.key_id, keys.tenant_number(row.number)) for row in rows if row.number is not None
+            (self._of_tenant(row), name, keys.tenant_number(row.number))
+            for row in rows
+            if row.number is not None
+            for name in {row.key_id, row.counted_as}
         )
         self.credentials.load((self._of_hash(text), text, row.entry) for row in rows for text in row.hashes)
+        self._ends = [(row.ends_ms, row.key_id) for row in rows if row.ends_ms is not None]
+        heapify(self._ends)
         self._is_loaded = True
 
-    def _follow(self, changed: Collection[str]) -> None:
+    def _follow(self, changed: Collection[str], now_us: int) -> None:
         named = ApiKey.objects.filter(key_id__in=changed), ApiToken.objects.filter(key_id__in=changed)
+        rows = list(_read(*named))
+        lines = _live_lines({row.counted_as for row in rows if row.number is not None}, now_us)
         with self._client.pipeline(transaction=False) as pipe:
-            for row in _read(*named):
-                if row.is_valid:
-                    if row.number is not None:
-                        self.registered.put(pipe, self._of_tenant(row), row.key_id, keys.tenant_number(row.number))
-                    for text in row.hashes:
+            for row in rows:
+                is_valid = row.is_valid(now_us // 1_000)
+                if row.number is not None:
+                    self._register(pipe, row, row.key_id, is_valid or row.key_id in lines)
+                    self._register(pipe, row, row.counted_as, row.counted_as in lines)
+                for text in row.hashes:
+                    if is_valid:
                         self.credentials.put(pipe, self._of_hash(text), text, row.entry)
-                else:
-                    for text in row.hashes:
+                    else:
                         self.credentials.remove(pipe, self._of_hash(text), text)
-                    self.registered.remove(pipe, self._of_tenant(row), row.key_id)
+                if is_valid and row.ends_ms is not None:
+                    heappush(self._ends, (row.ends_ms, row.key_id))
             pipe.execute()
+
+    def _register(self, pipe: Pipeline, row: CredentialRow, name: str, is_live: bool) -> None:
+        if is_live and row.number is not None:
+            self.registered.put(pipe, self._of_tenant(row), name, keys.tenant_number(row.number))
+        else:
+            self.registered.remove(pipe, self._of_tenant(row), name)
 
     def _of_tenant(self, row: CredentialRow) -> int:
         return keys.shard_of(row.tenant, self._shards)
@@ -132,21 +168,40 @@ class ApiKeyIndex:
         return keys.shard_of(text, self._shards)
 
 
+def _unended(now_us: int) -> Q:
+    return Q(expires_at=None) | Q(expires_at__gt=BEGINNING + timedelta(microseconds=now_us))
+
+
+def _live_lines(names: Collection[str], now_us: int) -> set[str]:
+    """Which of these first keys have a live key in their line of rotations."""
+    if not names:
+        return set()
+    of_line = Q(lineage__in=names) | Q(key_id__in=names, lineage="")
+    live = ApiKey.objects.filter(of_line, _unended(now_us), revoked_at=None)
+    return {lineage or key_id for key_id, lineage in live.values_list("key_id", "lineage")}
+
+
 def _read(api_keys: QuerySet[ApiKey], tokens: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
     return chain(_keys(api_keys), _tokens(tokens))
 
 
 def _keys(found: QuerySet[ApiKey]) -> Iterator[CredentialRow]:
-    fields = ("key_id", "secret_hash", "next_hash", "scopes", "tenant__number", "tenant__name", "revoked_at")
-    for key_id, first, newer, scopes, number, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
-        yield CredentialRow(key_id, _hashes(first, newer), scopes, number, tenant, is_valid=revoked_at is None)
+    of_key = ("key_id", "secret_hash", "next_hash", "scopes", "revoked_at", "lineage", "expires_at")
+    rows = found.order_by().values_list(*of_key, "tenant__number", "tenant__name")
+    for key_id, first, newer, scopes, revoked_at, lineage, expires_at, number, tenant in rows.iterator():
+        hashes, ends_ms = _hashes(first, newer), _ms(expires_at)
+        yield CredentialRow(key_id, hashes, scopes, number, tenant, revoked_at is not None, lineage or key_id, ends_ms)
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else (moment - BEGINNING) // timedelta(milliseconds=1)
 
 
 def _tokens(found: QuerySet[ApiToken]) -> Iterator[CredentialRow]:
     fields = ("key_id", "secret_hash", "next_hash", "scopes", "tenant__name", "revoked_at")
     for key_id, first, newer, scopes, tenant, revoked_at in found.order_by().values_list(*fields).iterator():
         hashes = _hashes(first, newer)
-        yield CredentialRow(key_id, hashes, scopes, None, tenant or EVERY_TENANT, is_valid=revoked_at is None)
+        yield CredentialRow(key_id, hashes, scopes, None, tenant or EVERY_TENANT, is_revoked=revoked_at is not None)
 
 
 def _hashes(first: str, newer: str) -> tuple[str, ...]:

@@ -98,11 +98,12 @@ class Publisher:
         now_us = now_us or store.now_us(self._client)
         if self._compiler.month_us != month_start_us(now_us):
             self.forget()
+        self.api_keys.remove_ended(now_us)
         work, parts = self._read(now_us)
         if not work and not self._is_in_doubt:
             return False
         # Keys first: a revoked key must not wait for a compilation.
-        self.api_keys.publish(work.api_keys)
+        self.api_keys.publish(work.api_keys, now_us)
         self._step(PublishStep.INDEXED)
         try:
             self._send(self._compile(parts, work, now_us))

@@ -34,6 +34,7 @@ from quotas.usage.drain_batches import (
     take_batches,
     with_samples,
 )
+from quotas.usage.key_uses import drain_key_uses
 from quotas.usage.latency import drain_latency
 from quotas.usage.rollups import add_tally
 
@@ -137,6 +138,7 @@ def drain(server: redis.Redis, *, on_step: Observer = lambda step: None) -> Drai
         delete_batches(server, batches)
         on_step("done")
     drain_latency(server, taken.at, taken.run_id)
+    drain_key_uses(server, taken.at, taken.run_id)
     drain_calendar_counters(server)
     record_dropped_counts(server)
     _record_drained(taken, summary.first)

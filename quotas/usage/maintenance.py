@@ -16,6 +16,7 @@ from quotas.models.usage_rates import FoldName, FoldState, PackedSeconds, RatesD
 from quotas.observations.seconds import Seconds
 from quotas.usage import partitions
 from quotas.usage.calendar_counters import delete_expired_counters
+from quotas.usage.key_uses import delete_old_uses
 from quotas.usage.packed_hours import pack_finished_hours
 from quotas.usage.rates import SECOND, recompute_days, store_seconds
 
@@ -76,6 +77,7 @@ def maintain_usage_tables(now: datetime | None = None) -> str:
     now = now or timezone.now()
     made, dropped = partitions.create_future_partitions(now), partitions.drop_expired_partitions(now)
     delete_expired_counters(now)
+    delete_old_uses(now)
     closed, packed = close_days(now), pack_finished_hours(now)
     GapRecord.objects.filter(end__lt=partitions.oldest_kept(UsageDay, now)).delete()
     done = f"{made} partitions created, {dropped} dropped, {closed} days closed, {packed} hours packed"

@@ -120,7 +120,10 @@ def test_a_token_that_may_not_is_told_why(admin: Admin, file: Path, monkeypatch:
     assert "scope" in refused.err
     token_revoke(key_id=ApiToken.objects.get(label="reader").key_id, **SAID)
     gone = admin("policy", "plan", file)
-    assert (gone.status, gone.err) == (1, "headroom-admin: The token is unknown or revoked; send a valid one.\n")
+    assert (gone.status, gone.err) == (
+        1,
+        "headroom-admin: The token is unknown, expired or revoked; send a valid one.\n",
+    )
 
 
 def test_it_runs_without_the_platform(admin: Admin, web_port: int, token: str, file: Path, tmp_path: Path) -> None:
