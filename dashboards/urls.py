@@ -33,6 +33,7 @@ from dashboards.pages.settings import (
 )
 from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
+from dashboards.pages.tenant import keys as tenant_keys
 from dashboards.pages.tenant.view import tenant
 from dashboards.pages.tenants import tenants
 from dashboards.pages.tester.view import tester
@@ -79,8 +80,10 @@ urlpatterns = [
     path("tenants/<slug:name>/overrides/<int:number>/end", override_end, name="override-end"),
     path("tenants/<slug:name>/suspend", tenant_actions.suspend, name="tenant-suspend"),
     path("tenants/<slug:name>/resume", tenant_actions.resume, name="tenant-resume"),
-    path("tenants/<slug:name>/keys", tenant_actions.key_issue, name="key-issue"),
-    path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_actions.key_revoke, name="key-revoke"),
+    path("tenants/<slug:name>/keys", tenant_keys.key_issue, name="key-issue"),
+    path("tenants/<slug:name>/keys/<slug:key_id>/rotate", tenant_keys.key_rotate, name="key-rotate"),
+    path("tenants/<slug:name>/keys/<slug:key_id>/label", tenant_keys.key_label, name="key-label"),
+    path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_keys.key_revoke, name="key-revoke"),
     path("changes", changes, name="changes"),
     path("changes/<int:number>/undo/<slug:way>", change_actions.undo, name="undo"),
     path("changes/open/<int:number>/approve", change_actions.approve, name="change-approve"),

@@ -156,8 +156,9 @@ def _found(rows: QuerySet[ApiKey], key_id: str) -> ApiKey:
 
 def _lock_owner(tenant: str) -> Tenant:
     """Keys of one tenant are issued one after the other, so that two at once cannot pass the bounds."""
-    row = find_tenant(tenant)
-    Tenant.objects.select_for_update(no_key=True).get(pk=row.pk)
+    row = Tenant.objects.select_for_update(no_key=True).get(pk=find_tenant(tenant).pk)
+    if row.archived_at is not None:
+        raise refuse("tenant", "archived", f"{tenant} is archived; restore it before you issue a key")
     return row
 
 

@@ -24,6 +24,7 @@ from quotas.models import AuditEvent, CalendarCounter
 from quotas.models.usage import Arrival, Denial
 from quotas.usage.rollups import subject_hash
 from tenants.keyring import SUBJECTS, read_keys
+from tenants.models import ApiKey
 from tenants.secrets import sealer
 
 LONGEST_VALUE = 1_000
@@ -101,7 +102,9 @@ class _Search:
         if any("\ud800" <= one <= "\udfff" for one in value):  # bytes of the command line that are not UTF-8
             raise refuse("subject", "subject", "the subject is not text in UTF-8; give the value that services send")
         self._number = find_tenant(tenant).number if tenant else None
-        self._spellings = subject_spellings(value)
+        # A rotated API key is counted as the first of its line.
+        lines = ApiKey.objects.filter(key_id=value).exclude(lineage="").values_list("lineage", flat=True)
+        self._spellings = frozenset().union(*map(subject_spellings, (value, *lines)))
         self.found = _Found(self._number, values=set(self._spellings))
 
     def _is_about(self, place: RecordPlace) -> bool:

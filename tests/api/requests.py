@@ -186,6 +186,8 @@ def _tenants(world: World) -> list[tuple[str, Asked]]:
         ("tenant-resume", Asked("POST", f"{one}/resume{DRY}", WHY)),
         ("tenant-reset", Asked("POST", f"{one}/reset{DRY}", WHY)),
         ("api-keys", Asked("POST", f"/v1/api-keys{DRY}", own)),
+        ("api-key", Asked("PATCH", f"/v1/api-keys/{world.key}{DRY}", WHY | {"label": "app"})),
+        ("api-key-rotate", Asked("POST", f"/v1/api-keys/{world.key}/rotate{DRY}", WHY | {"overlap": "1h"})),
         ("api-key-revoke", Asked("POST", f"/v1/api-keys/{world.key}/revoke{DRY}", WHY)),
         ("overrides", Asked("POST", f"/v1/overrides{DRY}", {"multiplier": {"numerator": 3}, **own})),
         ("override-cancel", Asked("POST", f"/v1/overrides/{world.override}/cancel{DRY}", WHY)),

@@ -81,3 +81,46 @@ def test_a_wrong_one_is_refused_by_its_field(
     assert answer.status_code == status
     assert answer.json()["field"].startswith(field)
     assert not ApiKey.objects.exists()
+
+
+def test_a_key_may_have_an_end(client: APIClient) -> None:
+    issued = client.post("/v1/api-keys", ASKED | {"expires_at": "2199-01-31T18:00:00Z"}).json()
+    assert (issued["expires_at"], issued["state"], issued["last_used"]) == ("2199-01-31T18:00:00Z", "active", None)
+    assert client.post("/v1/api-keys", ASKED).json()["expires_at"] is None
+    refused = client.post("/v1/api-keys", ASKED | {"expires_at": "2020-01-31T18:00:00Z"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "expires_at")
+
+
+def test_a_rotation_shows_the_new_key_once_and_ends_the_old_one(client: APIClient) -> None:
+    old = client.post("/v1/api-keys", ASKED).json()
+    path = f"/v1/api-keys/{old['key_id']}/rotate"
+    rehearsed = client.post(f"{path}?dry_run=true", {"overlap": "24h", "reason": "yearly"}).json()
+    assert [change["object"] for change in rehearsed["changes"]] == ["api_key:new", f"api_key:{old['key_id']}"]
+    assert ApiKey.objects.count() == 1
+    answer = client.post(path, {"overlap": "24h", "reason": "yearly"}, headers={"Idempotency-Key": "once"})
+    assert answer.status_code == 201
+    new = answer.json()
+    assert opened_by(new["key"]) is not None
+    assert (new["counted_as"], new["label"]) == (old["key_id"], "till")
+    again = client.post(path, {"overlap": "24h", "reason": "yearly"}, headers={"Idempotency-Key": "once"}).json()
+    assert again == new | {"key": None}
+    shown = client.get(f"/v1/api-keys/{old['key_id']}").json()
+    assert (shown["state"], shown["successor"]) == ("overlap", new["key_id"])
+    assert shown["expires_at"] is not None
+
+
+@pytest.mark.parametrize("body", [{}, {"overlap": "24h", "until": "2199-01-31T18:00:00Z"}])
+def test_a_rotation_has_one_end(client: APIClient, body: dict[str, str]) -> None:
+    old = client.post("/v1/api-keys", ASKED).json()
+    refused = client.post(f"/v1/api-keys/{old['key_id']}/rotate", {"reason": "yearly", **body})
+    assert refused.status_code == 422
+    assert "either overlap, such as 24h, or until" in refused.json()["detail"]
+
+
+def test_a_label_is_changed_by_whoever_saw_the_present_one(client: APIClient) -> None:
+    issued = client.post("/v1/api-keys", ASKED).json()
+    path = f"/v1/api-keys/{issued['key_id']}"
+    assert client.patch(path, {"label": "app", "reason": "renamed"}).status_code == 428
+    match = {"If-Match": client.get(path)["ETag"]}
+    assert client.patch(path, {"label": "app", "reason": "renamed"}, headers=match).json()["label"] == "app"
+    assert client.patch(path, {"label": "web", "reason": "renamed"}, headers=match).status_code == 412

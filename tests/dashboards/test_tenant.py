@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from quotas.api_keys import api_key_issue
 from quotas.models import Endpoint, LimitName, Override, Revision
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
-from quotas.policies.edit import policy_create
+from quotas.policies.edit import policy_create, policy_update
 from quotas.tenants import tenant_suspend
 from quotas.usage.backfill import backfill_usage
 from tenants.models import ApiKey, Tenant
@@ -158,9 +159,45 @@ def test_a_key_is_shown_once_and_can_be_revoked(operator: Client) -> None:
     assert key.revoked_at is not None
 
 
+def test_a_key_is_rotated_with_an_overlap(operator: Client) -> None:
+    old = api_key_issue(tenant="acme", label="billing", **SAID).row
+    path = f"/tenants/acme/keys/{old.key_id}/rotate"
+    assert "The old key works until" in text_of(operator.get(path).content)
+    until = timezone.now() + timedelta(days=1)
+    typed = {"until": f"{until:%Y-%m-%dT%H:%M}", "zone": "UTC", "reason": "yearly"}
+    wrong = operator.post(path, {**typed, "until": "2020-01-01T00:00"})
+    assert wrong.status_code == 422
+    assert "Until is in the past; choose a later time." in text_of(wrong.content)
+    text = text_of(operator.post(path, typed).content)
+    new = ApiKey.objects.exclude(pk=old.pk).get()
+    assert re.search(rf"curl -s \S+/v1/check -H .Authorization: Bearer hr_{new.key_id}_\w{{64}}", html.unescape(text))
+    shown = page(operator, "/tenants/acme")
+    assert "in overlap" in shown
+    assert f'replaced by <span class="mono">{new.key_id[:6]}' in shown
+    assert "never" in shown
+
+
+def test_the_purpose_of_a_key_is_changed(operator: Client) -> None:
+    key = api_key_issue(tenant="acme", label="billing", **SAID).row
+    path = f"/tenants/acme/keys/{key.key_id}/label"
+    assert 'value="billing"' in text_of(operator.get(path).content)
+    assert operator.post(path, {"label": "web", "reason": ""}).status_code == 422
+    assert operator.post(path, {"label": "web", "reason": "typo"}).headers["HX-Redirect"] == "/tenants/acme#keys"
+    key.refresh_from_db()
+    assert key.label == "web"
+
+
+def test_the_page_warns_where_only_limits_per_key_bound_a_tenant(operator: Client) -> None:
+    api_key_issue(tenant="acme", **SAID)
+    assert "Each new key adds budget." not in page(operator, "/tenants/acme")
+    per_key = {"name": "per-key", "algorithm": "fixed_window", "limit": 9, "window": "1h", "subject": "key"}
+    policy_update(name="pro-all", limits=[per_key], **FORCED)
+    assert "Each new key adds budget.</b> per-key counts each" in " ".join(page(operator, "/tenants/acme").split())
+
+
 def test_a_key_of_another_tenant_is_not_revoked_from_here(operator: Client) -> None:
     key = api_key_issue(tenant="bolt", **SAID).row
-    assert operator.post(f"/tenants/acme/keys/{key.key_id}/revoke", {"reason": "x"}).status_code == 422
+    assert operator.post(f"/tenants/acme/keys/{key.key_id}/revoke", {"reason": "x"}).status_code == 404
     key.refresh_from_db()
     assert key.revoked_at is None
 

@@ -49,7 +49,7 @@ class World:
 
     def __init__(self, url: str) -> None:
         self.clock = Clock()
-        self.directory = Directory(self.clock)
+        self.directory = Directory(self.clock, self.clock)
         self.limiter = Limiter.from_url(url, budget_ms=AMPLE_MS)
         self._trips = 0
         exchange = self.limiter._pool.exchange
@@ -243,3 +243,36 @@ def test_no_secret_is_in_the_store(store: redis.Redis) -> None:
     for text in CREDENTIALS:
         assert text.encode() not in dumped
         assert text.rpartition("_")[2].encode() not in dumped
+
+
+def put(store: redis.Redis, text: str, entry: str) -> None:
+    digest = digest_of(text)
+    store.hset(keys.credentials(keys.shard_of(digest)), digest, entry)
+
+
+def test_an_entry_of_any_age_is_read(world: World, store: redis.Redis) -> None:
+    key_id = ACME.split("_")[1]
+    known = Credential(key_id, "acme", frozenset({"check", "read"}), "b" * 16, 1_234_567)
+    assert Credential.parse(str(known)) == known
+    assert Credential.parse(f"{key_id} check acme").counted_as == key_id
+    # An enforcer of 0.2 splits at two blanks and looks for the scope it needs.
+    scopes = str(known).split(" ")[1].split(",")
+    assert "check" in scopes
+
+
+def test_a_key_is_refused_from_its_end_on_even_while_the_store_is_away(
+    spare_valkey: Callable[..., SpareValkey],
+) -> None:
+    server = spare_valkey()
+    world = World(server.url)
+    with server.client() as client:
+        publish_directory(client)
+        credential = Credential("a" * 16, "acme", frozenset({"check"}), ends_ms=int((world.clock() + 100) * 1_000))
+        put(client, ACME, str(credential))
+    assert world.whose(ACME) == credential
+    server.kill()
+    world.clock.now_s += 99.9
+    assert world.whose(ACME) == world.directory.fresh(ACME) == credential
+    world.clock.now_s += 0.1
+    assert world.directory.fresh(ACME) is None
+    assert world.whose(ACME) is None

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_safe
 from dashboards.forms import PeriodError, ReasonedForm, bad_request, period_of
 from dashboards.pages.overrides import override_form
 from dashboards.pages.quota_requests import AnswerForm
-from dashboards.pages.tenant.actions import KeyForm
 from dashboards.pages.tenant.compare import comparison_of
 from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
+from dashboards.pages.tenant.keys import keys_of
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
@@ -29,12 +29,11 @@ from quotas.usage.queries.denial_causes import throttled_read
 from quotas.usage.queries.periods import SPANS
 from quotas.usage.queries.traffic import Traffic, traffic_read
 from quotas.usage.queries.utilisation import hours_read
-from tenants.models import ApiKey, Tenant
+from tenants.models import Tenant
 from tenants.scope import tenant_get
 
 DAY = timedelta(days=1)
 MOST_DENIALS = 12
-MOST_KEYS = 20
 MOST_ASKED = 5
 
 
@@ -82,14 +81,13 @@ def _counted(chosen: TenantLimit | None, state: TenantState) -> dict[str, Any]:
 def _below(state: TenantState) -> dict[str, Any]:
     row, now = state.tenant, state.now
     burn = _burn_down(state)
-    keys = ApiKey.objects.filter(tenant=row).order_by("-created")[:MOST_KEYS]
     found = denial_log.denials_read(denial_log.DenialFilter(tenant=row.name), most=MOST_DENIALS)
     rows = overrides_of(row.number, now)
     return {
         "heat": heat_of(hours_read(row.number, now - 28 * DAY, now), row.timezone, now),
         "quota": burn,
         "burn": burn_figure(*burn) if burn else None,
-        "keys": [(key, ReasonedForm(auto_id=f"revoke-{key.key_id}-%s")) for key in keys],
+        **keys_of(row, state.lines, now),
         "denials": found,
         "overrides": [(each, override_state(each, now), ReasonedForm(auto_id=f"end-{each.pk}-%s")) for each in rows],
         "active": sum(override_state(each, now) == "active" for each in rows),
@@ -121,7 +119,6 @@ def _blank_forms(row: Tenant) -> dict[str, Any]:
     return {
         "override_title": f"Add override for {row.name}",
         "switch_form": ReasonedForm(auto_id="switch_%s"),
-        "key_form": KeyForm(auto_id="key_%s"),
     }
 
 

@@ -25,7 +25,7 @@ OBSERVATIONS = {
     "Denial", "Arrival", "DrainBatch", "DrainState", "GapRecord",
     "UsageLog", "FoldState", "PackedSeconds", "RatesHour", "RatesDay", "LatencyHour", "JobSlot", "Delivery",
     "TierUse", "Tally", "TotalStep", "TotalMinute", "TotalHour", "TotalDay", "TenantHour", "TenantDay",
-    "AlertState", "AlertDelivery", "KeyVersion", "TaskSlice",
+    "AlertState", "AlertDelivery", "KeyVersion", "TaskSlice", "KeyUse",
 }  # fmt: skip
 CONFIGURED = [model for model in OURS if model.__name__ not in OBSERVATIONS and model is not Heartbeat]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import cast
 
 import redis
 from django.conf import settings
+from django.utils import timezone
 
 from headroom_edge import keys
 from headroom_edge.directory import secret_hash
-from quotas.api_keys import IssuedKey, api_key_issue, api_key_revoke
+from quotas.api_keys import IssuedKey, api_key_issue, api_key_revoke, api_key_rotate
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.models import AuditEvent, Endpoint
 from quotas.publishing.publisher import Publisher
@@ -66,6 +68,42 @@ def test_a_revoked_key_waits_for_no_configuration(client: redis.Redis, world: No
     endpoint_create(name="search:suggest", **SAID)
     publisher.publish()
     assert steps == [False, False, False, *[True] * (len(steps) - 3)]
+
+
+def registered(client: redis.Redis, issued: IssuedKey) -> bool:
+    shard = keys.shard_of(issued.row.tenant.name, settings.HEADROOM_SHARDS)
+    return bool(client.hexists(keys.registered(shard), issued.text.key_id))
+
+
+def test_an_end_and_a_line_are_published_so_that_older_enforcers_can_still_read_the_entry(
+    client: redis.Redis, world: None
+) -> None:
+    first = api_key_issue(tenant="acme", **SAID)
+    until = timezone.now() + timedelta(hours=1)
+    second = api_key_rotate(key_id=first.text.key_id, until=until, **SAID)
+    publisher_for(client).publish()
+    ends_ms = int(until.timestamp() * 1_000)
+    assert entry(client, first) == f"{first.text.key_id} check,!ends={ends_ms} acme"
+    assert entry(client, second) == f"{second.text.key_id} check,!as={first.text.key_id} acme"
+    for issued in (first, second):
+        assert len(str(entry(client, issued)).split(" ")) == 3  # as SDK 0.2 reads it
+
+
+def test_an_ended_key_is_removed_but_what_its_line_is_counted_as_stays(client: redis.Redis, world: None) -> None:
+    publisher = publisher_for(client)
+    publisher.publish()
+    first = api_key_issue(tenant="acme", **SAID)
+    second = api_key_rotate(key_id=first.text.key_id, until=timezone.now() + timedelta(hours=1), **SAID)
+    publisher.publish()
+    assert entry(client, first) is not None
+    later_us = int((timezone.now() + timedelta(hours=1, seconds=1)).timestamp() * 1_000_000)
+    publisher.publish(later_us)
+    assert entry(client, first) is None
+    assert entry(client, second) is not None
+    assert (registered(client, first), registered(client, second)) == (True, True)
+    api_key_revoke(key_id=second.text.key_id, **SAID)
+    publisher.publish(later_us)
+    assert (registered(client, first), registered(client, second)) == (False, False)
 
 
 def test_routes_follow_the_endpoints(client: redis.Redis, world: None) -> None:

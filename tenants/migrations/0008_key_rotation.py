@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tenants', '0006_keyring'),
+        ('tenants', '0007_tenant_object'),
     ]
 
     operations = [
