@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core import serializers
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
@@ -209,3 +210,19 @@ def test_a_label_is_changed_and_noted() -> None:
     event = AuditEvent.objects.get(kind="api_key_updated")
     assert (event.detail["was"], event.detail["label"]) == ("web", "app")
     assert Outbox.objects.count() == before
+
+
+def test_the_command_rotates_a_key_and_prints_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    first = api_key_issue(tenant="acme", **SAID).row
+    call_command("api_key", "rotate", first.key_id, "--overlap", "1h", "--expires", "2199-01-31T18:00:00Z")
+    out, err = capsys.readouterr()
+    found = verify(out.strip())
+    assert found is not None
+    assert found.counted_as == first.key_id
+    assert f"{first.key_id} works until " in err
+    call_command("api_key", "list")
+    assert " until 2199-01-31 18:00:00 UTC" in capsys.readouterr().out
+    with pytest.raises(CommandError, match=r"was replaced by \w+ already"):
+        call_command("api_key", "rotate", first.key_id)
+    with pytest.raises(CommandError, match="is not a time; write it like"):
+        call_command("api_key", "rotate", first.key_id, "--expires", "tomorrow")
