@@ -7,7 +7,7 @@ tenants gives to their tier). A trace has no tiers, so all its tenants form one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
@@ -23,7 +23,7 @@ from quotas.backtest.trace import BadRow, TraceError, TraceReader
 from quotas.calibration.counts import DAY_S, MINUTE_S
 from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.recommend import Insufficient, pool, recommend
-from quotas.calibration.sizing import bucket, minute_allowance, minute_window
+from quotas.calibration.sizing import bucket, minute_window
 
 Progress = Callable[[str, int, int], None]  # stage, done, of how many
 Limits = dict[str, dict[int, AssignedLimit]]  # rule → series → its limit
@@ -37,6 +37,7 @@ class BacktestOptions:
     most_bad: int = 1_000
     parameters: Parameters = DEFAULTS
     scratch: str | None = None  # folder for the spool; None: the system's
+    headroom: float | None = None  # to compare all rules at; None: the recommender's
 
 
 USUAL = BacktestOptions()
@@ -52,7 +53,7 @@ class BacktestReport:
     train_days: float
     test_days: float
     rules: Mapping[str, RuleScore]
-    same_headroom: Mapping[str, RuleScore]  # the baselines, scaled to the recommender's median headroom
+    same_headroom: Mapping[str, RuleScore]  # the baselines, scaled to the recommender's median headroom or the given
     held_out_tenants: Mapping[str, RuleScore] = field(default_factory=dict)
 
 
@@ -67,7 +68,7 @@ def backtest(path: Path, options: BacktestOptions = USUAL, progress: Progress = 
         spool.seal()
         cut_us = _cut_us(spool, options.train_days)
         fitted = _fit_all(reader, spool, cut_us, options.parameters, progress)
-        return _report(reader, spool, cut_us, fitted, options.parameters, progress)
+        return _report(reader, spool, cut_us, fitted, options, progress)
 
 
 def _cut_us(spool: Spool, train_days: float | None) -> int:
@@ -106,12 +107,13 @@ def _report(
     spool: Spool,
     cut_us: int,
     fitted: list[FittedSeries],
-    parameters: Parameters,
+    options: BacktestOptions,
     progress: Progress,
 ) -> BacktestReport:
+    parameters = options.parameters
     seen = [number for number, one in enumerate(fitted) if one.estimate is not None and one.test_units > 0]
     own = own_limits(fitted, parameters)
-    scaled = _scaled(own, fitted, seen)
+    scaled = _scaled(own, fitted, seen, options.headroom)
     others = unseen_limits(fitted, parameters)
     rejected = _replay(spool, cut_us, fitted, {"own": own, "scaled": scaled, "unseen": others}, progress)
     changes = {rule: sum(one.changes.get(rule, 0) for one in fitted) for rule in own}
@@ -174,7 +176,8 @@ def own_limits(fitted: Sequence[FittedSeries], parameters: Parameters) -> Limits
         estimates = {fitted[number].name.tenant: number for number in numbers}
         found = recommend([e for n in numbers if (e := fitted[n].estimate)], parameters, ignore_gate=True)
         for tenant, limit in found.tenants.items():
-            limits[RECOMMENDER][estimates[tenant]] = AssignedLimit(bucket(limit.point))
+            sized = bucket(limit.point) if limit.a_minute is None else minute_window(limit.a_minute)
+            limits[RECOMMENDER][estimates[tenant]] = AssignedLimit(sized)
     for rule in RULES:
         limits[rule.name] = {n: AssignedLimit(minute_window(one.baselines[rule.name])) for n, one in known.items()}
     limits[PER_SUBJECT] = {}
@@ -211,17 +214,14 @@ def _tier_limits(teachers: Sequence[FittedSeries], parameters: Parameters) -> di
     return found | {PER_SUBJECT: AssignedLimit(minute_window(units_each), by_subject=True)}
 
 
-def _scaled(own: Limits, fitted: Sequence[FittedSeries], seen: Sequence[int]) -> Limits:
-    """The baselines, scaled to the recommender's median headroom."""
-    wanted = median_headroom(own[RECOMMENDER], fitted, seen)
+def _scaled(own: Limits, fitted: Sequence[FittedSeries], seen: Sequence[int], headroom: float | None) -> Limits:
+    """The baselines, scaled to the recommender's median headroom; or all rules, scaled to a given one."""
+    wanted = headroom or median_headroom(own[RECOMMENDER], fitted, seen)
     scaled: Limits = {}
-    for rule in (rule.name for rule in RULES):
+    for rule in (*([RECOMMENDER] if headroom else []), *(rule.name for rule in RULES)):
         there = median_headroom(own[rule], fitted, seen)
         factor = wanted / there if there else 1.0
-        scaled[rule] = {
-            number: replace(one, algorithm=minute_window(minute_allowance(one.algorithm) * factor))
-            for number, one in own[rule].items()
-        }
+        scaled[rule] = {number: one.scaled(factor) for number, one in own[rule].items()}
     return scaled
 
 

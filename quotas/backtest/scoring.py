@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
 from headroom_edge.algorithms import FixedWindow, TokenBucket
 from headroom_edge.plan.subject import TENANT, Subject
 from quotas.backtest.fitting import FittedSeries
-from quotas.calibration.sizing import MINUTE_US, minute_allowance
+from quotas.calibration.burst import Point
+from quotas.calibration.sizing import MINUTE_US, bucket, minute_allowance, minute_window, point_of
 from quotas.policies.spec import Limit
 from quotas.simulation.fast_replay import ALLOWED, ArrivalBatch, FastReplay
 
@@ -25,6 +27,14 @@ class AssignedLimit:
     @property
     def limit(self) -> Limit:
         return Limit("limit", self.algorithm, BY_SUBJECT if self.by_subject else TENANT, unit="cost")
+
+    def scaled(self, factor: float) -> AssignedLimit:
+        """With so many times the allowance a minute."""
+        held = self.algorithm
+        if isinstance(held, FixedWindow):
+            return replace(self, algorithm=minute_window(minute_allowance(held) * factor))
+        point = point_of(held)
+        return replace(self, algorithm=bucket(Point(point.rate * factor, ceil(point.burst * factor))))
 
     def admits_all(self, one: FittedSeries) -> bool:
         """Whether it is so wide that it denies nothing of what is replayed; then a replay would only cost time."""

@@ -15,7 +15,7 @@ from quotas.calibration.parameters import DEFAULTS, Parameters
 from quotas.calibration.percentiles import age_weights, weighted_quantiles
 from quotas.calibration.sizing import bucket
 from quotas.calibration.trend import daily_peaks, outlook
-from quotas.observations.arrays import Flags
+from quotas.observations.arrays import Flags, Floats
 from quotas.simulation.fast_replay import ArrivalBatch
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.98, 0.99, 1.0)
@@ -63,6 +63,22 @@ class Confidence:
 
 
 @dataclass(frozen=True, slots=True)
+class DayPeaks:
+    """The busiest minutes of the days with requests, as natural logarithms of units a minute."""
+
+    days: int  # at least 1
+    level: float  # mean
+    variance: float  # 0 for a single day
+
+    @classmethod
+    def of(cls, peaks: Floats, whole: float) -> DayPeaks:
+        """`peaks` in units a second, 0 on days without requests; `whole`: the highest, if no day is complete."""
+        known = peaks[peaks > 0] * MINUTE_S
+        logs = np.log(known if len(known) else np.array([max(whole, 1e-9)]))
+        return cls(len(logs), float(logs.mean()), float(logs.var(ddof=1)) if len(logs) > 1 else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     tenant: str
     endpoint: str
@@ -76,6 +92,7 @@ class Estimate:
     censored_share: float
     peak: float  # the most units in one minute
     percentiles: Mapping[float, float]  # of the 60 s rates, by load
+    day_peaks: DayPeaks | None = None  # None: it stands for several subjects, each with peaks of its own
 
     @property
     def low(self) -> float:
@@ -100,12 +117,13 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
     percentiles = dict(zip(PERCENTILES, found, strict=True))
     share = float(minutes.units[censored].sum() / minutes.total) if len(minutes) else 0.0
     settled = settle(fine, wanted, parameters.burst_seconds, parameters.burst_epsilon)
+    peaks = daily_peaks(minutes, now_s)
     return Estimate(
         observed.tenant,
         observed.endpoint,
         wanted,
         settled if observed.arrivals is None else _exact(observed.arrivals, used, settled.rate, parameters),
-        outlook(daily_peaks(minutes, now_s), parameters),
+        outlook(peaks, parameters),
         Confidence(used.days - _gap_days(observed.gaps, used), len(minutes)),
         share > MOSTLY,
         used,
@@ -113,6 +131,7 @@ def estimate(observed: Observed, now_s: float, parameters: Parameters = DEFAULTS
         share,
         minutes.peak,
         percentiles,
+        DayPeaks.of(peaks, minutes.peak),
     )
 
 

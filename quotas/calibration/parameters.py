@@ -33,6 +33,9 @@ class Parameters:
     burst_margin: float = 1.5  # on bursts: they rest on the few worst moments, and vary more
     shrink_days: float = 7.0
     reach_power: float = 2.0  # a tenant is drawn towards its tier by 1 + 1/c^power at most, c its days of evidence
+    rare_minutes: float = 30.0  # a tenant that is active for less a day is rarely active
+    peak_spread: float = 2.33  # standard deviations of its daily peaks that a rarely active tenant gets room for
+    count_below: float = 3.0  # days of evidence; with less, rate and burst cannot be told apart
     least_days: float = 14.0  # of calendar, before anything is proposed
     least_tenants: int = 5
 
@@ -103,6 +106,9 @@ WORDS = {
     "burst_margin": "factor on bursts",
     "shrink_days": "days of evidence at which a tenant's own history has the same weight as its tier's",
     "reach_power": "how quickly evidence binds a tenant to its own history",
+    "rare_minutes": "minutes of activity a day below which a tenant counts as rarely active",
+    "peak_spread": "standard deviations of its daily peaks to leave room for, for a rarely active tenant",
+    "count_below": "days of evidence below which a count per minute is advised instead of a rate and a burst",
     "least_days": "calendar days of history needed before anything is proposed",
     "least_tenants": "tenants needed to size a tier's limit",
     "capacity_share": "share of a backend's capacity that limits may add up to",

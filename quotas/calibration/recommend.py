@@ -12,6 +12,7 @@ from quotas.calibration.burst import Point
 from quotas.calibration.counts import DAY_S, MINUTE_S
 from quotas.calibration.estimate import Estimate
 from quotas.calibration.parameters import DEFAULTS, Parameters
+from quotas.calibration.rare_tenants import PeakSpread, rare_days
 
 ONE_MINUTE = MINUTE_S / DAY_S  # of evidence, in days: the least there can be
 
@@ -40,6 +41,7 @@ class TenantLimit:
     point: Point
     is_override: bool  # above its tier's
     insufficient: Insufficient | None = None  # then `point` is the tier's
+    a_minute: float | None = None  # units; None: enough is known to tell rate and burst apart
 
     @property
     def low(self) -> float:
@@ -70,7 +72,8 @@ def recommend(
     """Estimates of one tier on one endpoint; a backtest ignores the gate of fourteen days and five tenants."""
     voters = [one for one in estimates if ignore_gate or _too_young(one, parameters) is None]
     tier = pool(voters, parameters, ignore_gate)
-    tenants = {one.tenant: _tenant_limit(one, tier, parameters, ignore_gate) for one in estimates}
+    spread = PeakSpread.of(voters, parameters)
+    tenants = {one.tenant: _tenant_limit(one, tier, spread, parameters, ignore_gate) for one in estimates}
     return Recommended(tier, tenants)
 
 
@@ -110,21 +113,37 @@ def shrunk(own: float, tier: float, c: float, parameters: Parameters = DEFAULTS)
 
 
 def _tenant_limit(
-    estimate: Estimate, tier: TierLimit | Insufficient, parameters: Parameters, ignore_gate: bool
+    estimate: Estimate,
+    tier: TierLimit | Insufficient,
+    spread: PeakSpread | None,
+    parameters: Parameters,
+    ignore_gate: bool,
 ) -> TenantLimit:
-    own, c = with_margin(estimate.point, parameters), estimate.confidence.c
-    if isinstance(tier, Insufficient):
-        young = None if ignore_gate else _too_young(estimate, parameters)
-        return TenantLimit(estimate, own, False, young or tier)
     young = None if ignore_gate else _too_young(estimate, parameters)
+    if isinstance(tier, Insufficient):
+        return TenantLimit(estimate, with_margin(estimate.point, parameters), False, young or tier)
     if young is not None:
         return TenantLimit(estimate, tier.point, False, young)
+    if spread is not None and (days := rare_days(estimate, parameters)):
+        return _rare_limit(estimate, tier, spread.room(days, estimate.peak, parameters), parameters)
+    own, c = with_margin(estimate.point, parameters), estimate.confidence.c
     point = Point(
         shrunk(own.rate, tier.point.rate, c, parameters),
         ceil(shrunk(own.burst, tier.point.burst, c, parameters)),
     )
-    above = point.rate > tier.point.rate or point.burst > tier.point.burst
-    return TenantLimit(estimate, point, above)
+    known = None if c >= parameters.count_below else point.burst + point.rate * MINUTE_S
+    return TenantLimit(estimate, point, _is_above(point, tier), a_minute=known)
+
+
+def _rare_limit(estimate: Estimate, tier: TierLimit, room: float, parameters: Parameters) -> TenantLimit:
+    """From its own peaks and how far such peaks stray: the tier's limit fits hardly any tenant of such a tier."""
+    settled = estimate.settled
+    point = with_margin(Point(settled.rate * room, max(1, round(settled.burst * room))), parameters)
+    return TenantLimit(estimate, point, _is_above(point, tier), a_minute=estimate.peak * room * parameters.margin)
+
+
+def _is_above(point: Point, tier: TierLimit) -> bool:
+    return point.rate > tier.point.rate or point.burst > tier.point.burst
 
 
 def _too_young(estimate: Estimate, parameters: Parameters) -> Insufficient | None:

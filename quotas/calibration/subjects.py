@@ -48,6 +48,7 @@ def subject_estimate(parts: Sequence[Observed], now_s: float, parameters: Parame
         marker,
         settled=Point(marker.point.rate, bursts[_place(len(bursts), parameters)]),
         growth=1.0,  # it is in each subject's point
+        day_peaks=None,
         confidence=Confidence(max(one.confidence.days for one in found), len(minutes)),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
+from quotas.backtest.fitting import RECOMMENDER
 from quotas.backtest.pictures import pictures
 from quotas.backtest.run import BacktestOptions, BacktestReport, backtest
 from quotas.backtest.scoring import RuleScore
@@ -18,6 +19,7 @@ from quotas.backtest.trace import TraceError
 from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
 
+_SAME = ("The rules of thumb at the recommender's headroom", "All rules at the given headroom")
 HEAD = ("rule", "rejected", "tenants hit", "p90 tenant", "headroom", "changes")
 
 
@@ -34,6 +36,12 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--bad-rows", type=int, default=1_000, help="refuse a file with more (default: 1000)")
         parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write SVG charts to this folder")
+        parser.add_argument(
+            "--headroom",
+            type=float,
+            metavar="X",
+            help="compare all rules at this headroom (default: the recommender's)",
+        )
         parser.add_argument("--scratch", metavar="FOLDER", help="folder for temporary files (default: the system's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,11 +50,13 @@ class Command(BaseCommand):
             raise CommandError(f"--train-days must be above 0, not {days:g}.", returncode=2)
         if options["bad_rows"] < 0:
             raise CommandError("--bad-rows must not be below 0.", returncode=2)
+        headroom = options["headroom"]
+        if headroom is not None and not 0 < headroom < 1_000:
+            raise CommandError(f"--headroom must be above 0, not {headroom:g}.", returncode=2)
+        chosen = BacktestOptions(days, options["bad_rows"], scratch=options["scratch"], headroom=headroom)
         bar = ProgressBar(self.stderr)
         try:
-            report = backtest(
-                options["trace"], BacktestOptions(days, options["bad_rows"], scratch=options["scratch"]), bar.show
-            )
+            report = backtest(options["trace"], chosen, bar.show)
         except (TraceError, OSError) as error:
             raise CommandError(f"{options['trace']}: {error}", returncode=2) from None
         except ProcessLostError as error:
@@ -90,7 +100,7 @@ def as_text(report: BacktestReport) -> Iterator[str]:
         f"fitted on {report.train_days:.2f} days, replayed {report.test_days:.2f}"
     )
     yield from _section("Unseen time, each tenant with its own limit", report.rules)
-    yield from _section("The rules of thumb at the recommender's headroom", report.same_headroom)
+    yield from _section(_SAME[RECOMMENDER in report.same_headroom], report.same_headroom)
     yield from _section("Unseen tenants, with their tier's limit", report.held_out_tenants)
 
 

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import gzip
-import os
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
 from quotas.backtest.trace import TraceError
 from quotas.backtest.trace_expansion import RateWindow, Thinning, expand, read_windows
+from quotas.management.arrivals_file import arrivals_write
 from quotas.management.progress_bar import ProgressBar
 
 
@@ -38,37 +36,10 @@ class Command(BaseCommand):
                 raise CommandError(f"--{name.replace('_', '-')} must be above 0.", returncode=2)
         thinning = Thinning(options["scale"], options["most_rows"], options["every"], options["days"])
         windows = _windows(options["rates"])
-        rows = self._write(options["output"], windows, thinning, options["seed"])
-        self.stdout.write(f"{counted(rows, 'arrival')} in {options['output']}")
-
-    def _write(self, path: Path, windows: list[RateWindow], thinning: Thinning, seed: int) -> int:
-        rows, bar = 0, ProgressBar(self.stderr)
+        parts = expand(windows, thinning, options["seed"])
         starts = len({window.start_s for window in windows})
-        try:
-            with _whole(path) as file:
-                file.write("timestamp,tenant\n")
-                for number, part in enumerate(expand(windows, thinning, seed), 1):
-                    pairs = zip(part.times_s.tolist(), part.tenants, strict=True)
-                    file.write("".join(f"{second:.6f},{tenant}\n" for second, tenant in pairs))
-                    rows += len(part.tenants)
-                    bar.show("expanding", number, starts)
-        except OSError as error:
-            raise CommandError(f"{path} cannot be written: {error.strerror}", returncode=2) from None
-        finally:
-            bar.end()
-        return rows
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[IO[str]]:
-    """Writes to a temporary name, so that the file appears complete or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with gzip.open(part, "wt", 5) if path.suffix == ".gz" else part.open("w") as file:
-            yield file
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+        rows = arrivals_write(options["output"], parts, starts, ProgressBar(self.stderr))
+        self.stdout.write(f"{counted(rows, 'arrival')} in {options['output']}")
 
 
 def _windows(path: Path) -> list[RateWindow]:
