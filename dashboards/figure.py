@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
+
+from django.urls import reverse
+
+from quotas.usage.queries.annotations import Annotation
 
 Draw = Literal["area", "line", "dash", "dots", "step", "bars", "points", ""]
 Axis = Literal["time", "number", "log", "category"]
@@ -58,6 +62,15 @@ class Mark:
     panel: int = 0
     href: str = ""
     color: str = "brand"
+    since: float | None = None  # of a limit or a band: from where on x it holds; None: from the edge
+    until: float | None = None
+    words: str = ""  # more about a flag, in the list beside the table
+
+    @property
+    def moment(self) -> datetime | None:
+        """When it begins, on a time axis."""
+        at = {"mark": self.at, "gap": self.start}.get(self.kind, self.since)
+        return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,11 @@ class Figure:
         return [(column, value) for column, value in pairs if column.draw]
 
     @property
+    def listed(self) -> list[Mark]:
+        """What the list beside the table says: the newest first, without what a number in the table says already."""
+        return sorted((mark for mark in self.marks if mark.moment), key=lambda mark: str(mark.moment), reverse=True)
+
+    @property
     def has_gaps(self) -> bool:
         return any(mark.kind == "gap" for mark in self.marks)
 
@@ -99,13 +117,28 @@ def gap(start: datetime, end: datetime, why: str) -> Mark:
     return Mark("gap", why, start=start.timestamp(), end=end.timestamp())
 
 
-def flag(at: datetime, label: str, href: str = "") -> Mark:
-    return Mark("mark", label, at=at.timestamp(), href=href)
+def flag(at: datetime, label: str, href: str = "", words: str = "") -> Mark:
+    return Mark("mark", label, at=at.timestamp(), href=href, words=words)
 
 
-def limit_line(value: float, label: str, panel: int = 0) -> Mark:
-    return Mark("limit", label, at=value, panel=panel)
+def annotation_flag(each: Annotation) -> Mark:
+    href = f"{reverse('dashboards:changes')}?revision={each.revision}" if each.revision else ""
+    return flag(each.at, each.label, href, each.words)
 
 
-def band(low: float, high: float, label: str, panel: int = 0, color: str = "brand") -> Mark:
-    return Mark("band", label, start=low, end=high, panel=panel, color=color)
+def limit_line(value: float, label: str, panel: int = 0, held: tuple[datetime, datetime] | None = None) -> Mark:
+    """`held`: when it held; nothing is drawn over the time before and after."""
+    since, until = (each.timestamp() for each in held) if held else (None, None)
+    return Mark("limit", label, at=value, panel=panel, since=since, until=until)
+
+
+def band(
+    low: float,
+    high: float,
+    label: str,
+    panel: int = 0,
+    color: str = "brand",
+    held: tuple[datetime, datetime] | None = None,
+) -> Mark:
+    since, until = (each.timestamp() for each in held) if held else (None, None)
+    return Mark("band", label, start=low, end=high, panel=panel, color=color, since=since, until=until)

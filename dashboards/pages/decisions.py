@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
@@ -20,10 +21,12 @@ from quotas.usage.queries.denial_log import (
     DenialFilter,
     denials_count,
     denials_read,
+    limits_set_by,
     turned_away_read,
 )
 
 MOST_SUGGESTED = 200
+MOMENTS = ("since", "until")
 
 
 class FilterForm(PageForm):
@@ -31,10 +34,19 @@ class FilterForm(PageForm):
     endpoint = forms.CharField(max_length=128, required=False)
     limit = forms.CharField(max_length=80, required=False)
     reason = forms.ChoiceField(choices=[("", "any reason"), *REASONS.items()], required=False)
+    since = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
+    until = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
 
     def wanted(self) -> DenialFilter:
         fields = self.cleaned_data if self.is_valid() else {}
-        return DenialFilter(**{name: fields.get(name, "") for name in self.fields})
+        named: dict[str, Any] = {name: fields.get(name, "") for name in self.fields}
+        return DenialFilter(**named | {name: _moment(named[name]) for name in MOMENTS})
+
+    def asked(self) -> dict[str, str]:
+        """What was filtered by, for addresses."""
+        wanted = self.wanted()
+        found = {name: getattr(wanted, name) for name in self.fields}
+        return {name: value.isoformat() if name in MOMENTS else value for name, value in found.items() if value}
 
 
 @require_safe
@@ -43,11 +55,13 @@ def decisions(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted()
     before = _moment(request.GET.get("before", ""))
     page = denials_read(wanted, before=before)
-    asked = {name: value for name in form.fields if (value := getattr(wanted, name))}
+    asked = form.asked()
     newest = page.denials[0].at if page.denials else datetime.now(UTC)
     context = {
         "form": form,
         "page": page,
+        "rows": list(zip(page.denials, limits_set_by(page.denials), strict=True)),
+        "wanted": wanted,
         "away": turned_away_read(datetime.now(UTC)),
         "asked": asked,
         "searched": MOST_SEARCHED,
@@ -73,7 +87,7 @@ def decisions_new(request: HttpRequest) -> HttpResponse:
         )
     wanted = form.wanted()
     count = denials_count(wanted, after=after)
-    asked = {name: value for name in form.fields if (value := getattr(wanted, name))}
+    asked = form.asked()
     return render(request, "dashboards/decisions/new_count.html", {"count": count, "address": urlencode(asked)})
 
 

@@ -182,7 +182,7 @@ def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int =
         "figure": usage_figure(chosen, traffic) if chosen and traffic else None,
         "window": chosen.limit.algorithm.window if chosen else Window(1, 1),
         "held": parameters_of(chosen.limit.algorithm)[0].held if chosen else 0,
-        "throttled": throttled_read(period, tenant=number, most=1),
+        "throttled": throttled_read(period, tenant=number, most=1, with_changes=False),
         "period": period,
         "spans": SPANS,
         "span": period.span,

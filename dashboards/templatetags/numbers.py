@@ -81,4 +81,8 @@ def value(stored: object) -> str:
 @register.filter
 def percent(share: float | None) -> str:
     """0.824 is 82; the template adds the sign."""
-    return "" if share is None else f"{100 * share:,.0f}" if share >= 0.095 or not share else f"{100 * share:.1f}"
+    if share is None:
+        return ""
+    if 0 < share < 0.0005:
+        return f"<{NO_BREAK}0.1"
+    return f"{100 * share:,.0f}" if share >= 0.095 or not share else f"{100 * share:.1f}"

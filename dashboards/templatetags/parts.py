@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django import template
 from django.forms import BoundField
 from django.template.context import Context
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -21,6 +24,7 @@ from dashboards.viewer import Viewer, initials, principal_of, viewer_of
 from quotas.changes.approval import has_to_wait
 from quotas.policies.problems import sentence
 from quotas.status.summary import StatusSummary, status_summary_read
+from quotas.usage.queries.periods import Period
 
 register = template.Library()
 register.filter("sentence", sentence)
@@ -77,6 +81,14 @@ def waiting_for(viewer: Viewer, found: StatusSummary) -> int:
     """How many entries the viewer's inbox has."""
     waits = found.waits
     return (waits.for_approvers if viewer.approves else 0) + (waits.for_operators if viewer.operates else 0)
+
+
+@register.simple_tag
+def denials_of(period: Period, **wanted: str) -> str:
+    """The address of the requests that a share of this period is made of, in the decision log."""
+    now = timezone.now()
+    wanted |= {"since": period.begin.isoformat(), "until": period.end.isoformat() if period.end <= now else ""}
+    return f"{reverse('dashboards:decisions')}?{urlencode({name: value for name, value in wanted.items() if value})}"
 
 
 @register.filter

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import exp, log
 from typing import Final, Self
 
 import numpy as np
@@ -57,6 +58,13 @@ class Histogram:
         """The smallest value that at least the share `q` of the windows does not exceed; 0 if there are none."""
         return _at(self.counts, q)
 
+    def interpolated(self, q: float) -> float:
+        """The same, but within its bucket: as if the values in a bucket lay evenly between its ends on a log scale.
+
+        So it falls on either side of the true value, by a few percent at most, where `quantile` is never below it.
+        """
+        return _within(self.counts, q)
+
     def load_quantile(self, q: float) -> int:
         """The same with each window weighted by its requests: the rate that most requests came at."""
         return _at({bucket: count * ENDS[bucket] for bucket, count in self.counts.items()}, q)
@@ -70,6 +78,26 @@ def _at(weights: Mapping[int, int], q: float) -> int:
         return 0
     sums = list(accumulate(weights[bucket] for bucket in buckets))
     return ENDS[buckets[min(bisect_left(sums, q * sums[-1]), len(buckets) - 1)]]
+
+
+def _within(weights: Mapping[int, int], q: float) -> float:
+    if not 0 <= q <= 1:
+        raise ValueError(f"{q} is not a share from 0 to 1")
+    buckets = sorted(weights)
+    if not buckets:
+        return 0.0
+    sums = list(accumulate(weights[bucket] for bucket in buckets))
+    place = min(bisect_left(sums, q * sums[-1]), len(buckets) - 1)
+    low, high = _bounds(buckets[place])
+    share = (q * sums[-1] - (sums[place] - weights[buckets[place]])) / weights[buckets[place]]
+    return low * exp(share * log(high / low))
+
+
+def _bounds(bucket: int) -> tuple[float, float]:
+    """Where the whole numbers of a bucket lie, each taken for the values that round up to it."""
+    first = ENDS[bucket - 1] + 1 if bucket else ENDS[bucket]
+    # A bucket of one number has no inside.
+    return (float(first), float(ENDS[bucket])) if first < ENDS[bucket] else (float(ENDS[bucket]),) * 2
 
 
 @dataclass(frozen=True, slots=True)

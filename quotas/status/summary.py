@@ -11,7 +11,6 @@ from django.db import connection
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.models import Endpoint, Limit
-from quotas.models.change import ENDED
 from quotas.models.recommendation import Stage
 from quotas.models.usage import REFUSED, UsageHour
 from quotas.status.todo import SOON
@@ -19,8 +18,8 @@ from tenants.models import Tenant
 
 # Counting stops here, so that it costs the same however many there are.
 MOST_COUNTED: Final = 10_000
-SILENT_AFTER: Final = timedelta(seconds=60)  # the watch of alerts runs every 15 s
 WAITING: Final = (Stage.DRAFT, Stage.SIMULATED)
+SILENT_AFTER: Final = timedelta(seconds=60)  # the watch of alerts runs every 15 s
 
 _QUERY: Final = """
     WITH viewer AS (
@@ -29,7 +28,6 @@ _QUERY: Final = """
             AS identities)
     SELECT clock_timestamp(),
         (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM (SELECT 1 FROM quotas_endpoint WHERE NOT retired LIMIT %(most)s) AS counted),
         NOT EXISTS (SELECT 1 FROM tenants_tenant WHERE name <> %(own)s)
             OR NOT EXISTS (SELECT 1 FROM quotas_endpoint WHERE NOT retired AND NOT starts_with(name, %(of_own)s)),
         (SELECT coalesce(max(number), 0) FROM quotas_revision),
@@ -37,8 +35,6 @@ _QUERY: Final = """
         (SELECT at FROM quotas_heartbeat WHERE name = 'publisher'),
         (SELECT drained_at FROM quotas_drainstate),
         (SELECT at FROM quotas_heartbeat WHERE name = 'watch'),
-        (SELECT count(*) FROM (SELECT 1 FROM quotas_change WHERE state <> ALL(%(ended)s) LIMIT %(most)s) AS counted),
-        (SELECT count(*) FROM quotas_recommendation WHERE stage = ANY(%(waiting)s)),
         EXISTS (SELECT 1 FROM quotas_freeze
             WHERE lifted_at IS NULL AND start <= clock_timestamp() AND "end" > clock_timestamp()),
         (SELECT count(*) FROM quotas_change, viewer
@@ -85,15 +81,12 @@ _COUNTS: Final = len(fields(WaitingCounts))  # the last columns of the query
 class StatusSummary:
     now: datetime
     tenants: int
-    endpoints: int
     is_empty: bool  # no endpoint or no tenant except Headroom's own
     revision: int  # 0: nothing was ever written
     published: int | None  # the newest revision that every shard has; None: the publisher never reported
     publisher_at: datetime | None
     drained_at: datetime | None
     watched_at: datetime | None  # when the alerts were last evaluated
-    open_changes: int  # proposed, in a trial, scheduled or blocked
-    waiting: int  # recommendations without a decision
     is_frozen: bool  # a change freeze is active
     waits: WaitingCounts
 
@@ -117,14 +110,13 @@ class StatusSummary:
 def status_summary_read(viewer: str = "nobody") -> StatusSummary:
     """`viewer`: the identity of who looks, because nobody decides what they asked for, in person or by a token."""
     with connection.cursor() as cursor:
-        ended, waiting = ([str(state) for state in states] for states in (ENDED, WAITING))
-        own = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS}
-        waits: dict[str, Any] = {"viewer": viewer, "four_eyes": settings.HEADROOM_FOUR_EYES, "soon": SOON}
-        cursor.execute(_QUERY, {"most": MOST_COUNTED, "ended": ended, "waiting": waiting, **own, **waits})
-        now, tenants, endpoints, is_empty, revision, detail, publisher_at, *rest = cursor.fetchone()
+        own: dict[str, Any] = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS, "most": MOST_COUNTED}
+        waits = {"viewer": viewer, "four_eyes": settings.HEADROOM_FOUR_EYES, "soon": SOON}
+        cursor.execute(_QUERY, own | waits)
+        now, tenants, is_empty, revision, detail, publisher_at, *rest = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
     rest[-_COUNTS:] = [WaitingCounts(*rest[-_COUNTS:])]
-    return StatusSummary(now, tenants, endpoints, is_empty, revision, published, publisher_at, *rest)
+    return StatusSummary(now, tenants, is_empty, revision, published, publisher_at, *rest)
 
 
 @dataclass(frozen=True, slots=True)

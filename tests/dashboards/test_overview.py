@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from quotas.bypass import bypass_set
 from quotas.changes.rollout import change_propose
 from quotas.models.jobs import WATCH, Heartbeat, record_heartbeat
 from quotas.models.usage import GapRecord
@@ -17,7 +18,7 @@ from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
 from quotas.usage.queries.periods import SPANS
-from tests.dashboards.world import counted, drained, make_world, page, published, text_of
+from tests.dashboards.world import counted, denied, drained, make_world, page, published, text_of
 from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
@@ -93,7 +94,45 @@ def test_a_revision_stands_on_the_chart_and_leads_to_itself(client: Client, worl
     counted("acme", "a", 1)
     drained()
     published()
-    assert re.search(r'<li data-kind="mark"[^>]+data-href="/changes\?revision=2"\s*>r2</li>', page(client, "/"))
+    text = page(client, "/")
+    assert re.search(r'<li data-kind="mark"[^>]+data-href="/changes\?revision=2"\s*>r2</li>', text)
+    assert re.search(r'fig-events.*?<a class="rowlink" href="/changes\?revision=2">r2</a></td> <td[^>]*>because', text)
+
+
+def test_a_bypass_stands_on_the_chart(client: Client, world: None) -> None:
+    counted("acme", "a", 1)
+    drained()
+    bypass_set(scope="limit", name="burst", duration="5m", author="olga", reason="an incident")
+    text = page(client, "/")
+    assert re.search(r'<li data-kind="mark"[^>]+data-words="Bypass of limit burst: an incident"[^>]*>bypass</li>', text)
+
+
+def test_once_a_change_has_helped_it_says_so_and_calms_down(client: Client, world: None) -> None:
+    counted("acme", "a", 60, ago=timedelta(minutes=10))
+    counted("acme", "d", 40, limit="burst", ago=timedelta(minutes=10))
+    drained()
+    published(timezone.now() - timedelta(minutes=50))
+    assert "acme is throttled on" in page(client, "/")
+    limit_set(policy="pro-all", limit=bucket(500), **SAID)
+    published(timezone.now() - timedelta(minutes=2))
+    text = page(client, "/")
+    assert re.search(r"<b>0 denied since <a[^>]+>r3</a>, <time[^>]*>", text)
+    assert "0 since r3</span>" in text
+    assert "acme is throttled on" not in text
+
+
+def test_a_share_says_its_window_and_leads_to_its_requests(client: Client, world: None) -> None:
+    counted("acme", "a", 60)
+    counted("acme", "d", 40, limit="burst")
+    denied("acme")
+    drained()
+    text = page(client, "/")
+    assert "429 share, all tenants, last hour" in text
+    found = re.search(r'<a class="rowlink" href="(/decisions\?[^"]+)">40 ', text)
+    assert found is not None
+    log = page(client, found[1].replace("&amp;", "&"))
+    assert 'href="/tenants/acme">acme</a>' in log
+    assert "from <time" in log
 
 
 def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:

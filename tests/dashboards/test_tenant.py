@@ -14,12 +14,12 @@ from quotas.api_keys import api_key_issue
 from quotas.models import Endpoint, LimitName, Override, Revision
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
-from quotas.policies.edit import policy_create, policy_update
+from quotas.policies.edit import limit_set, policy_create, policy_update
 from quotas.tenants import tenant_suspend
 from quotas.usage.backfill import backfill_usage
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
-from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, text_of
+from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, published, text_of
 from tests.quotas.world import FORCED, SAID, bucket
 
 pytestmark = pytest.mark.django_db
@@ -248,3 +248,36 @@ def test_the_end_of_an_override_names_its_zone_and_the_tenants(operator: Client)
     text = page(operator, "/tenants/acme")
     assert 'data-also="Asia/Tokyo" data-after="o_starts"' in text
     assert text.count("data-lasts=") == 3
+
+
+def test_the_chart_has_a_step_for_each_value_of_the_limit_and_nothing_before_the_first(client: Client) -> None:
+    now = timezone.now()
+    counted("acme", "a", 6)
+    published(now - timedelta(hours=3))
+    limit_set(policy="pro-all", limit=bucket(60), **FORCED)
+    published(now - timedelta(hours=1))
+    text = page(client, "/tenants/acme?limit=burst")
+    lines = re.findall(
+        r'<li data-kind="limit"[^>]+data-at="(\d+)"[^>]+data-since="([\d.]+)" data-until="([\d.]+)"', text
+    )
+    assert [value for value, _, _ in lines] == ["100", "60"]
+    assert float(lines[0][1]) == pytest.approx((now - timedelta(hours=3)).timestamp(), abs=1)
+    assert lines[0][2] == lines[1][1]
+    assert re.search(r'fig-events.*?revision=3">r3</a>', text)
+    # The table has the limit of each time, and says where none is known.
+    held = re.findall(r'<tr data-x="[\d.]+">.*?</tr>', text)
+    assert 'data-v="60"' in held[0]
+    assert "data-v" not in held[-1].rpartition("<td")[2]
+
+
+def test_once_an_override_has_helped_the_banner_calms_down(client: Client) -> None:
+    counted("acme", "a", 60, ago=timedelta(minutes=10))
+    counted("acme", "d", 40, limit="burst", ago=timedelta(minutes=10))
+    published(timezone.now() - timedelta(hours=9))
+    assert 'class="banner banner-denied"' in page(client, "/tenants/acme")
+    override_create(tenant="acme", limits={"burst": {"rate": 900, "burst": 1800}}, **SAID)
+    published(timezone.now() - timedelta(minutes=2))
+    text = page(client, "/tenants/acme")
+    assert 'class="banner banner-denied"' not in text
+    assert re.search(r"<b>0 denied since <a[^>]+>r3</a>, <time[^>]*>", text)
+    assert "Before that, <a" in text

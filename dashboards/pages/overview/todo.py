@@ -31,7 +31,7 @@ def _switches(enforcement: Enforcement | None) -> Iterator[TodoItem]:
 
 
 def _throttled(rows: Sequence[ThrottledTenant]) -> Iterator[TodoItem]:
-    worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK]
+    worth = [row for row in rows if row.tenant and row.limit and row.share >= WORTH_A_LOOK and not row.is_calm]
     for row in worth[:MOST_THROTTLED]:
         text = f"{100 * row.share:.1f} % of its requests were denied by {row.limit}."
         href = f"{reverse('dashboards:tenant', args=[row.tenant])}?endpoint={row.endpoint or '*'}"

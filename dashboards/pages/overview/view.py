@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, flag, gap
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, gap
 from dashboards.forms import PeriodError, bad_request, period_of
 from dashboards.pages.changes.summary import RevisionRow, revision_rows
 from dashboards.pages.emergencies import emergencies_shown
@@ -24,9 +23,9 @@ from quotas.models import Revision
 from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
 from quotas.status.todo import todo_read
+from quotas.usage.queries.annotations import Annotation, annotations_read
 from quotas.usage.queries.denial_causes import (
     causes_read,
-    published_at,
     revision_spans,
     revisions_within,
     throttled_read,
@@ -79,7 +78,7 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
         "dashboards/overview/page.html",
         {
             "traffic": traffic,
-            "figure": traffic_figure(traffic, week, revisions),
+            "figure": traffic_figure(traffic, week, annotations_read(period)),
             "delta": _delta(traffic, week) if week else None,
             "compares": compares,
             "spans": SPANS,
@@ -94,7 +93,6 @@ def _page(request: HttpRequest, period: Period, now: datetime) -> HttpResponse:
             "most_emergencies": MOST_EMERGENCIES,
             "near": near_limits_read(),
             "all_tenants": pulse.tenants,
-            "waiting": pulse.waiting,
             "pulse": pulse,
             "decisions": decisions,
             "todo": todo_of(decisions, throttled, enforcement),
@@ -127,7 +125,7 @@ def _latest(pulse: StatusSummary) -> list[RevisionRow]:
     return revision_rows(rows, aftermaths_read(rows, pulse.drained_at))
 
 
-def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[Revision]) -> Figure:
+def traffic_figure(traffic: Traffic, week: Traffic | None, annotations: Sequence[Annotation]) -> Figure:
     earlier = _aligned(traffic, week) if week else []
     columns = [
         Column("Allowed", "req/s", "area", "allowed"),
@@ -154,8 +152,8 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[R
         columns=columns,
         rows=rows[::-1],
         panels=(Panel("req/s", 200), Panel("denied, req/s", 96)),
-        marks=[*_gaps(traffic), *_flags(revisions)],
-        legend=[Mark("mark", "Revision")] if revisions else (),
+        marks=[*_gaps(traffic), *map(annotation_flag, annotations)],
+        legend=[Mark("mark", "Revision or bypass")] if annotations else (),
         caption=known_words(traffic),
         zooms=True,
         start=traffic.period.begin.timestamp(),
@@ -165,11 +163,6 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, revisions: Sequence[R
 
 def _gaps(traffic: Traffic) -> list[Mark]:
     return [gap(each.start, each.end, each.reason) for each in traffic.gaps]
-
-
-def _flags(revisions: Sequence[Revision]) -> list[Mark]:
-    where = reverse("dashboards:changes")
-    return [flag(published_at(row), f"r{row.number}", f"{where}?revision={row.number}") for row in revisions]
 
 
 def _aligned(traffic: Traffic, week: Traffic) -> list[float | None]:

@@ -9,10 +9,12 @@ from datetime import datetime
 from statistics import fmean
 from zoneinfo import ZoneInfo
 
-from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, band, gap, limit_line
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, band, gap, limit_line
 from dashboards.pages.tenant.limits import TenantLimit
-from quotas.policies.allowance import Allowance
-from quotas.policies.limit_words import compact
+from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.limit_history import LimitStep, limit_steps
+from quotas.policies.limit_words import compact, limit_short
+from quotas.usage.queries.annotations import Annotation
 from quotas.usage.queries.calendar_quotas import BurnDown
 from quotas.usage.queries.traffic import Traffic, TrafficPoint
 
@@ -90,21 +92,35 @@ def _words(rates: Mapping[tuple[int, int], float], most: float) -> str:
     return f"Busiest on {DAYS[day]} at {hour:02}:00, at {most / mean:.1f} times the mean. The outlined cell is now."
 
 
-def usage_figure(line: TenantLimit, traffic: Traffic, classes: str = "") -> Figure:
-    """Requested and allowed in the unit of the limit, so that its line is at the enforced value."""
+def usage_figure(
+    line: TenantLimit, traffic: Traffic, annotations: Sequence[Annotation] = (), classes: str = ""
+) -> Figure:
+    """Requested and allowed in the unit of the limit, so that its line is at the enforced value at each time."""
     allowance = line.allowance
     scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
     noun = "req" if line.limit.unit == "requests" else "units"
     unit = f"{noun}/{per}"
-    rows = [FigureRow(moment.start, _values(moment, scale)) for moment in reversed(traffic.moments)]
+    steps = limit_steps(line.limit) if _is_drawn(line, allowance) else []
+    rows = [
+        FigureRow(moment.start, [*_values(moment, scale), *_held(steps, moment, scale)])
+        for moment in reversed(traffic.moments)
+    ]
     return Figure(
         id="usage",
         title=f"{_where(line)}: usage and limit {line.limit.name}",
         note=f"{traffic.period.step_words} averages",
-        columns=(Column("Requested", unit, "line", "denied"), Column("Allowed", unit, "area", "allowed")),
+        columns=(
+            Column("Requested", unit, "line", "denied"),
+            Column("Allowed", unit, "area", "allowed"),
+            *([Column("Limit", unit, "")] if steps else ()),
+        ),
         rows=rows,
         panels=(Panel(unit, 260),),
-        marks=[*(gap(each.start, each.end, each.reason) for each in traffic.gaps), *_limits(line, allowance, traffic)],
+        marks=[
+            *(gap(each.start, each.end, each.reason) for each in traffic.gaps),
+            *(mark for step in steps for mark in _step_marks(step, scale, traffic)),
+            *map(annotation_flag, annotations),
+        ],
         legend=_legend(line, allowance),
         caption="The difference between requested and allowed was denied.",
         classes=classes,
@@ -123,27 +139,39 @@ def _values(moment: TrafficPoint, scale: float) -> list[float | None]:
     return [None if rate is None else rate * scale for rate in (asked, allowed)]
 
 
+def _held(steps: Sequence[LimitStep], moment: TrafficPoint, scale: float) -> list[float | None]:
+    """The limit at that time, for the table; None: not known. Empty: the table has no such column."""
+    if not steps:
+        return []
+    held = next((step for step in steps if step.holds_at(moment.start)), None)
+    allowance = allowance_of(held.algorithm) if held else None
+    return [allowance.per_second * scale if allowance else None]
+
+
 def _is_drawn(line: TenantLimit, allowance: Allowance | None) -> bool:
     return allowance is not None and str(line.limit.subject) == "tenant" and not line.effective.is_global
 
 
-def _limits(line: TenantLimit, allowance: Allowance | None, traffic: Traffic) -> list[Mark]:
-    if allowance is None or not _is_drawn(line, allowance):
+def _step_marks(step: LimitStep, scale: float, traffic: Traffic) -> list[Mark]:
+    """The limit over the time in which it held, in the unit of the present one."""
+    held, allowance = step.within(traffic.period.begin, traffic.period.end), allowance_of(step.algorithm)
+    if held is None or allowance is None:
         return []
-    marks = [limit_line(allowance.units, f"limit {line.short.main}")]
+    short, value = limit_short(step.algorithm), allowance.per_second * scale
+    marks = [limit_line(value, f"limit {short.main}", held=held)]
     if allowance.burst:
         step_s = traffic.period.step.total_seconds()
-        top = allowance.most_in(step_s) / step_s * allowance.window_s
+        top = allowance.most_in(step_s) / step_s * scale
         # With long steps, the burst adds less than the width of the line.
-        if top > 1.02 * allowance.units:
-            marks.insert(0, band(allowance.units, top, f"with full {line.short.rest}"))
+        if top > 1.02 * value:
+            marks.insert(0, band(value, top, f"with full {short.rest}", held=held))
     return marks
 
 
 def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:
     if allowance is None or not _is_drawn(line, allowance):
         return []
-    found = [Mark("limit", f"Limit {line.short.main}")]
+    found = [Mark("limit", f"Limit, now {line.short.main}")]
     if allowance.burst:
         found.append(Mark("band", "Burst: available until used up"))
     return found

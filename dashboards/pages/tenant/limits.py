@@ -36,6 +36,11 @@ class TenantLimit:
         return self.effective.scope
 
     @property
+    def endpoint(self) -> str:
+        """Empty: all endpoints."""
+        return "" if self.scope == EVERYWHERE else self.scope
+
+    @property
     def short(self) -> Short:
         return limit_short(self.limit.algorithm)
 

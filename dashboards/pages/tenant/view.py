@@ -24,9 +24,10 @@ from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.tenant_list import overrides_of
 from quotas.usage.queries import denial_log
+from quotas.usage.queries.annotations import annotations_read
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
 from quotas.usage.queries.denial_causes import throttled_read
-from quotas.usage.queries.periods import SPANS
+from quotas.usage.queries.periods import SPANS, period_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 from quotas.usage.queries.utilisation import hours_read
 from tenants.models import Tenant
@@ -58,9 +59,10 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "compared": compared,
         "traffic": traffic,
         "period": period,
+        "day": period_read("24h", "", "", now),
         "spans": SPANS,
         "span": period.span,
-        "figure": usage_figure(chosen, own, "c-8") if chosen else None,
+        "figure": usage_figure(chosen, own, annotations_read(period, state.tenant), "c-8") if chosen else None,
         "ladder": ladder_of(chosen, lines) if chosen else (),
         "throttled": throttled_read(period, tenant=state.tenant.number, most=3),
         **_below(state),
@@ -88,7 +90,7 @@ def _below(state: TenantState) -> dict[str, Any]:
         "quota": burn,
         "burn": burn_figure(*burn) if burn else None,
         **keys_of(row, state.lines, now),
-        "denials": found,
+        "denials": list(zip(found.denials, denial_log.limits_set_by(found.denials), strict=True)),
         "overrides": [(each, override_state(each, now), ReasonedForm(auto_id=f"end-{each.pk}-%s")) for each in rows],
         "active": sum(override_state(each, now) == "active" for each in rows),
     }

@@ -14,6 +14,7 @@ from django.utils import timezone
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
 from quotas.policies.spec import EPOCH, MICROSECOND
+from quotas.usage.queries.limit_changes import LimitPlace, SinceChange, since_changes_read
 from quotas.usage.queries.periods import Period
 from quotas.usage.queries.traffic import Traffic, binned, refused_rows, rollup_rows
 from tenants.models import Tenant
@@ -47,6 +48,13 @@ class ThrottledTenant:
     denied: int
     asked: int
     series: Sequence[int]  # denials at each point of the period
+    place: LimitPlace
+    since_change: SinceChange | None = None  # None: its limit was not changed in the period
+
+    @property
+    def is_calm(self) -> bool:
+        """Nothing was denied any more since the limit was changed."""
+        return self.since_change is not None and self.since_change.is_calm
 
     @property
     def share(self) -> float:
@@ -85,18 +93,23 @@ def causes_read(period: Period) -> list[DenialCause]:
     ]
 
 
-def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOST) -> list[ThrottledTenant]:
-    """Tenant × endpoint × limit, most denied first."""
+def throttled_read(
+    period: Period, *, tenant: int | None = None, most: int = MOST, with_changes: bool = True
+) -> list[ThrottledTenant]:
+    """Tenant × endpoint × limit, most denied first. `with_changes`: and what was denied since the limit was changed."""
     rows = refused_rows(period, tenant)
-    places = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
-    top = list(places.order_by("-denied")[:most])
+    denied = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
+    top = list(denied.order_by("-denied")[:most])
     if not top:
         return []
     tenants = Tenant.objects.select_related("tier").in_bulk({row["tenant_number"] for row in top})
     endpoints = Endpoint.objects.in_bulk({row["endpoint_number"] for row in top})
     limits = LimitName.objects.in_bulk({row["limit_number"] for row in top})
     asked, series = _details(period, top)
-    starts = period.starts_over(timezone.now())
+    now = timezone.now()
+    starts = period.starts_over(now)
+    places = {LimitPlace(*_place(row)): series[_place(row)] for row in top}
+    since = since_changes_read(places, period, now) if with_changes else {}
     return [
         ThrottledTenant(
             tenant=known.name if (known := tenants.get(row["tenant_number"])) else "",
@@ -106,6 +119,8 @@ def throttled_read(period: Period, *, tenant: int | None = None, most: int = MOS
             denied=int(row["denied"]),
             asked=asked[row["tenant_number"], row["endpoint_number"]],
             series=[series[_place(row)].get(start, 0) for start in starts],
+            place=LimitPlace(*_place(row)),
+            since_change=since.get(LimitPlace(*_place(row))),
         )
         for row in top
     ]

@@ -13,6 +13,7 @@ from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import Endpoint, LimitName
 from quotas.models.usage import Denial, Outcome
 from quotas.models.usage_totals import EVERYONE, TotalHour
+from quotas.usage.queries.limit_changes import LimitPlace, change_at, limit_changes_read
 from tenants.models import Tenant
 
 NEVER = -1
@@ -37,6 +38,8 @@ class DenialFilter:
     endpoint: str = ""
     limit: str = ""
     reason: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class ExplainedDenial:
     retry_us: int
     revision: int
     subject: str  # the start of its keyed hash; empty: the tenant as a whole
+    place: LimitPlace
 
     @property
     def words(self) -> str:
@@ -133,9 +137,17 @@ def denials_explained(rows: Sequence[Denial]) -> list[ExplainedDenial]:
             retry_us=row.retry_us,
             revision=row.revision,
             subject=bytes(row.subject)[:4].hex(),
+            place=LimitPlace(row.tenant_number, row.endpoint_number, row.limit_number),
         )
         for row in rows
     ]
+
+
+def limits_set_by(rows: Sequence[ExplainedDenial]) -> list[int | None]:
+    """For each denial, the revision that had set its limit; None: it is not known, or no limit denied it."""
+    changes = limit_changes_read({row.place for row in rows})
+    found = (change_at(changes.get(row.place, ()), row.at) for row in rows)
+    return [change.revision if change else None for change in found]
 
 
 def wait_words(us: int) -> str:
@@ -148,6 +160,10 @@ def wait_words(us: int) -> str:
 
 def _found(wanted: DenialFilter) -> tuple[QuerySet[Denial], bool]:
     newest = Denial.objects.order_by("-at")
+    if wanted.since:
+        newest = newest.filter(at__gte=wanted.since)
+    if wanted.until:
+        newest = newest.filter(at__lt=wanted.until)
     if wanted.tenant:
         newest = newest.filter(tenant_number__in=_numbers(Tenant.objects.filter(name=wanted.tenant)))
     narrow = _narrow(wanted)

@@ -31,7 +31,7 @@ class LatencyAtLoad:
         return self.total_us / self.answers / MICROSECONDS_PER_MS
 
     def quantile_ms(self, q: float) -> float:
-        return self.latency.quantile(q) / MICROSECONDS_PER_MS
+        return self.latency.interpolated(q) / MICROSECONDS_PER_MS
 
 
 def latency_read(endpoint: int, begin: datetime, end: datetime) -> list[LatencyAtLoad]:

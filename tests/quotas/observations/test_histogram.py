@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from math import ceil
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +87,29 @@ def test_what_is_no_rate_is_refused(value: int) -> None:
 def test_what_is_no_share_is_refused(q: float) -> None:
     with pytest.raises(ValueError, match="not a share"):
         Histogram.of([1]).quantile(q)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda random: random.uniform(1_000, 90_000, 50_000),
+        lambda random: random.exponential(20_000, 50_000),
+        lambda random: random.lognormal(9, 0.7, 50_000),
+    ],
+    ids=["uniform", "exponential", "lognormal"],
+)
+def test_an_interpolated_quantile_is_that_of_the_values(draw: Callable[[np.random.Generator], Any], q: float) -> None:
+    values = np.ceil(draw(np.random.default_rng(7))).astype(int)
+    histogram = Histogram.of(values.tolist())
+    true = float(np.quantile(values, q))
+    assert histogram.interpolated(q) == pytest.approx(true, rel=0.01)
+    assert histogram.quantile(q) >= true * 0.999
+
+
+def test_an_interpolated_quantile_stays_within_its_bucket() -> None:
+    histogram = Histogram.of([1_000] * 10)
+    low, high = ENDS[bucket_of(1_000) - 1] + 1, ENDS[bucket_of(1_000)]
+    assert [histogram.interpolated(q) for q in (0, 1)] == pytest.approx([low, high])
+    assert Histogram.of([3, 3, 4]).interpolated(0.5) == 3
+    assert Histogram().interpolated(0.5) == 0

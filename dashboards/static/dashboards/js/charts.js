@@ -4,7 +4,8 @@
 //   .chart[data-panel][data-y="log|mirror"][data-top]   one canvas each; all share the x axis. mirror: negative
 //                                         values are labelled without their sign; top: the end of a shared scale
 //   .fig-table th[data-draw][data-color][data-panel], tr[data-x] > td[data-v]
-//   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel]
+//   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel][data-since][data-until]
+//                                         since, until: the part of the x axis on which a limit or a band holds
 /* global uPlot */
 import { $, $$, el } from "./dom.js";
 import { visit } from "./live.js";
@@ -37,8 +38,8 @@ function faded(hex, alpha) {
 const numberOf = (text) => (text === undefined || text === "" ? null : Number(text));
 
 function read(figure) {
-  const rows = $$(".fig-table tbody tr[data-x]", figure).sort((a, b) => a.dataset.x - b.dataset.x);
-  const heads = $$(".fig-table thead th", figure);
+  const rows = $$(".fig-table tr[data-x]", figure).sort((a, b) => a.dataset.x - b.dataset.x);
+  const heads = $$(".fig-table table:not(.fig-events) thead th", figure);
   const columns = heads.map((head, index) => ({ head, index })).filter(({ head }) => head.dataset.draw).map(({ head, index }) => ({
     ...head.dataset, panel: Number(head.dataset.panel ?? 0), name: head.textContent.trim(),
     values: rows.map((row) => numberOf(row.cells[index].dataset.v)),
@@ -46,6 +47,7 @@ function read(figure) {
   const extras = $$(".fig-marks li", figure).map((item) => ({
     kind: item.dataset.kind, label: item.textContent.trim(), href: item.dataset.href, color: item.dataset.color ?? "brand",
     panel: Number(item.dataset.panel ?? 0), at: numberOf(item.dataset.at), from: numberOf(item.dataset.from), to: numberOf(item.dataset.to),
+    since: numberOf(item.dataset.since), until: numberOf(item.dataset.until), words: item.dataset.words ?? "",
   }));
   return { rows, heads, columns, extras, xs: rows.map((row) => Number(row.dataset.x)) };
 }
@@ -109,25 +111,36 @@ function under(plot, facts, token, panel) {
     if (right >= left) ctx.fillRect(left, bbox.top, Math.max(right - left, 2 * devicePixelRatio), bbox.height);
   }
   for (const band of facts.extras.filter((extra) => extra.kind === "band" && extra.panel === panel)) {
-    const top = Math.max(at(band.to, "y"), bbox.top), bottom = at(band.from, "y");
+    const top = Math.max(at(band.to, "y"), bbox.top), bottom = at(band.from, "y"), [left, right] = stretch(plot, band);
+    if (right <= left) continue;
     ctx.fillStyle = faded(colourOf(token, band.color), token("band-alpha"));
-    ctx.fillRect(bbox.left, top, bbox.width, bottom - top);
-    line(plot, token, colourOf(token, band.color), at(band.to, "y"), 1.1, [5, 3], band.label, "text-2", "right");
+    ctx.fillRect(left, top, right - left, bottom - top);
+    line(plot, token, colourOf(token, band.color), at(band.to, "y"), 1.1, [5, 3], band, "text-2", "right");
   }
   ctx.restore();
 }
 
-function line(plot, token, colour, y, width, dash, label, words, side = "left") {
-  const { ctx, bbox } = plot, ratio = devicePixelRatio;
+// The ends of a limit or a band in pixels, within the plot.
+function stretch(plot, extra) {
+  const { bbox } = plot, place = (value, edge) => (value === null ? edge : plot.valToPos(value, "x", true));
+  return [Math.max(place(extra.since, bbox.left), bbox.left), Math.min(place(extra.until, bbox.left + bbox.width), bbox.left + bbox.width)];
+}
+
+function line(plot, token, colour, y, width, dash, extra, words, side = "left") {
+  const { ctx } = plot, ratio = devicePixelRatio, [left, right] = stretch(plot, extra);
+  if (right <= left) return;
   ctx.strokeStyle = colour;
   ctx.lineWidth = width * ratio;
   ctx.setLineDash(dash.map((part) => part * ratio));
   ctx.beginPath();
-  ctx.moveTo(bbox.left, y);
-  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.moveTo(left, y);
+  ctx.lineTo(right, y);
   ctx.stroke();
   ctx.setLineDash([]);
-  text(plot, token, label, side === "left" ? bbox.left + 6 * ratio : bbox.left + bbox.width - 6 * ratio, y - 5 * ratio, words, side);
+  // A step that is shorter than its words has them in the list beside the table only.
+  ctx.font = `500 ${11 * ratio}px ${token("font-sans")}`;
+  if (ctx.measureText(extra.label).width + 12 * ratio > right - left) return;
+  text(plot, token, extra.label, side === "left" ? left + 6 * ratio : right - 6 * ratio, y - 5 * ratio, words, side);
 }
 
 function text(plot, token, words, x, y, colour, align = "left") {
@@ -146,8 +159,10 @@ function text(plot, token, words, x, y, colour, align = "left") {
 function over(plot, facts, token, panel) {
   const { ctx, bbox } = plot;
   ctx.save();
-  for (const limit of facts.extras.filter((extra) => extra.kind === "limit" && extra.panel === panel)) {
-    line(plot, token, colourOf(token, limit.color), plot.valToPos(limit.at, "y", true), 2, [], limit.label, "text");
+  const limits = facts.extras.filter((extra) => extra.kind === "limit" && extra.panel === panel);
+  for (const limit of limits) {
+    line(plot, token, colourOf(token, limit.color), plot.valToPos(limit.at, "y", true), 2, [], limit, "text");
+    riser(plot, token, limit, limits.find((next) => next.since !== null && next.since === limit.until));
   }
   for (const mark of facts.extras.filter((extra) => extra.kind === "mark")) {
     const x = plot.valToPos(mark.at, "x", true);
@@ -163,22 +178,57 @@ function over(plot, facts, token, panel) {
   ctx.restore();
 }
 
+// From one step of a limit to the next.
+function riser(plot, token, limit, next) {
+  if (!next) return;
+  const { ctx, bbox } = plot, x = plot.valToPos(next.since, "x", true);
+  if (x < bbox.left || x > bbox.left + bbox.width) return;
+  ctx.strokeStyle = colourOf(token, limit.color);
+  ctx.lineWidth = 2 * devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(x, plot.valToPos(limit.at, "y", true));
+  ctx.lineTo(x, plot.valToPos(next.at, "y", true));
+  ctx.stroke();
+}
+
 function flags(plot, facts) {
   $$(".chart-flag", plot.over).forEach((flag) => flag.remove());
-  let free = -Infinity;
-  for (const mark of facts.extras.filter((extra) => extra.kind === "mark")) {
+  const marks = facts.extras.filter((extra) => extra.kind === "mark").sort((a, b) => a.at - b.at);
+  let free = -Infinity, last = null;
+  for (const mark of marks) {
     const x = plot.valToPos(mark.at, "x");
     if (x < 0 || x > plot.over.clientWidth) continue;
-    const flag = el(mark.href ? "a" : "span", { class: "chart-flag", ...(mark.href ? { href: mark.href } : {}) }, mark.label);
-    flag.addEventListener("mousedown", (event) => event.stopPropagation());
-    plot.over.append(flag);
-    // Near an edge the flag moves beside its line to stay inside the card.
-    const half = flag.offsetWidth / 2, middle = Math.max(half, Math.min(x, plot.over.clientWidth + RIGHT - half - 2));
-    // A flag that would overlap the previous one is left out; its line stays.
-    if (middle - half < free) { flag.remove(); continue; }
-    free = middle + half + 2;
-    flag.style.left = `${middle}px`;
+    // Flags that would overlap share one, which names the first and the last of them.
+    if (last && x - last.half < free) { join(plot, last, mark); free = last.middle + last.half + 2; continue; }
+    last = hoist(plot, mark, x);
+    if (last.middle - last.half < free) { last.flag.remove(); last = null; continue; }
+    free = last.middle + last.half + 2;
   }
+}
+
+function hoist(plot, mark, x) {
+  const about = mark.words ? `${mark.label}: ${mark.words}` : mark.label;
+  const attributes = { class: "chart-flag", title: about, ...(mark.href ? { href: mark.href } : { role: "note", tabindex: "0" }) };
+  const flag = el(mark.href ? "a" : "span", attributes, mark.label);
+  flag.addEventListener("mousedown", (event) => event.stopPropagation());
+  plot.over.append(flag);
+  return placed(plot, { flag, x, first: mark.label, about: [about] });
+}
+
+function join(plot, held, mark) {
+  held.about.push(mark.words ? `${mark.label}: ${mark.words}` : mark.label);
+  held.flag.textContent = `${held.first} … ${mark.label}`;
+  held.flag.title = held.about.join("\n");
+  if (mark.href && held.flag.href) held.flag.href = mark.href;
+  placed(plot, held);
+}
+
+// Near an edge the flag moves beside its line to stay inside the card.
+function placed(plot, held) {
+  held.half = held.flag.offsetWidth / 2;
+  held.middle = Math.max(held.half, Math.min(held.x, plot.over.clientWidth + RIGHT - held.half - 2));
+  held.flag.style.left = `${held.middle}px`;
+  return held;
 }
 
 // ---------- series ----------

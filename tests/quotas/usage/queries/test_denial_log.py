@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -46,7 +47,7 @@ def denied(
         add_denials([row], NOW)
 
 
-def read(**wanted: str) -> list[tuple[str, str, str]]:
+def read(**wanted: Any) -> list[tuple[str, str, str]]:
     return [(row.tenant, row.endpoint, row.limit) for row in denials_read(DenialFilter(**wanted)).denials]
 
 
