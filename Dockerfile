@@ -20,6 +20,7 @@ COPY access access
 COPY api api
 COPY dashboards dashboards
 COPY config config
+COPY docs/runbooks docs/runbooks
 USER headroom
 EXPOSE 8000 8001
 CMD ["python", "-m", "config.web", "--host", "0.0.0.0", "--port", "8000", "--grace", "10"]

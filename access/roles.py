@@ -109,6 +109,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "dashboards:request-answer": {"POST": approves(APPROVERS)},
     "dashboards:portal": {"GET": reads(EVERYBODY)},
     "dashboards:portal-ask": {"POST": writes(TENANTS)},
+    "dashboards:runbook": {"GET": reads(STAFF)},
     "dashboards:inbox": {"GET": reads(STAFF)},
     "dashboards:palette": {"GET": reads(STAFF)},
     "dashboards:live": {"GET": reads(STAFF)},

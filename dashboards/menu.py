@@ -69,6 +69,7 @@ MENU: tuple[MenuItem, ...] = (
         "Settings",
         "sliders",
         "dashboards:settings",
+        below=("dashboards:runbook",),
         count=lambda pulse: pulse.waits.alerts,
         counted="alerts that fire",
         is_red=True,

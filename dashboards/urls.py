@@ -21,6 +21,7 @@ from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
 from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk
+from dashboards.pages.runbook import runbook
 from dashboards.pages.settings import (
     alert_rule,
     alert_target,
@@ -68,6 +69,7 @@ urlpatterns = [
     path("settings/alert", alert_rule, name="alert-rule"),
     path("settings/targets", alert_target_add, name="alert-target-add"),
     path("settings/targets/<int:number>/<slug:action>", alert_target, name="alert-target"),
+    path("runbooks/<slug:name>", runbook, name="runbook"),
     path("simulator", simulator, name="simulator"),
     path("simulator/what-if", what_if, name="what-if"),
     path("simulator/what-if/<int:number>", what_if_run, name="what-if-run"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +109,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
 @require_safe
 def what_if_run(request: HttpRequest, number: int) -> HttpResponse:
     task = get_object_or_404(Task, pk=number, kind=Task.Kind.WHAT_IF)
-    rows = list(_rows(task))
+    rows = _rows(task)
     context = {"task": task, "rows": rows, "done": sum(row.found is not None for row in rows)}
     if request.headers.get("HX-Request"):
         return render(request, "dashboards/what_if/run.html", context)
@@ -144,10 +143,13 @@ def _send(task: Task) -> None:
         return
 
 
-def _rows(task: Task) -> Iterator[TenantRow]:
+def _rows(task: Task) -> list[TenantRow]:
+    """At their places while it runs, so that no row moves; then the busiest first."""
     result = task.result or {}
     seen = {row["tenant"]: row for row in result.get("seen", ())}
-    return (TenantRow(name, seen.get(name)) for name in result.get("order", ()))
+    rows = [TenantRow(name, seen.get(name)) for name in result.get("order", ())]
+    is_done = task.state == Task.State.DONE
+    return sorted(rows, key=lambda row: -row.found["asked"] if row.found else 1) if is_done else rows
 
 
 def _choices(request: HttpRequest) -> dict[str, Any]:

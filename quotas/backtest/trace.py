@@ -19,6 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from headroom_edge.algorithms.base import EXACT_MAX, SECOND_US, shown
+from quotas.backtest.file_problem import file_problem
 from quotas.observations.arrays import Ints, whole_numbers
 from quotas.policies.spec import MOST_COST
 
@@ -89,7 +90,7 @@ class TraceReader:
                     progress(raw.tell())
                     yield chunk
         except OSError as error:
-            raise TraceError(error.strerror or str(error)) from None
+            raise TraceError(file_problem(error)) from None
         except (EOFError, zlib.error):
             raise TraceError("the gzip data ends early or is damaged; copy the file again") from None
 

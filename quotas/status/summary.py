@@ -10,7 +10,8 @@ from django.conf import settings
 from django.db import connection
 
 from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
-from quotas.models import Endpoint, Limit
+from quotas.models import Change, Endpoint, Limit
+from quotas.models.change import ChangeState
 from quotas.models.recommendation import Stage
 from quotas.models.usage import REFUSED, UsageHour
 from quotas.status.todo import SOON
@@ -128,17 +129,23 @@ class FirstSteps:
     is_asked: bool  # a request was counted
     is_denied: bool
 
+    proposal: Change | None = None  # the endpoint waits for an approver
+
     @property
     def is_enforced(self) -> bool:
-        return self.limit is not None and self.pulse.is_published
+        """Its own revision is published; a later one may still be on its way."""
+        published = self.pulse.published
+        return self.limit is not None and published is not None and published >= self.limit.changed_revision_id
 
 
 def first_steps_read() -> FirstSteps:
     pulse = status_summary_read()
     limits = Limit.objects.exclude(policy__tier__name=OWN_TENANT).order_by("pk")
     asked = UsageHour.objects.exclude(tenant_number__in=Tenant.objects.filter(name=OWN_TENANT).values("number"))
+    proposed = Change.objects.filter(action="endpoint_create", state=ChangeState.PENDING).order_by("-id")
     return FirstSteps(
         pulse=pulse,
+        proposal=proposed.first(),
         endpoint=Endpoint.objects.filter(retired=False)
         .exclude(name__startswith=OWN_ENDPOINTS)
         .order_by("number")

@@ -60,7 +60,7 @@ def test_every_place_is_a_cell_with_its_limit(client: Client) -> None:
     assert text.count('class="cell') == 9
     assert 'data-cell="pro/*"' in text
     assert "100/s" in text
-    assert "inherited from *" in text
+    assert "inherited from pro × *" in text
 
 
 def test_the_limits_on_headroom_itself_are_shown_only_if_asked_for(client: Client) -> None:

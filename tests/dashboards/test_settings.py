@@ -16,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from headroom_edge import keys
+from quotas.alerts.rules import RULES
 from quotas.alerts.settings import alert_rules
 from quotas.models import AlertDelivery, AlertTarget, CalibrationSetting
 from quotas.models.usage_rates import FoldName, FoldState
@@ -205,3 +206,15 @@ def test_only_a_token_that_can_approve_is_offered_to(operator: Client) -> None:
     assert "Let it approve" not in text
     token_issue(label="ci", role="approver", scopes=["approve"], author="olga", reason="a test")
     assert "Let it approve" in text_of(owner)
+
+
+@pytest.mark.django_db
+def test_each_alert_leads_to_its_runbook(client: Client, valkey: object) -> None:
+    make_world()
+    assert 'href="/runbooks/denied-share">Runbook</a>' in client.get("/settings").content.decode()
+    for name in RULES:
+        assert "Runbook of the alert" in client.get(f"/runbooks/{name}").content.decode()
+    text = client.get("/runbooks/denied-share").content.decode()
+    assert "<li>Overview → top throttled" in text
+    assert '<code class="mono">manage.py rollback N --reason …</code>' in text
+    assert client.get("/runbooks/README").status_code == 404

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -13,14 +14,17 @@ from django.utils import timezone
 from dashboards.pages import live
 from quotas.changes.rollout import change_propose
 from quotas.models import AlertState, Change, Heartbeat, Limit, Revision
+from quotas.models.jobs import record_heartbeat
 from quotas.models.quota_request import QuotaRequest
 from quotas.own_limits import own_limits_install
 from quotas.policies.edit import limit_set
-from tenants.models import Tenant
+from quotas.publishing import store
+from quotas.publishing.publisher import Publisher
+from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
 from tests.quotas.turns import full_queue
-from tests.quotas.world import SAID, bucket
+from tests.quotas.world import SAID, bucket, opened_by
 
 pytestmark = pytest.mark.django_db
 
@@ -164,6 +168,52 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     assert "FCALL hr_check 1 hr:{" in page(operator, "/first-run")
     counted("first-tenant", "d", 3, endpoint="orders:create")
     assert "The first 429 was counted." in page(operator, "/first-run")
+
+
+def first_limit(operator: Client) -> None:
+    own_limits_install("headroom")
+    operator.post("/first-run", {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"})
+    operator.post("/first-run", {"step": "tenant", "name": "first-tenant", "tier": "free"})
+    operator.post("/first-run", {"step": "limit", "rate": "2", "burst": "5"})
+    client = store.connect(settings.REDIS_URL)
+    store.prepare(client)
+    Publisher(client, settings.HEADROOM_SHARDS).publish()
+    record_heartbeat("publisher", str(Revision.objects.latest("number").number))
+
+
+def test_ten_requests_are_sent_for_the_viewer_and_their_answers_are_shown(valkey: object) -> None:
+    operator = signed_in("olga", "operator")
+    first_limit(operator)
+    text = text_of(operator.post("/first-run", {"step": "send"}).content)
+    answers = re.findall(r'<th scope="row">\d+</th> <td data-l="Answer"><span class="badge badge-(\w+)">', text)
+    assert answers == ["allowed"] * 5 + ["denied"] * 5
+    counted("first-tenant", "d", 3, endpoint="orders:create")
+    again = text_of(operator.post("/first-run", {"step": "send"}).content)
+    assert "Nothing was sent" in again
+    assert "5 of 5 done" in again
+
+
+def test_a_key_is_issued_for_the_curl_line_and_shown_once(valkey: object) -> None:
+    operator = signed_in("olga", "operator")
+    first_limit(operator)
+    assert "Bearer $KEY" in page(operator, "/first-run")
+    text = text_of(operator.post("/first-run", {"step": "key"}).content)
+    shown = re.search(r"Bearer (hr_\w+)", text)
+    assert shown is not None
+    assert opened_by(shown[1]) == ApiKey.objects.get()
+    assert shown[1] not in page(operator, "/first-run")
+
+
+def test_under_four_eyes_the_first_endpoint_is_proposed(valkey: object, settings: Any) -> None:
+    settings.HEADROOM_FOUR_EYES = True
+    own_limits_install("headroom")
+    operator = signed_in("olga", "operator")
+    fields = {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"}
+    assert operator.post("/first-run", fields).status_code == 302
+    change = Change.objects.get()
+    text = page(operator, "/first-run")
+    assert f'href="/changes?change={change.pk}">Change {change.pk}</a> by olga waits for somebody else' in text
+    assert "1 of 5 done" in text
 
 
 def test_the_first_steps_skip_no_approval_once_there_are_limits(valkey: object, settings: Any) -> None:

@@ -7,6 +7,7 @@ import re
 import pytest
 from django.test import Client
 
+from dashboards.pages import what_if
 from quotas.long_tasks import task_file
 from quotas.models import Change, Revision, Task
 from quotas.slices import task_do
@@ -79,6 +80,12 @@ def test_rows_stand_at_their_places_while_it_runs(operator: Client) -> None:
     page = get(operator, f"/simulator/what-if/{task.pk}")
     assert "50 %, 1 of 2 tenants done" in page
     assert re.search(r"busy</a>.*skeleton.*calm</a>.*newly denied", page)
+
+
+def test_once_it_is_done_the_busiest_come_first() -> None:
+    seen = [{"tenant": name, "asked": asked} for name, asked in (("calm", 10), ("busy", 900))]
+    task = Task(kind=Task.Kind.WHAT_IF, state=Task.State.DONE, result={"order": ["calm", "busy"], "seen": seen})
+    assert [row.tenant for row in what_if._rows(task)] == ["busy", "calm"]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,13 @@ def test_the_command_bypasses_nothing_that_does_not_exist(scope: str) -> None:
     assert bypasses_read() == []
 
 
+def test_the_command_bypasses_no_limit_that_does_not_exist() -> None:
+    with pytest.raises(CommandError, match="there is no limit NOPE; correct the name"):
+        order("--limit", "NOPE")
+    assert bypasses_read() == []
+    assert order("--limit", "burst") == ""
+
+
 def test_the_command_bypasses_what_is_not_published_yet() -> None:
     assert order("--tenant", "acme") == ""
     assert [str(switch) for switch in bypasses_read()] == ["tenant acme"]

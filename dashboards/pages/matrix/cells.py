@@ -47,6 +47,12 @@ class MatrixCell:
         return not self.cell.limits and bool(self.cell.inherited)
 
     @property
+    def inherited_words(self) -> str:
+        """From where: the limits of `*` for the same tier, by name."""
+        names = ", ".join(one.limit.name for one in self.cell.inherited)
+        return f"{names}: inherited from {title_of(self.cell.tier)} × {EVERYWHERE}"
+
+    @property
     def is_shadow(self) -> bool:
         return any(one.limit.mode == "shadow" or one.limit.candidate for one in self.cell.limits)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.explain import ExplainedLimit
-from quotas.policies.limit_words import Short, algorithm_words, limit_short
+from quotas.policies.limit_words import Short, algorithm_words, limit_short, subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.usage.queries.utilisation import LimitUse
@@ -39,6 +39,10 @@ class TenantLimit:
     def endpoint(self) -> str:
         """Empty: all endpoints."""
         return "" if self.scope == EVERYWHERE else self.scope
+
+    @property
+    def subject(self) -> str:
+        return subject_words(self.limit.subject)
 
     @property
     def short(self) -> Short:

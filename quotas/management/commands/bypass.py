@@ -52,9 +52,11 @@ class Command(BaseCommand):
         until_us = store.now_us(client) + _duration_us(options["duration"])
         switch = BypassSwitch(*about, until_us, options["reason"].strip())
         store.prepare(client)
-        if not is_published(client, settings.HEADROOM_SHARDS, switch):
+        if switch.scope != "limit" and not is_published(client, settings.HEADROOM_SHARDS, switch):
             self._check_name(switch)
         switch_on(client, settings.HEADROOM_SHARDS, switch)
+        if switch.scope == "limit":
+            self._check_limit(client, switch)
         self._list([switch], "")
         try:
             bypass_record(switch, getpass.getuser())
@@ -62,6 +64,14 @@ class Command(BaseCommand):
             self.stderr.write(
                 f"It is not in the audit, and nobody is told, because PostgreSQL did not take it: {error}"
             )
+
+    def _check_limit(self, client: store.Client, switch: BypassSwitch) -> None:
+        """Only PostgreSQL has the names of limits, and a bypass must not wait for it: so it is asked afterwards."""
+        try:
+            self._check_name(switch)
+        except CommandError:
+            switch_off(client, settings.HEADROOM_SHARDS, switch.about)
+            raise
 
     def _check_name(self, switch: BypassSwitch) -> None:
         """PostgreSQL is asked only about what Redis does not know: a bypass must not wait for it otherwise."""

@@ -13,6 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import ParameterError
+from quotas.backtest.file_problem import file_problem
 from quotas.policies.document import Document, read_document
 from quotas.policies.limit_codec import limit_parse
 from quotas.policies.spec import Limit, Policy
@@ -149,5 +150,5 @@ def _arrivals(path: str | None) -> Iterator[Iterator[Arrival]]:
 
 
 def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> CommandError:
-    reason = error.strerror if isinstance(error, OSError) else "this is not UTF-8 text"
+    reason = file_problem(error) if isinstance(error, OSError) else "this is not UTF-8 text"
     return _wrong(f"{path}: {reason}")

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
+from quotas.backtest.file_problem import file_problem
 from quotas.backtest.trace import TraceError
 from quotas.backtest.trace_expansion import RateWindow, Thinning, expand, read_windows
 from quotas.management.arrivals_file import arrivals_write
@@ -49,6 +50,6 @@ def _windows(path: Path) -> list[RateWindow]:
     except TraceError as error:
         raise CommandError(f"{path}: {error}", returncode=2) from None
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}", returncode=2) from None
+        raise CommandError(f"{path}: {file_problem(error)}", returncode=2) from None
     except (EOFError, UnicodeDecodeError):
         raise CommandError(f"{path}: this is not complete UTF-8 text", returncode=2) from None

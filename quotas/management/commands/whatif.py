@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from headroom_edge.algorithms.base import counted
+from quotas.backtest.file_problem import file_problem
 from quotas.errors import Refused
 from quotas.management.progress_bar import ProgressBar
 from quotas.simulation.report import table
@@ -66,6 +67,6 @@ def _text(path: str) -> str:
     except FileNotFoundError:
         raise CommandError(f"{path} does not exist; correct the name.", returncode=2) from None
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
+        raise CommandError(f"{path}: {file_problem(error)}", returncode=2) from None
     except UnicodeDecodeError:
         raise CommandError(f"{path}: this is not UTF-8 text", returncode=2) from None

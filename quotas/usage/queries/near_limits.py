@@ -15,7 +15,6 @@ from quotas.models.usage_totals import TierUse
 from quotas.policies.allowance import allowance_of
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.usage.queries.utilisation import PeakDemand, rate_use
-from tenants.models import Tenant
 
 NEAR: Final = 0.8
 
@@ -45,7 +44,7 @@ def near_limits_read() -> NearLimits:
 
 @dataclass(frozen=True, slots=True)
 class NearestTenant:
-    """`share` of the limit, above 1 if the demand exceeded it; `tenant`: the one with the busiest minute."""
+    """`share` of the limit, above 1 if the demand exceeded it; `tenant`: whose it was, empty if that is not known."""
 
     share: float
     tenant: str
@@ -66,7 +65,6 @@ class TierUsage:
     rows: Mapping[tuple[int, int], TierUse]  # by tier and endpoint
     endpoints: Mapping[str, int]
     limits: Mapping[str, int]
-    tenants: Mapping[int, str]  # the busiest ones
 
     @property
     def is_measured(self) -> bool:
@@ -102,13 +100,19 @@ class TierUsage:
         row = self._row(tier, scope)
         if row is None or limit.subject != Subject() or limit.mode == "off":
             return None
-        name = self.tenants.get(row.busiest, "")
+        name = self._at_peak(tier, scope, limit.name)
         if isinstance(limit.algorithm, CalendarQuota):
             used = row.calendar.get(str(self.limits.get(limit.name)))
             return None if used is None else NearestTenant(used / limit.algorithm.limit, name)
         allowance = allowance_of(limit.algorithm)
         share = rate_use(PeakDemand(**row.peaks), allowance, limit.unit).share if allowance else None
         return None if share is None else NearestTenant(share, name)
+
+    def _at_peak(self, tier: int, scope: str, limit: str) -> str:
+        """Peaks are kept by tier; only of those that came nearest to a limit it is known whose they were."""
+        row = self.rows.get((tier, EVERY_ENDPOINT))
+        known = [near for near in row.nearest if (near["scope"], near["limit"]) == (scope, limit)] if row else []
+        return str(max(known, key=lambda near: near["share"])["tenant"]) if known else ""
 
     def _row(self, tier: int, scope: str) -> TierUse | None:
         return self.rows.get((tier, EVERY_ENDPOINT if scope == EVERYWHERE else self.endpoints.get(scope, 0)))
@@ -120,5 +124,4 @@ def tier_usage_read() -> TierUsage:
         rows,
         dict(Endpoint.objects.filter(retired=False).values_list("name", "number")),
         dict(LimitName.objects.values_list("name", "number")),
-        dict(Tenant.objects.filter(number__in={row.busiest for row in rows.values()}).values_list("number", "name")),
     )

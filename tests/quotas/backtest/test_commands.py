@@ -94,11 +94,11 @@ def test_wrong_rates_are_refused_and_nothing_is_left_behind(tmp_path: Path, text
 
 
 def test_paths_and_numbers_that_cannot_work_are_refused(rates: Path, tmp_path: Path) -> None:
-    assert "No such file" in refused("trace_expand", str(tmp_path / "none.csv"), str(tmp_path / "out.csv"))
+    assert "there is no such file" in refused("trace_expand", str(tmp_path / "none.csv"), str(tmp_path / "out.csv"))
     assert "cannot be written" in refused("trace_expand", str(rates), str(tmp_path / "none" / "out.csv"))
     assert refused("trace_expand", str(rates), str(tmp_path / "o.csv"), "--every", "0") == "--every must be above 0."
     assert refused("backtest", "--trace", "x", "--train-days", "-1") == "--train-days must be above 0, not -1."
-    assert "No such file" in refused("backtest", "--trace", str(tmp_path / "none.csv"))
+    assert "there is no such file" in refused("backtest", "--trace", str(tmp_path / "none.csv"))
 
 
 def test_backtest_prints_one_json_object(rates: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def test_a_wrong_first_line_is_refused(tmp_path: Path, text: str, message: str) 
 
 
 def test_a_file_that_is_missing_or_damaged_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="No such file"):
+    with pytest.raises(TraceError, match="there is no such file"):
         read(tmp_path / "none.csv")
     path = tmp_path / "cut.csv.gz"
     path.write_bytes(gzip.compress(("timestamp,tenant\n" + "1,a\n" * 50_000).encode())[:-40])

@@ -146,7 +146,7 @@ def test_the_store_is_asked_nothing_of_a_bad_line(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    assert refused(*FIXED, "--arrivals", str(tmp_path / "none.csv")).endswith("none.csv: No such file or directory")
+    assert "none.csv: there is no such file; correct" in refused(*FIXED, "--arrivals", str(tmp_path / "none.csv"))
     assert refused(*FIXED, "--arrivals", str(tmp_path)).endswith(": Is a directory")
     (tmp_path / "binary.csv").write_bytes(HEAD.encode() + b"1,\xff\xfe,1\n")
     assert "this is not UTF-8 text" in refused(*FIXED, "--arrivals", str(tmp_path / "binary.csv"))
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         (("--algorithm", "crystal_ball"), "--algorithm: algorithm cannot be 'crystal_ball'; use one of token_bucket"),
         (("--scenario", "99"), "--scenario cannot be '99'; use list, all, or one of 1, 2, 3"),
         (("--scenario", "1", "--engine", "abacus"), "--engine cannot be 'abacus'; use reference or lua"),
-        (("--policy", "no.yaml"), "no.yaml: No such file or directory"),
+        (("--policy", "no.yaml"), "no.yaml: there is no such file; correct the name or the folder"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(words: tuple[str, ...], message: str) -> None:
