@@ -61,6 +61,7 @@ app.config_from_object(
             "fold": every(timedelta(seconds=5), "quotas.fold"),
             "apply-due-changes": every(timedelta(seconds=1), "quotas.apply_due", expires=5),
             "measure-tiers": every(timedelta(minutes=1), "quotas.measure_tiers"),
+            "measure-tenants": every(timedelta(minutes=1), "quotas.measure_tenants"),
             "calibrate": every(crontab(hour="3", minute="17"), "quotas.calibrate", expires=3600),
             "advance-recommendations": every(timedelta(minutes=5), "quotas.advance"),
             "run-waiting-tasks": every(timedelta(seconds=15), "quotas.run_waiting"),

@@ -22,6 +22,7 @@ from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
 from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk
 from dashboards.pages.runbook import runbook
+from dashboards.pages.saved_views import view_change, view_remove, view_save
 from dashboards.pages.settings import (
     alert_rule,
     alert_target,
@@ -36,7 +37,7 @@ from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
 from dashboards.pages.tenant import keys as tenant_keys
 from dashboards.pages.tenant.view import tenant
-from dashboards.pages.tenants import tenants
+from dashboards.pages.tenants import tenants, tenants_csv
 from dashboards.pages.tester.view import tester
 from dashboards.pages.what_if import what_if, what_if_draft, what_if_run
 
@@ -75,6 +76,7 @@ urlpatterns = [
     path("simulator/what-if/<int:number>", what_if_run, name="what-if-run"),
     path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
     path("tenants", tenants, name="tenants"),
+    path("tenants.csv", tenants_csv, name="tenants-csv"),
     path("tenants/<slug:name>", tenant, name="tenant"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),
     path("tenants/<slug:name>/override/preview", override_preview, name="override-preview"),
@@ -100,6 +102,9 @@ urlpatterns = [
     path("portal", portal, name="portal"),
     path("portal/ask", portal_ask, name="portal-ask"),
     path("inbox", inbox, name="inbox"),
+    path("views/<slug:page>", view_save, name="view-save"),
+    path("views/<slug:page>/<int:number>", view_change, name="view-update"),
+    path("views/<slug:page>/<int:number>/delete", view_remove, name="view-delete"),
     path("palette", palette, name="palette"),
     path("live", live, name="live"),
     path("login", SignIn.as_view(), name="login"),

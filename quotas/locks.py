@@ -47,6 +47,8 @@ class Lock(Enum):
     ALERTS = "quotas.alerts"
     # One guard at a time decides whether the watch is silent. Not the lock above, which a stuck watch may hold.
     WATCH_GUARD = "quotas.alerts.guard"
+    # The rows of the summary of tenants: two jobs write them, each all rows at once.
+    TENANT_SUMMARY = "quotas.tenant_summary"
 
 
 def take_lock(lock: Lock, *, shared: bool = False, wait_s: float | None = None) -> None:

@@ -17,6 +17,7 @@ from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
 from quotas.recommendations.runs import CALIBRATION, calibration_ask
 from quotas.slices import slice_do, slices_cut
+from quotas.tenant_summary import measure_tenants
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import UnreadableLogError, fold_one, folds_due
@@ -78,6 +79,11 @@ def maintain_usage() -> None:
 @shared_task(name="quotas.measure_tiers", soft_time_limit=300, time_limit=360)
 def measure_tiers() -> None:
     log.debug("pairs of tier and endpoint: %s", measure_tier_usage(timezone.now()))
+
+
+@shared_task(name="quotas.measure_tenants", soft_time_limit=300, time_limit=360)
+def measure_tenant_summary() -> None:
+    log.debug("tenants with new figures: %s", measure_tenants(timezone.now()))
 
 
 @shared_task(name="quotas.calibrate", soft_time_limit=300, time_limit=360)

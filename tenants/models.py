@@ -74,6 +74,9 @@ class Tenant(models.Model):
         indexes = [
             models.Index(fields=["tier"], condition=~Q(handovers=[]), name="tenant_handed_over"),
             GinIndex(fields=["tags"], name="tenant_tags"),
+            models.Index(fields=["tier", "name"], name="tenant_by_tier"),
+            models.Index(fields=["name"], condition=Q(suspended=True), name="tenant_suspended"),
+            models.Index(fields=["name"], condition=Q(archived_at__isnull=False), name="tenant_archived"),
         ]
         constraints = [
             named(TENANT_NAME, "tenant_name"),

@@ -23,8 +23,9 @@ _GRANTS: Final = (
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
     "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}",
 )
-# These functions run with the owner's rights, so only the application may call them (quotas.usage.partitions).
-OWNERS_FUNCTIONS: Final = ("headroom_slice_make", "headroom_slice_drop")
+# These functions run with the owner's rights, so only the application may call them (quotas.usage.partitions,
+# quotas.tenant_list).
+OWNERS_FUNCTIONS: Final = ("headroom_slice_make", "headroom_slice_drop", "headroom_tenants_found")
 # pgtrigger calls this before each trigger, so that a session can disable triggers. The audit must not be disabled.
 _NO_IGNORING: Final = """
     CREATE OR REPLACE FUNCTION public._pgtrigger_should_ignore(trigger_name NAME) RETURNS BOOLEAN

@@ -27,7 +27,11 @@ from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent
 from quotas.models.revision import Outbox as Outbox
 from quotas.models.revision import Revision as Revision
+from quotas.models.saved_view import SavedView as SavedView
 from quotas.models.task_slice import TaskSlice as TaskSlice
+from quotas.models.tenant_summary import TenantSearch as TenantSearch
+from quotas.models.tenant_summary import TenantSummary as TenantSummary
+from quotas.models.tenant_summary import TenantSummaryRun as TenantSummaryRun
 from quotas.models.usage import Arrival as Arrival
 from quotas.models.usage import Denial as Denial
 from quotas.models.usage import DrainBatch as DrainBatch

@@ -18,6 +18,7 @@ from quotas.policies.configuration import configuration_part, tenants_with_own_l
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import Effective, resolve
 from quotas.policies.spec import EVERYWHERE, to_us
+from quotas.tenant_summary import TightestLimit
 from quotas.usage.queries.near_limits import NEAR, NearLimit
 from quotas.usage.queries.utilisation import PeakDemand, use_of
 from tenants.models import Tier
@@ -39,16 +40,26 @@ class TierNearLimits:
         self.nearest = nlargest(MOST, [*self.nearest, *rows], key=attrgetter("share"))
 
 
-def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> dict[int, TierNearLimits]:
-    """By tier number. `rows`: tenant number and name, tier, endpoint, the fields of PeakDemand; grouped by tenant."""
+@dataclass(slots=True)
+class NearLimitsFound:
+    tiers: dict[int, TierNearLimits] = field(default_factory=lambda: defaultdict(TierNearLimits))
+    tightest: list[TightestLimit] = field(default_factory=list)  # one of each tenant that has any
+
+
+def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> NearLimitsFound:
+    """`rows`: tenant number and name, tier, endpoint, the fields of PeakDemand; grouped by tenant."""
     limits, used = _Limits(now), _calendars(now)
     numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
-    found: dict[int, TierNearLimits] = defaultdict(TierNearLimits)
+    found = NearLimitsFound()
     for (number, name, tier), own in groupby(rows, key=lambda row: row[:3]):
         demands = {endpoint: PeakDemand(*map(int, peaks)) for _, _, _, endpoint, *peaks in own}
         title = limits.tiers[tier]
         uses = ((each, use_of(each, demands, numbers, used[number]).share) for each in limits.of(name, title))
-        found[tier].add(NearLimit(name, title, each.scope, each.limit.name, share) for each, share in uses if share)
+        near = [NearLimit(name, title, each.scope, each.limit.name, share) for each, share in uses if share]
+        found.tiers[tier].add(near)
+        if near:
+            most = max(near, key=attrgetter("share"))
+            found.tightest.append(TightestLimit(number, most.share, most.scope, most.limit))
     return found
 
 

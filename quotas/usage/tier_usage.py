@@ -16,6 +16,7 @@ from quotas.models.usage import REFUSED
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.models.usage_totals import TierUse
 from quotas.observations.histogram import merge_packed, unpack_histograms
+from quotas.tenant_summary import store_tightest
 from quotas.usage.near_limits import TierNearLimits, measure_near_limits
 from quotas.usage.queries.busiest_tenants import LEADERS, BusyTenant
 from quotas.usage.queries.utilisation import PeakDemand
@@ -143,9 +144,12 @@ def _denied(now: datetime) -> dict[Pair, dict[str, int]]:
 
 
 def _nearness(now: datetime) -> dict[int, TierNearLimits]:
+    """By tier. What each tenant is closest to goes to the summary of tenants."""
     with connection.cursor() as cursor:
         cursor.execute(f"{_BY_TENANT} ORDER BY 1", [now - DAY])
-        return measure_near_limits(cursor, now)
+        found = measure_near_limits(cursor, now)
+    store_tightest(found.tightest)
+    return found.tiers
 
 
 def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from quotas.models import Endpoint
+from quotas.models import Endpoint, TenantSummary
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.models.usage_totals import TierUse
 from quotas.observations.cells import Cell, Cells, CellSeries
@@ -132,3 +132,15 @@ def test_leaders_are_gathered_less_often() -> None:
     assert first is not None
     assert second is not None
     assert [len(first.leaders), len(second.leaders)] == [1, 2]
+
+
+def test_the_summary_of_a_tenant_names_the_limit_it_came_closest_to() -> None:
+    measured(asked("acme", [30] * 60), asked("bolt", [1]))
+    acme, cabs = (TenantSummary.objects.get(tenant__name=name) for name in ("acme", "cabs"))
+    assert acme.tightest is not None
+    nearest = next(row for row in near_limits_read().rows if row.tenant == "acme")
+    assert (acme.use, acme.use_scope, acme.use_limit) == (nearest.share, nearest.scope, nearest.limit)
+    assert cabs.tightest is None
+    measure_tier_usage(NOW + timedelta(days=2))
+    acme.refresh_from_db()
+    assert acme.tightest is None

@@ -5,7 +5,7 @@ import { $, $$ } from "./dom.js";
 const EVERY_MS = 5000;
 const button = $("[data-live-switch]");
 const isLive = () => button !== null && button.getAttribute("aria-pressed") === "true";
-let source = null, timer = 0, busy = false;
+let source = null, timer = 0, busy = false, isAsked = false;
 
 function inUse(part) {
   const selection = document.getSelection();
@@ -20,8 +20,9 @@ function replace(part, next) {
 }
 
 export async function refresh() {
-  if (busy) return;
+  if (busy) { isAsked = true; return; } // the address may have changed meanwhile
   busy = true;
+  isAsked = false;
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html", "X-Refresh": "1" } });
     if (!response.ok || response.redirected) return;
@@ -33,6 +34,7 @@ export async function refresh() {
   } finally {
     busy = false;
   }
+  if (isAsked) await refresh();
 }
 
 // Loads the same page at another URL, for example after zooming.
