@@ -9,9 +9,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from quotas.overrides import override_create
 from quotas.policies.edit import limit_set
+from quotas.tenant_summary import measure_tenants
 from quotas.tenants import NewTenant, tenants_create
 from tests.access.people import signed_in
 from tests.dashboards.world import counted, denied, drained, make_world, published
@@ -27,6 +29,7 @@ MANY = 30
 def owner(valkey: object) -> Client:
     make_world()
     _busy("acme")
+    measure_tenants(timezone.now())
     drained()
     published()
     return signed_in("ann-owner", "owner")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -40,8 +41,8 @@ def names(text: str) -> list[str]:
     return re.findall(r'data-pick="([^"]+)"', text)
 
 
-def lines(response: object) -> list[dict[str, str]]:
-    content = b"".join(response).decode()  # type: ignore[call-overload]
+def lines(response: Any) -> list[dict[str, str]]:
+    content = b"".join(response).decode()
     return list(csv.DictReader(io.StringIO(content)))
 
 
@@ -87,8 +88,6 @@ def test_several_tiers_may_be_chosen_and_the_filters_cleared(client: Client) -> 
 def test_pages_lead_on_and_back(client: Client) -> None:
     many(120)
     first = page(client, "/tenants?q=fleet&order=-name")
-    following = re.search(r'rel="next"[^>]*|href="([^"]+)" rel="next"', first)
-    assert following is not None
     address = re.search(r'href="(\?[^"]+)" rel="next"', first)
     assert address is not None
     second = page(client, f"/tenants{address[1].replace('&amp;', '&')}")
@@ -105,7 +104,7 @@ def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(client: Client, na
     for address in ("/tenants", "/tenants.csv"):
         response = client.get(address, {name: value})
         assert response.status_code == 200
-        content = b"".join(response) if response.streaming else response.content  # type: ignore[call-overload]
+        content = b"".join(response)
         assert b"'\"<b>" not in content
 
 
