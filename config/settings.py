@@ -92,6 +92,9 @@ HEADROOM_KEEP_DAYS = {
     "arrivals": env.integer("HEADROOM_KEEP_ARRIVALS_DAYS", 28, 1, 3650),
 }
 
+# The page that imports endpoints sends a tick and a name for each of 2,000 operations.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 4_100
+
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
 INSTALLED_APPS = [

@@ -33,7 +33,19 @@ class MenuItem:
 MENU: tuple[MenuItem, ...] = (
     MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",), go="o"),
     MenuItem("Manage", "Tenants", "tenants", "dashboards:tenants", below=("dashboards:tenant",), go="t"),
-    MenuItem("Manage", "Endpoints", "endpoint", "dashboards:endpoints", below=("dashboards:endpoint",), go="e"),
+    MenuItem(
+        "Manage",
+        "Endpoints",
+        "endpoint",
+        "dashboards:endpoints",
+        below=(
+            "dashboards:endpoint",
+            "dashboards:endpoint-new",
+            "dashboards:endpoint-edit",
+            "dashboards:endpoints-import",
+        ),
+        go="e",
+    ),
     MenuItem("Observe", "Decision log", "log", "dashboards:decisions", go="d"),
     MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",), go="m"),
     MenuItem(

@@ -7,7 +7,10 @@ from dashboards.pages.changes.view import changes
 from dashboards.pages.decisions import decisions, decisions_new
 from dashboards.pages.emergencies import review
 from dashboards.pages.endpoint.view import endpoint, endpoint_draft, endpoint_impact
-from dashboards.pages.endpoints import endpoints
+from dashboards.pages.endpoints.editor import endpoint_edit, endpoint_match, endpoint_new
+from dashboards.pages.endpoints.openapi_import import endpoints_import_page
+from dashboards.pages.endpoints.retirement import endpoint_retire
+from dashboards.pages.endpoints.view import endpoints, endpoints_csv
 from dashboards.pages.first_run import first_run
 from dashboards.pages.inbox import inbox
 from dashboards.pages.live import live
@@ -48,7 +51,14 @@ urlpatterns = [
     path("decisions/new", decisions_new, name="decisions-new"),
     path("tester", tester, name="tester"),
     path("endpoints", endpoints, name="endpoints"),
+    path("endpoints.csv", endpoints_csv, name="endpoints-csv"),
+    # The name of an endpoint has a colon, so these are never one.
+    path("endpoints/new", endpoint_new, name="endpoint-new"),
+    path("endpoints/match", endpoint_match, name="endpoint-match"),
+    path("endpoints/import", endpoints_import_page, name="endpoints-import"),
     path("endpoints/<str:name>", endpoint, name="endpoint"),
+    path("endpoints/<str:name>/edit", endpoint_edit, name="endpoint-edit"),
+    path("endpoints/<str:name>/retire", endpoint_retire, name="endpoint-retire"),
     path("endpoints/<str:name>/impact", endpoint_impact, name="endpoint-impact"),
     path("endpoints/<str:name>/draft", endpoint_draft, name="endpoint-draft"),
     path("matrix", matrix, name="matrix"),

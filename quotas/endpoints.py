@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Unpack
 
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
 from quotas.changes.draft import Permits, draft
@@ -16,6 +16,8 @@ from quotas.errors import Refused, accepted, refuse
 from quotas.lookups import find_endpoint, next_number
 from quotas.models import Endpoint, Override, Policy, Revision
 from quotas.models.policy import ENDPOINT_NUMBERS
+from quotas.overrides import cancel_override
+from quotas.policies.bulk import delete_policies
 from quotas.policies.endpoint import DeclaredEndpoint, Hints, parse_endpoint
 
 _WRITTEN = ["method", "path", "default_cost", "hints", "retired"]
@@ -56,11 +58,25 @@ def endpoint_update(
     return opened.revision
 
 
-def endpoint_delete(*, name: str, author: str, reason: str, **permits: Unpack[Permits]) -> Revision | None:
-    """Afterwards it is treated like any unregistered endpoint: only the limits on `*` apply to it."""
+def endpoint_delete(
+    *, name: str, author: str, reason: str, with_limits: bool = False, **permits: Unpack[Permits]
+) -> Revision | None:
+    """Afterwards it is treated like any unregistered endpoint: only the limits on `*` apply to it.
+
+    `with_limits`: its policies go and its overrides end in the same revision, so that undoing it restores them too.
+    """
     with draft(action="endpoint_delete", author=author, reason=reason, **permits) as opened:
-        retire_endpoint(opened, find_endpoint(name))
+        row = find_endpoint(name)
+        if with_limits:
+            _remove_limits(opened, row)
+        retire_endpoint(opened, row)
     return opened.revision
+
+
+def _remove_limits(opened: Draft, row: Endpoint) -> None:
+    for override in running_overrides([row]):
+        cancel_override(opened, override)
+    delete_policies(opened, list(row.policies.select_related("tier", "tenant", "endpoint")))
 
 
 def write_endpoint(opened: Draft, declared: DeclaredEndpoint) -> Endpoint:
@@ -138,11 +154,16 @@ def endpoints_in_use(rows: Collection[Endpoint], attached: Iterable[tuple[str, s
         name = min(policies)
         message = f"endpoint {name} has limits in {', '.join(policies[name])}; delete those policies first"
         return refuse("endpoint", "in_use", message)
-    running = Override.objects.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None, endpoint__in=rows)
-    if rows and (override := running.select_related("tenant", "endpoint").first()):
+    if rows and (override := running_overrides(rows).first()):
         message = f"endpoint {override.scope} has override {override.pk} of {override.tenant}; cancel it first"
         return refuse("endpoint", "in_use", message)
     return None
+
+
+def running_overrides(rows: Collection[Endpoint]) -> QuerySet[Override]:
+    """On these endpoints, in force or still to come."""
+    running = Override.objects.filter(Q(end=None) | Q(end__gt=timezone.now()), cancelled_at=None, endpoint__in=rows)
+    return running.select_related("tenant", "endpoint")
 
 
 def check_routes(declared: Sequence[DeclaredEndpoint]) -> None:

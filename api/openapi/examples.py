@@ -12,6 +12,7 @@ Json = dict[str, Any]
 
 _BURST: Final[Json] = {"name": "burst", "algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 20}
 _DOCUMENT: Final = "tiers: [{name: trial}]"
+_OPENAPI: Final = "openapi: 3.0.3\npaths: {/rider/v1/cities: {get: {operationId: cities, tags: [rider]}}}"
 _REASON: Final[Json] = {"reason": "agreed with the customer"}
 # By operation. Operations that are not listed take a reason only.
 BODIES: Final[Mapping[str, Json]] = {
@@ -24,6 +25,7 @@ BODIES: Final[Mapping[str, Json]] = {
     "api_key_detail_patch": {"label": "their app, version 2"},
     "api_key_rotate_post": {"overlap": "24h"},
     "endpoint_list_post": {"name": "rider:rate", "method": "POST", "path": "/rider/v1/rides/{id}/rating"},
+    "endpoint_import_post": {"document": _OPENAPI},
     "endpoint_detail_patch": {"default_cost": 1},
     "policy_list_post": {"name": "trial-everywhere", "tier": "trial", "limits": [_BURST]},
     "policy_detail_put": {"limits": [_BURST]},

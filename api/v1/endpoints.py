@@ -58,6 +58,12 @@ class NewEndpoint(EndpointChange):
     name = Word(f"{ENDPOINT_PART}:{ENDPOINT_PART}", max_length=LONGEST_NAME)
 
 
+class EndpointRemovalQuery(GuardedRemovalQuery):
+    with_limits = serializers.BooleanField(
+        default=False, help_text="Delete its policies and end its overrides in the same revision."
+    )
+
+
 class EndpointQuery(PageQuery):
     method = serializers.ChoiceField(choices=METHODS, required=False)
     order = order_field("name", "created")
@@ -97,12 +103,13 @@ class EndpointDetail(APIView):
         update = partial(endpoint_update, name=name, **fields)
         return changed(request, Edit(update, who, lambda _: _endpoint(name), lambda: _endpoint(name)))
 
-    @removes(GuardedRemovalQuery)
+    @removes(EndpointRemovalQuery)
     def delete(self, request: Request, name: str) -> Response:
-        """Removes an endpoint. Its requests then fall under the limits on `*` only."""
-        asked = query(GuardedRemovalQuery, request)
+        """Retires an endpoint. Its requests then fall under the limits on `*` only; its number and usage are kept."""
+        asked = query(EndpointRemovalQuery, request)
         who = permitted(request, asked)
-        edit = Edit(partial(endpoint_delete, name=name), who, lambda _: {}, lambda: _endpoint(name))
+        retire = partial(endpoint_delete, name=name, with_limits=asked["with_limits"])
+        edit = Edit(retire, who, lambda _: {}, lambda: _endpoint(name))
         return changed(request, edit, asked)
 
 

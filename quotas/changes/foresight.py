@@ -16,7 +16,8 @@ from quotas.policies.limit_codec import CANDIDATE, algorithm_load
 def foreseen(configuration: spec.Configuration, states: States) -> spec.Configuration:
     """The configuration with these states. New objects have the next numbers, as the writers would give them."""
     known = rewound(configuration, states)
-    tiers, endpoints = dict(configuration.tiers), dict(known.endpoints)
+    tiers = dict(configuration.tiers)
+    endpoints = {name: endpoint for name, endpoint in known.endpoints.items() if endpoint.number}  # the others are new
     for name, _ in present_states(states, TIER):
         tiers.setdefault(name, spec.Tier(_next(tier.number for tier in tiers.values()), name))
     number = _next(endpoint.number for endpoint in configuration.endpoints.values())

@@ -202,9 +202,12 @@ def _canaries(live: Iterable[spec.Policy], before: States) -> Iterator[spec.Cana
 
 
 def _endpoints_before(configuration: spec.Configuration, before: States) -> dict[str, spec.Endpoint]:
-    """An endpoint that is retired now had no limits of its own left, so it is left out."""
+    """One that is retired now may have had limits of its own; nothing is counted here, so it needs no number."""
     costs = {name: state["default_cost"] for name, state in present_states(before, ENDPOINT)}
-    return {
+    retired = {
+        name: spec.Endpoint(0, name, cost) for name, cost in costs.items() if name not in configuration.endpoints
+    }
+    return retired | {
         name: replace(endpoint, default_cost=costs.get(name, endpoint.default_cost))
         for name, endpoint in configuration.endpoints.items()
         if name in costs or key_of(ENDPOINT, name) not in before

@@ -90,9 +90,9 @@ def same_enforced(before: Plan, after: Plan) -> bool:
 
 
 def compared(before: Plan, after: Plan) -> Iterator[str]:
-    """`*`, every named endpoint, and one of the others for each pair of costs."""
+    """`*`, every named endpoint that was there before, and one of the others for each pair of costs."""
     yield EVERYWHERE
-    named = {name for name in before.named | after.named if name in before.endpoints and name in after.endpoints}
+    named = {name for name in before.named | after.named if name in before.endpoints}
     yield from sorted(named)
     alike = (next((name for name in names if name not in named), None) for names in _by_costs(before, after))
     yield from sorted(name for name in alike if name is not None)

@@ -28,6 +28,7 @@ from tests.quotas.world import PAY, SAID, bucket, limit_of
 
 WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
+OPENAPI = "openapi: 3.0.3\npaths: {/new/a: {get: {operationId: a}}, /new/b: {get: {operationId: b}}}"
 YEARS_AHEAD = {"start": "2198-12-01T00:00:00Z", "end": "2199-01-01T00:00:00Z"}
 OWN = 5  # tenants with something of their own, added each time the world grows
 
@@ -202,6 +203,7 @@ def _policies(world: World) -> list[tuple[str, Asked]]:
     document = {"document": document_export().replace("rate: 10\n", "rate: 12\n")}
     return [
         ("endpoints", Asked("POST", f"/v1/endpoints{DRY}", {"name": "new:one", **WHY})),
+        ("endpoints-import", Asked("POST", f"/v1/endpoints/import{DRY}", {"document": OPENAPI, **WHY})),
         ("endpoint", Asked("PATCH", f"/v1/endpoints/{PAY}{DRY}", {"default_cost": 5, **WHY})),
         ("endpoint", Asked("DELETE", f"/v1/endpoints/many:e1{GONE}")),
         ("policies", Asked("POST", f"/v1/policies{DRY}", {"name": "new", "endpoint": PAY, "tier": "free", **limits})),

@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from quotas.models import Endpoint, Revision
-from tests.quotas.world import GET, PAY
+from tests.quotas.world import GET, PAY, bucket
 
 pytestmark = pytest.mark.usefixtures("world")
 ANY = {"If-Match": "*"}
@@ -63,3 +63,14 @@ def test_two_cannot_share_a_route(client: APIClient) -> None:
         "/v1/endpoints", {"name": "rides:one", "method": "GET", "path": "/v1/rides/{x}", "reason": "r"}
     )
     assert (answer.status_code, answer.json()["code"], answer.json()["field"]) == (409, "taken", "path")
+
+
+def test_one_with_limits_is_retired_only_if_they_may_go_too(client: APIClient) -> None:
+    policy = {"name": "pro-get", "tier": "pro", "endpoint": GET, "limits": [bucket(1000)], "reason": "r", "force": True}
+    assert client.post("/v1/policies", policy).status_code == 201
+    path = f"/v1/endpoints/{GET}?reason=old&force=true"
+    assert client.delete(path, headers=ANY).json()["code"] == "in-use"
+    rehearsed = client.delete(f"{path}&with_limits=true&dry_run=true", headers=ANY).json()
+    assert [change["object"] for change in rehearsed["changes"]] == [f"endpoint:{GET}", "policy:pro-get"]
+    assert client.delete(f"{path}&with_limits=true", headers=ANY).status_code == 204
+    assert client.get("/v1/policies/pro-get").status_code == 404

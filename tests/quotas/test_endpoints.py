@@ -3,13 +3,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.utils import timezone
 
+from quotas.changes.undo import revision_revert
+from quotas.endpoint_use import endpoint_use
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused
 from quotas.models import Endpoint
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.configuration import configuration_load
 from quotas.policies.edit import policy_create, policy_delete
+from tests.dashboards.world import counted
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -83,3 +87,40 @@ def test_a_refusal_says_why_and_leaves_nothing_behind(attempt: Callable[[], obje
         attempt()
     assert sentence in str(refused.value)
     assert before == (newest().number, list(Endpoint.objects.values()))
+
+
+class TestRetiredWithItsLimits:
+    def test_policies_go_and_overrides_end_in_one_revision_and_come_back_together(self) -> None:
+        policy_create(name="pro-pay", tier="pro", endpoint=PAY, limits=[bucket(1000)], **FORCED)
+        policy_create(name="acme-pay", tenant="acme", endpoint=PAY, limits=[bucket(2000)], **FORCED)
+        override_create(tenant="bolt", endpoint=PAY, limits={"burst": {"rate": 5, "burst": 10}}, **FORCED)
+        before = configuration_load()
+        endpoint_delete(name=PAY, with_limits=True, **FORCED)
+        after = configuration_load()
+        assert PAY not in after.endpoints
+        assert {policy.name for policy in after.policies} == {"free-all", "pro-all"}
+        assert after.overrides == ()
+        assert newest().action == "endpoint_delete"
+        revision_revert(number=newest().number, **FORCED)
+        again = configuration_load()
+        assert again.endpoints[PAY] == before.endpoints[PAY]
+        assert {policy.name for policy in again.policies} == {policy.name for policy in before.policies}
+        assert [(one.tenant, one.endpoint, one.limits) for one in again.overrides] == [
+            (one.tenant, one.endpoint, one.limits) for one in before.overrides
+        ]
+
+    def test_a_cut_still_needs_force(self) -> None:
+        policy_create(name="free-pay", tier="free", endpoint=PAY, limits=[bucket(1000)], **FORCED)
+        with pytest.raises(Refused, match="burst"):
+            endpoint_delete(name=PAY, with_limits=True, **SAID)
+        assert Endpoint.objects.get(name=PAY).retired is False
+
+    def test_what_counts_on_it_is_known_before(self) -> None:
+        policy_create(name="pro-pay", tier="pro", endpoint=PAY, limits=[bucket(1000)], **FORCED)
+        override_create(tenant="bolt", endpoint=PAY, limits={"burst": {"rate": 5, "burst": 10}}, **FORCED)
+        counted("acme", "a", 50)
+        counted("acme", "d", 5, limit="burst")
+        use = endpoint_use(Endpoint.objects.get(name=PAY), timezone.now())
+        assert ([policy.name for policy in use.policies], use.limits) == (["pro-pay"], 1)
+        assert [override.tenant.name for override in use.overrides] == ["bolt"]
+        assert (use.asked, use.denied, use.tenants, use.busiest) == (55, 5, 1, "acme")
