@@ -62,6 +62,8 @@ ACTIONS: Final = (
         needs=("dashboards:matrix-publish", "POST"),
         note="choose tier and endpoint",
     ),
+    Action("Register endpoint", "plus", "dashboards:endpoint-new", "new add create"),
+    Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger register"),
     Action("Import limits from CSV", "download", "dashboards:matrix-import", "upload sheet"),
     Action(
         "Bypass limits",

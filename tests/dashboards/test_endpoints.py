@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -66,7 +67,7 @@ class TestTheList:
 
     def test_the_csv_has_what_the_list_has(self, owner: Client) -> None:
         response = owner.get("/endpoints.csv?q=charges")
-        rows = list(csv.DictReader(io.StringIO(b"".join(response).decode())))  # type: ignore[call-overload]
+        rows = list(csv.DictReader(io.StringIO(b"".join(response).decode())))
         assert [(row["endpoint"], row["path"], row["cost"]) for row in rows] == [(PAY, "/v1/charges", "10")]
 
     def test_a_viewer_sees_no_buttons_that_are_not_theirs(self, owner: Client) -> None:
@@ -215,6 +216,12 @@ class TestTheImport:
         forced = {"text": self.essence(owner), "do": "register", "pick": ["0"], "reason": "r"}
         assert owner.post("/endpoints/import", forced).status_code == 422
         assert Endpoint.objects.count() == 2
+
+    def test_what_was_pasted_is_not_read_again_in_place_of_the_choice(self, owner: Client) -> None:
+        response = owner.post("/endpoints/import", {"pasted": OPENAPI, "do": "read"})
+        shown = re.search(r'<textarea[^>]*name="pasted"[^>]*>(.*?)</textarea>', response.content.decode(), re.DOTALL)
+        assert shown is not None
+        assert shown[1] == ""
 
     def test_a_file_is_read_like_a_paste(self, owner: Client) -> None:
         file = SimpleUploadedFile("api.yaml", OPENAPI.encode(), "application/yaml")

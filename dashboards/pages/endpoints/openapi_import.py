@@ -29,7 +29,7 @@ class ImportForm(PageForm):
     """The document is uploaded or pasted once. Its operations are then carried in the form, without the rest."""
 
     file = forms.FileField(label="File", required=False, widget=forms.FileInput)
-    pasted = forms.CharField(label="Or paste it", required=False, strip=False, widget=forms.Textarea(attrs={"rows": 6}))
+    pasted = forms.CharField(required=False, strip=False, widget=forms.Textarea)
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
     base_path = forms.CharField(label="Base path", max_length=LONGEST_PATH, required=False)
     base_of = forms.CharField(max_length=LONGEST_PATH, required=False, widget=forms.HiddenInput)
@@ -41,7 +41,6 @@ class ImportForm(PageForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["pasted"].widget.attrs |= {"class": "textarea mono", "spellcheck": "false"}
         for name in ("base_path", "service"):
             self.fields[name].widget.attrs |= {"class": "input mono", "autocomplete": "off", "spellcheck": "false"}
 

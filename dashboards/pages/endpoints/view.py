@@ -34,11 +34,6 @@ class EndpointRow:
     nearest: MatrixCell | None  # the cell closest to its limit
 
     @property
-    def rate(self) -> float:
-        """Mean requests per second over the day."""
-        return self.asked.asked / 86_400
-
-    @property
     def is_own(self) -> bool:
         """One of Headroom's own, which it keeps registered itself."""
         return self.endpoint.name.startswith(OWN_ENDPOINTS)
