@@ -1,0 +1,110 @@
+"""`migrate` on an empty database loads a file instead of running every migration, and nobody can tell which it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import psycopg
+import pytest
+from django.db import connection
+from psycopg.sql import SQL, Identifier
+
+from config.data_folders import APPLICATION, OWNER, ROOT, Places
+from config.embedded import ServerProcess
+from config.schema_writer import dump_of
+from tenants.schema_file import FILE, digests_of, loaded_migrations, migrations_in, schema_load
+
+# What every database has of its own: when it was made, and the numbers of what was made at once.
+_ROWS = (
+    "SELECT app, name FROM django_migrations ORDER BY 1, 2",
+    "SELECT app_label, model FROM django_content_type ORDER BY 1, 2",
+    """SELECT app_label, model, codename, p.name FROM auth_permission p
+        JOIN django_content_type c ON c.id = content_type_id ORDER BY 1, 2, 3""",
+)
+
+
+class Url(Protocol):
+    def __call__(self, name: str, role: str = OWNER) -> str: ...
+
+
+@pytest.fixture
+def empty_database(home: Places, postgres_server: ServerProcess) -> Iterator[Url]:
+    """Returns the address of the database of that name. The first call makes it."""
+    names: set[str] = set()
+    with psycopg.connect(_at(home, "postgres"), autocommit=True) as server:
+
+        def address(name: str, role: str = OWNER) -> str:
+            if name not in names:
+                names.add(name)
+                server.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+            return _at(home, name, role)
+
+        yield address
+        for name in names:
+            server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def _at(home: Places, database: str, role: str = OWNER) -> str:
+    url = home.migration_database_url if role == OWNER else home.database_url
+    return url.replace("/headroom?", f"/{database}?")
+
+
+def migrated(url: Url, place: str, *options: str) -> list[list[Any]]:
+    """Returns what migrations write into its tables."""
+    addresses = {"DATABASE_URL": url(place, APPLICATION), "MIGRATION_DATABASE_URL": url(place), "SECRET_KEY": "s" * 50}
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0", "--skip-checks", *options]
+    subprocess.run(command, cwd=ROOT, env=os.environ | addresses, check=True)
+    with psycopg.connect(url(place)) as server:
+        return [server.execute(query).fetchall() for query in _ROWS]
+
+
+def dumped(url: str) -> list[str]:
+    return [line for line in dump_of(url, "--restrict-key=x").splitlines() if not line.startswith(("--", "\\"))]
+
+
+def test_the_file_and_the_migrations_make_the_same_database(empty_database: Url) -> None:
+    loaded_rows = migrated(empty_database, "loaded")
+    run_rows = migrated(empty_database, "run", "--every-migration")
+    # PostgreSQL words some checks in another way once they have gone through a dump.
+    with psycopg.connect(empty_database("run_and_dumped")) as server:
+        server.execute("\n".join(dumped(empty_database("run"))))
+    loaded, run = (Counter(dumped(empty_database(name))) for name in ("loaded", "run_and_dumped"))
+    assert (loaded - run, run - loaded) == ({}, {})
+    assert loaded_rows == run_rows
+    assert loaded.total() > 2_000
+
+
+def test_the_file_is_as_its_migrations_are_now() -> None:
+    """If this fails, a migration that main has was edited: `make schema` writes the file again."""
+    contained, present = migrations_in(FILE.read_text()), loaded_migrations()
+    assert digests_of({name: present[name] for name in contained if name in present}) == contained
+
+
+@pytest.mark.django_db
+def test_a_database_with_tables_is_left_to_the_migrations() -> None:
+    assert schema_load(connection) is False
+
+
+@pytest.mark.parametrize(
+    ("part", "instead"), [("-- PostgreSQL 18", "-- PostgreSQL 17"), (" 845cff319606332f", " 0000000000000000")]
+)
+def test_a_file_that_does_not_fit_is_not_loaded(empty_database: Url, part: str, instead: str) -> None:
+    code = (
+        "import django; django.setup()\n"
+        "from django.db import connection\n"
+        "from tenants.schema_file import FILE, schema_load\n"
+        f"text = FILE.read_text(); assert {part!r} in text\n"
+        f"assert schema_load(connection, text.replace({part!r}, {instead!r})) is False\n"
+        "assert connection.introspection.table_names() == []\n"
+    )
+    environment = os.environ | {
+        "DATABASE_URL": empty_database("other"),
+        "SECRET_KEY": "s" * 50,
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
