@@ -79,6 +79,11 @@ class Places:
         """The password of the account that `make up` creates. The file is removed once the password is changed."""
         return self.home / "owner_password"
 
+    @property
+    def trial_key(self) -> Path:
+        """An API key of the demo, for the command that `make up` prints."""
+        return self.home / "trial_key"
+
     def secret(self) -> str:
         """This machine's SECRET_KEY, created on first use. A line end that an editor adds is no part of it."""
         path = self.home / "secret_key"

@@ -143,6 +143,7 @@ class EmbeddedServer:
 @dataclass
 class ManagedChild:
     child: Child
+    once: bool = False  # it ends by itself when its work is done, and is not started again
     started: float = 0.0
     delay: float = FIRST_DELAY_SECONDS
     due: float | None = None
@@ -166,8 +167,9 @@ class Supervisor:
     def say(self, text: str) -> None:
         self.printer.line("headroom", text)
 
-    def start(self, child: Child) -> None:
-        managed = ManagedChild(child)
+    def start(self, child: Child, *, once: bool = False) -> None:
+        """`once`: the child has an end. It is started again only if it fails."""
+        managed = ManagedChild(child, once)
         self.children.append(managed)
         self._launch(managed)
 
@@ -180,21 +182,20 @@ class Supervisor:
         finally:
             self._selector.unregister(listener)
 
-    def run_once(self, program: Program) -> bool:
-        """Run a program to its end and return whether it succeeded. A stop signal ends it."""
-        managed = ManagedChild(program)
-        self._launch(managed)
+    def wait_for(self, program: Program) -> bool:
+        """Wait for the end of a program that was started once; return whether it succeeded. A stop ends the wait."""
         while program.alive and not self.should_stop:
             self._show_output()
+        if program.alive:
+            return False
         self._show_output()
-        self._forget_output(managed)
-        program.end()
+        self._drop(next(managed for managed in self.children if managed.child is program))
         return program.process is not None and program.process.returncode == 0
 
     def run(self, each_tick: Callable[[], None]) -> None:
         while not self.should_stop:
             self._show_output()
-            for managed in self.children:
+            for managed in list(self.children):
                 self._keep_alive(managed)
             each_tick()
 
@@ -231,8 +232,16 @@ class Supervisor:
         if managed.due is not None:
             if now >= managed.due:
                 self._relaunch(managed)
+        elif managed.once and managed.child.process is not None and managed.child.process.poll() == 0:
+            self._show_output()
+            self._drop(managed)
         elif managed.child.process is None or managed.child.process.poll() is not None:
             self._plan_restart(managed, f"{managed.child.name} ended ({_how_it_ended(managed.child.process)})")
+
+    def _drop(self, managed: ManagedChild) -> None:
+        self._forget_output(managed)
+        managed.child.end()
+        self.children.remove(managed)
 
     def _relaunch(self, managed: ManagedChild) -> None:
         try:

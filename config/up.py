@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,16 @@ from redis.retry import Retry
 from config import env
 from config.data_folders import ROOT, Places, places
 from config.embedded import ServerError, end_with_parent, sole_owner, start_embedded_valkey, start_postgres
+from config.gate import Gate
+from config.prepare import MODULES as STEP_MODULES
+from config.prepare import needed_steps
 from config.startup_page import StartupPage
 from config.supervisor import EmbeddedServer, Printer, Program, Supervisor
 
 HOST: Final = "127.0.0.1"
 # After a kill -9 of the supervisor, the old web process needs a moment to release its port.
 PORT_PATIENCE_SECONDS: Final = 5.0
-HEALTH_EVERY_SECONDS: Final = 1.0
+HEALTH_EVERY_SECONDS: Final = 0.5
 # Short, because the supervisor does nothing else while it waits.
 HEALTH_PATIENCE_SECONDS: Final = 2.0
 BACKLOG: Final = 2048
@@ -41,6 +44,18 @@ COMPLAIN_AFTER_SECONDS: Final = 60.0
 # Pages, jobs and the demo leave the processor to checks and to the publisher.
 NICE: Final = 5
 FIRST: Final = ("gateway", "publisher")
+HISTORY: Final = "history"
+TRIAL_ENDPOINT: Final = "rider:track"
+# What each program loads before it waits. The gateway works without Django, and starts at once.
+MODULES: Final[Mapping[str, Sequence[str]]] = {
+    "web": ("config.asgi", "config.urls"),
+    "publisher": ("config.loaded", "quotas.management.commands.publisher"),
+    "worker": ("config.loaded", "config.celery", "quotas.tasks"),
+    "slices": ("config.loaded", "config.celery", "quotas.tasks"),
+    "beat": ("config.loaded", "config.celery", "quotas.tasks"),
+    "traffic": ("config.loaded", "quotas.management.commands.traffic"),
+    HISTORY: ("config.loaded", "quotas.management.commands.seed"),
+}
 
 
 def main() -> int:
@@ -75,14 +90,21 @@ def _run(home: Places, port_patience: float) -> None:
     supervisor = Supervisor(Printer())
     try:
         with _listen(settings.PORT, port_patience) as web, _listen(settings.GATEWAY_PORT, port_patience) as gateway:
+            started, prepared = Gate(), Gate()
             with ExitStack() as startup:
                 for listener in (web, gateway):
                     page = StartupPage(listener, lambda: supervisor.printer.last)
                     startup.enter_context(supervisor.attending(listener, page.answer))
-                _start_servers(supervisor, home)
-                _prepare(supervisor)
-            if not supervisor.should_stop:
-                _serve(supervisor, {"web": web.fileno(), "gateway": gateway.fileno()})
+                given = _reach_servers()
+                preparing = _parked("prepare", ["-m", "config.prepare", *needed_steps()], started, STEP_MODULES)
+                supervisor.start(preparing, once=True)
+                _start_servers(supervisor, home, given)
+                started.open()
+                _start_programs(supervisor, {"web": web.fileno(), "gateway": gateway.fileno()}, prepared)
+                if not supervisor.wait_for(preparing) and not supervisor.should_stop:
+                    raise ServerError("The preparation failed; see its messages above.")
+            prepared.open()
+            supervisor.run(Announcer(supervisor, settings.PORT).tick)
     finally:
         supervisor.stop_all()
         if supervisor.children:
@@ -111,7 +133,8 @@ def _another(port: int) -> str:
     return "choose another with make up PORT=8010"
 
 
-def _start_servers(supervisor: Supervisor, home: Places) -> None:
+def _reach_servers() -> set[str]:
+    """The variables that name servers of one's own."""
     given = {name for name in ("DATABASE_URL", "REDIS_URL", "BROKER_URL") if env.text(name, "")}
     if "DATABASE_URL" in given:
         _reach_database(settings.DATABASE_URL)
@@ -119,6 +142,10 @@ def _start_servers(supervisor: Supervisor, home: Places) -> None:
         _reach_redis(settings.REDIS_URL)
     if "BROKER_URL" in given:
         _reach_broker(settings.BROKER_URL)
+    return given
+
+
+def _start_servers(supervisor: Supervisor, home: Places, given: Collection[str]) -> None:
     if "DATABASE_URL" not in given:
         supervisor.say(f"PostgreSQL in {home.postgres}")
         supervisor.start(EmbeddedServer("postgres", lambda: start_postgres(home)))
@@ -154,18 +181,6 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def preparations() -> Mapping[str, list[str]]:
-    """The steps to run before the programs start, in this order."""
-    steps = {"migrate": ["manage.py", "migrate", "--no-input", "--verbosity", "0"]}
-    if settings.HEADROOM_DEMO:
-        steps["seed"] = ["manage.py", "seed"]
-    # The owner of an external database creates the accounts.
-    if settings.HEADROOM_DEMO or not env.text("DATABASE_URL", ""):
-        steps["owner"] = ["manage.py", "first_owner"]
-    # After the seed, which only fills an empty database.
-    return steps | {"limits": ["manage.py", "own_limits"]}
-
-
 def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
     """`listeners`: the file descriptors of the ports, by the program that inherits each."""
     celery = ["-m", "celery", "--app", "config", "--quiet"]
@@ -181,7 +196,27 @@ def programs(listeners: Mapping[str, int]) -> Mapping[str, list[str]]:
     }
     if settings.HEADROOM_DEMO:
         programs["traffic"] = ["manage.py", "traffic"]
+        programs[HISTORY] = ["manage.py", "seed", "--older"]
     return programs
+
+
+def _start_programs(supervisor: Supervisor, listeners: Mapping[str, int], prepared: Gate) -> None:
+    """They load their modules while the database is prepared, and wait for it."""
+    for name, arguments in programs(listeners).items():
+        inherits = [listeners[name]] if name in listeners else []
+        nice = 0 if name in FIRST else NICE
+        if name in MODULES:
+            program = _parked(name, arguments, prepared, MODULES[name], inherits, nice)
+        else:
+            program = _program(name, arguments, inherits, nice)
+        supervisor.start(program, once=name == HISTORY)
+
+
+def _parked(
+    name: str, arguments: list[str], gate: Gate, modules: Sequence[str], inherits: Sequence[int] = (), nice: int = 0
+) -> Program:
+    waiting = ["-m", "config.parked", str(gate.fd), ",".join(modules)]
+    return _program(name, [*waiting, *arguments], [*inherits, gate.fd], nice)
 
 
 def _program(name: str, arguments: list[str], inherits: Sequence[int] = (), nice: int = 0) -> Program:
@@ -196,21 +231,6 @@ def _program(name: str, arguments: list[str], inherits: Sequence[int] = (), nice
 
 def _gateway_url() -> str:
     return f"http://{HOST}:{settings.GATEWAY_PORT}"
-
-
-def _prepare(supervisor: Supervisor) -> None:
-    steps = preparations()
-    for place, (name, arguments) in enumerate(steps.items(), 1):
-        supervisor.say(f"step {place} of {len(steps)}: {name}")
-        if not supervisor.run_once(_program(name, arguments)) and not supervisor.should_stop:
-            raise ServerError(f"The step {name} failed; see its messages above.")
-
-
-def _serve(supervisor: Supervisor, listeners: Mapping[str, int]) -> None:
-    for name, arguments in programs(listeners).items():
-        inherits = [listeners[name]] if name in listeners else ()
-        supervisor.start(_program(name, arguments, inherits, 0 if name in FIRST else NICE))
-    supervisor.run(Announcer(supervisor, settings.PORT).tick)
 
 
 @dataclass
@@ -232,17 +252,22 @@ class Announcer:
         trouble = self._trouble()
         if trouble is None:
             self.ready = True
-            self.supervisor.say(
-                f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
-            )
-            self.supervisor.say(f"checks over HTTP: {_gateway_url()}/v1/check")
-            has_owner = "owner" in preparations()
-            self.supervisor.say(how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD, has_owner=has_owner))
-            if not env.text("REDIS_URL", ""):
-                self.supervisor.say(f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}")
+            for line in self._directions():
+                self.supervisor.say(line)
         elif time.monotonic() > self._complain:
             self._complain = time.monotonic() + COMPLAIN_AFTER_SECONDS
             self.supervisor.say(f"not ready yet: {trouble}")
+
+    def _directions(self) -> Iterator[str]:
+        # A secret is shown on a terminal, and not written to the log of a service.
+        shows = sys.stdout.isatty()
+        yield f"ready at http://{HOST}:{self.port}/ (API: /v1/docs, health: /healthz); press Ctrl-C to stop"
+        has_owner = "owner" in needed_steps()
+        yield how_to_sign_in(settings.HEADROOM_OWNER_PASSWORD, has_owner=has_owner, shows=shows)
+        yield f"checks over HTTP: {_gateway_url()}/v1/check"
+        yield from how_to_try(settings.HEADROOM_TRIAL_KEY, shows=shows)
+        if not env.text("REDIS_URL", ""):
+            yield f"services that enforce need: export REDIS_URL={shlex.quote(settings.REDIS_URL)}"
 
     def _trouble(self) -> str | None:
         try:
@@ -254,13 +279,23 @@ class Announcer:
             return f"the web process does not answer ({_first_line(error)})"
 
 
-def how_to_sign_in(password: Path, *, has_owner: bool) -> str:
-    """`has_owner`: a step has seen to it, and has said who it is."""
+def how_to_sign_in(password: Path, *, has_owner: bool, shows: bool) -> str:
+    """`has_owner`: a step has seen to it, and has said who it is. `shows`: the password itself, not just its file."""
     if password.exists():
-        return f"sign in as owner with the password {password.read_text()} (stored in {password})"
+        if shows:
+            return f"sign in as owner with the password {password.read_text()} (stored in {password})"
+        return f"sign in as owner with the password in {password}"
     if has_owner:
         return "sign in with your account"
     return "sign in with your account; `manage.py createsuperuser` creates the first one, an owner"
+
+
+def how_to_try(key: Path, *, shows: bool) -> Iterator[str]:
+    """A command to copy, with a key of the demo."""
+    if key.exists():
+        bearer = key.read_text() if shows else f"$(cat {shlex.quote(str(key))})"
+        asked = json.dumps({"endpoint": TRIAL_ENDPOINT})
+        yield f"try one: curl -s {_gateway_url()}/v1/check -H \"Authorization: Bearer {bearer}\" -d '{asked}'"
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

@@ -48,6 +48,7 @@
 -- migration quotas.0020_freeze ba56e27812f2bc0d
 -- migration quotas.0021_document_task 035b299df880fa7d
 -- migration quotas.0022_askers d5fed0c3e03cad8d
+-- migration quotas.0023_key_use 2f32dfd64094e01c
 -- migration sessions.0001_initial 2aa438e2393ee513
 -- migration tenants.0001_initial c4e1126111bcfc38
 -- migration tenants.0002_access c7b14b1ee97414c9
@@ -55,6 +56,8 @@
 -- migration tenants.0004_isolation bd33ae047b1cc197
 -- migration tenants.0005_identity a82a2171f758d0a6
 -- migration tenants.0006_keyring c3215d3827471bec
+-- migration tenants.0007_tenant_object 325f5f36e893b019
+-- migration tenants.0008_key_rotation b237358df176c739
 SET LOCAL check_function_bodies = false;
 SELECT pg_catalog.set_config('search_path', '', true);
 CREATE FUNCTION public._pgh_attach_context() RETURNS uuid
@@ -606,7 +609,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_ae3d8() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (OLD."created", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (OLD."created", OLD."description", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_c9c63() RETURNS trigger
@@ -666,7 +669,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_e3c84() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tier_id", "timezone") VALUES (OLD."created", OLD."handovers", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."suspended", OLD."suspended_reason", OLD."tier_id", OLD."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (OLD."archived_at", OLD."contacts", OLD."created", OLD."handovers", OLD."label", OLD."name", OLD."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."number", OLD."suspended", OLD."suspended_reason", OLD."tags", OLD."tier_id", OLD."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_ebef7() RETURNS trigger
@@ -696,7 +699,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_ed5c2() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_apikeyevent" ("created", "id", "key_id", "label", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "tenant_id") VALUES (OLD."created", OLD."id", OLD."key_id", OLD."label", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."revoked_at", OLD."scopes", OLD."tenant_id"); RETURN NULL;
+                    INSERT INTO "tenants_apikeyevent" ("created", "expires_at", "id", "key_id", "label", "lineage", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "successor_id", "tenant_id") VALUES (OLD."created", OLD."expires_at", OLD."id", OLD."key_id", OLD."label", OLD."lineage", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."revoked_at", OLD."scopes", OLD."successor_id", OLD."tenant_id"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_efc03() RETURNS trigger
@@ -771,7 +774,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_0f00f() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tier_id", "timezone") VALUES (NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tier_id", NEW."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_2eeaa() RETURNS trigger
@@ -786,7 +789,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_2eeaa() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (NEW."created", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."number"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_4b5e1() RETURNS trigger
@@ -951,7 +954,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_b7e2f() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_apikeyevent" ("created", "id", "key_id", "label", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "tenant_id") VALUES (NEW."created", NEW."id", NEW."key_id", NEW."label", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."revoked_at", NEW."scopes", NEW."tenant_id"); RETURN NULL;
+                    INSERT INTO "tenants_apikeyevent" ("created", "expires_at", "id", "key_id", "label", "lineage", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "successor_id", "tenant_id") VALUES (NEW."created", NEW."expires_at", NEW."id", NEW."key_id", NEW."label", NEW."lineage", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."revoked_at", NEW."scopes", NEW."successor_id", NEW."tenant_id"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_b95ee() RETURNS trigger
@@ -1041,7 +1044,7 @@ CREATE FUNCTION public.pgtrigger_update_update_246bc() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_apikeyevent" ("created", "id", "key_id", "label", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "tenant_id") VALUES (NEW."created", NEW."id", NEW."key_id", NEW."label", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."revoked_at", NEW."scopes", NEW."tenant_id"); RETURN NULL;
+                    INSERT INTO "tenants_apikeyevent" ("created", "expires_at", "id", "key_id", "label", "lineage", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "revoked_at", "scopes", "successor_id", "tenant_id") VALUES (NEW."created", NEW."expires_at", NEW."id", NEW."key_id", NEW."label", NEW."lineage", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."revoked_at", NEW."scopes", NEW."successor_id", NEW."tenant_id"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_2991e() RETURNS trigger
@@ -1176,7 +1179,7 @@ CREATE FUNCTION public.pgtrigger_update_update_764c1() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tierevent" ("created", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (NEW."created", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number"); RETURN NULL;
+                    INSERT INTO "tenants_tierevent" ("created", "description", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id") VALUES (NEW."created", NEW."description", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_8ddba() RETURNS trigger
@@ -1191,7 +1194,7 @@ CREATE FUNCTION public.pgtrigger_update_update_8ddba() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "tenants_tenantevent" ("created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tier_id", "timezone") VALUES (NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tier_id", NEW."timezone"); RETURN NULL;
+                    INSERT INTO "tenants_tenantevent" ("archived_at", "contacts", "created", "handovers", "label", "name", "number", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "suspended", "suspended_reason", "tags", "tier_id", "timezone") VALUES (NEW."archived_at", NEW."contacts", NEW."created", NEW."handovers", NEW."label", NEW."name", NEW."number", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."number", NEW."suspended", NEW."suspended_reason", NEW."tags", NEW."tier_id", NEW."timezone"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_aa26f() RETURNS trigger
@@ -2014,6 +2017,13 @@ CREATE TABLE public.quotas_jobslot (
     is_done boolean NOT NULL,
     at timestamp with time zone NOT NULL
 );
+CREATE TABLE public.quotas_keyuse (
+    key_id character varying(32) NOT NULL,
+    day date NOT NULL,
+    tenant_number integer NOT NULL,
+    requests bigint NOT NULL,
+    last_used timestamp with time zone NOT NULL
+);
 CREATE TABLE public.quotas_latency_1h (
     start timestamp with time zone NOT NULL,
     answers bigint NOT NULL,
@@ -2709,8 +2719,14 @@ CREATE TABLE public.tenants_apikey (
     tenant_id bigint NOT NULL,
     next_hash character varying(64) DEFAULT ''::character varying NOT NULL,
     secret_version integer DEFAULT 1 NOT NULL,
+    expires_at timestamp with time zone,
+    lineage character varying(32) DEFAULT ''::character varying NOT NULL,
+    successor_id bigint,
+    CONSTRAINT api_key_expires_after_created CHECK (((expires_at IS NULL) OR (expires_at >= created))),
     CONSTRAINT api_key_id CHECK (((key_id)::text ~ '^([a-z0-9]{8,32})$'::text)),
+    CONSTRAINT api_key_lineage CHECK (((lineage)::text ~ '^(([a-z0-9]{8,32})?)$'::text)),
     CONSTRAINT api_key_next_hash CHECK (((next_hash)::text ~ '^(([0-9a-f]{64}|due)?)$'::text)),
+    CONSTRAINT api_key_replaced_ends CHECK (((successor_id IS NULL) OR (expires_at IS NOT NULL))),
     CONSTRAINT api_key_revoked_after_created CHECK (((revoked_at IS NULL) OR (revoked_at >= created))),
     CONSTRAINT api_key_scopes CHECK ((
 CASE
@@ -2739,7 +2755,10 @@ CREATE TABLE public.tenants_apikeyevent (
     created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     revoked_at timestamp with time zone,
     pgh_obj_id bigint NOT NULL,
-    tenant_id bigint NOT NULL
+    tenant_id bigint NOT NULL,
+    expires_at timestamp with time zone,
+    lineage character varying(32) DEFAULT ''::character varying NOT NULL,
+    successor_id bigint
 );
 ALTER TABLE public.tenants_apikeyevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_apikeyevent_pgh_id_seq
@@ -2875,6 +2894,9 @@ CREATE TABLE public.tenants_tenant (
     handovers jsonb NOT NULL,
     created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     tier_id bigint NOT NULL,
+    archived_at timestamp with time zone,
+    contacts character varying(254)[] DEFAULT '{}'::character varying(254)[] NOT NULL,
+    tags character varying(40)[] DEFAULT '{}'::character varying(40)[] NOT NULL,
     CONSTRAINT tenant_handovers CHECK ((jsonb_typeof(handovers) = 'array'::text)),
     CONSTRAINT tenant_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9-]{0,62})$'::text)),
     CONSTRAINT tenant_number CHECK (((number > 0) AND (number < 60466176))),
@@ -2903,7 +2925,10 @@ CREATE TABLE public.tenants_tenantevent (
     handovers jsonb NOT NULL,
     created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
     pgh_obj_id bigint NOT NULL,
-    tier_id bigint NOT NULL
+    tier_id bigint NOT NULL,
+    archived_at timestamp with time zone,
+    contacts character varying(254)[] DEFAULT '{}'::character varying(254)[] NOT NULL,
+    tags character varying(40)[] DEFAULT '{}'::character varying(40)[] NOT NULL
 );
 ALTER TABLE public.tenants_tenantevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_tenantevent_pgh_id_seq
@@ -2917,6 +2942,8 @@ CREATE TABLE public.tenants_tier (
     number bigint NOT NULL,
     name character varying(63) NOT NULL,
     created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    description character varying(500) DEFAULT ''::character varying NOT NULL,
+    label character varying(200) DEFAULT ''::character varying NOT NULL,
     CONSTRAINT tier_name CHECK (((name)::text ~ '^([a-z0-9][a-z0-9_.-]{0,62})$'::text))
 );
 ALTER TABLE public.tenants_tier ALTER COLUMN number ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -2935,7 +2962,9 @@ CREATE TABLE public.tenants_tierevent (
     number bigint NOT NULL,
     name character varying(63) NOT NULL,
     created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
-    pgh_obj_id bigint NOT NULL
+    pgh_obj_id bigint NOT NULL,
+    description character varying(500) DEFAULT ''::character varying NOT NULL,
+    label character varying(200) DEFAULT ''::character varying NOT NULL
 );
 ALTER TABLE public.tenants_tierevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.tenants_tierevent_pgh_id_seq
@@ -3055,6 +3084,8 @@ ALTER TABLE ONLY public.quotas_heartbeat
     ADD CONSTRAINT quotas_heartbeat_pkey PRIMARY KEY (name);
 ALTER TABLE ONLY public.quotas_jobslot
     ADD CONSTRAINT quotas_jobslot_pkey PRIMARY KEY (job);
+ALTER TABLE ONLY public.quotas_keyuse
+    ADD CONSTRAINT quotas_keyuse_pkey PRIMARY KEY (key_id, day);
 ALTER TABLE ONLY public.quotas_latency_1h
     ADD CONSTRAINT quotas_latency_1h_pkey PRIMARY KEY (endpoint_number, start, load);
 ALTER TABLE ONLY public.quotas_limit
@@ -3248,8 +3279,10 @@ CREATE INDEX revision_touched ON public.quotas_revision USING gin (touched);
 CREATE INDEX stored_answer_created ON public.api_storedanswer USING btree (created);
 CREATE INDEX task_kind ON public.quotas_task USING btree (kind, id DESC);
 CREATE INDEX tenant_handed_over ON public.tenants_tenant USING btree (tier_id) WHERE (NOT (handovers = '[]'::jsonb));
+CREATE INDEX tenant_tags ON public.tenants_tenant USING gin (tags);
 CREATE INDEX tenants_accountevent_pgh_obj_id_00cdfea7 ON public.tenants_accountevent USING btree (pgh_obj_id);
 CREATE INDEX tenants_apikey_key_id_1c7f7fea_like ON public.tenants_apikey USING btree (key_id varchar_pattern_ops);
+CREATE INDEX tenants_apikey_successor_id_baa68749 ON public.tenants_apikey USING btree (successor_id);
 CREATE INDEX tenants_apikey_tenant_id_93769949 ON public.tenants_apikey USING btree (tenant_id);
 CREATE INDEX tenants_apikeyevent_pgh_obj_id_330c81f7 ON public.tenants_apikeyevent USING btree (pgh_obj_id);
 CREATE INDEX tenants_apitoken_issuer_id_6a075c9a ON public.tenants_apitoken USING btree (issuer_id);
@@ -3328,7 +3361,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_7c182 ON public.quotas_freeze IS 'a39
 CREATE TRIGGER pgtrigger_delete_delete_a7533 AFTER DELETE ON public.quotas_recommendation FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_a7533();
 COMMENT ON TRIGGER pgtrigger_delete_delete_a7533 ON public.quotas_recommendation IS '23d207695101a19ceb32c5e8a6b5290748c32704';
 CREATE TRIGGER pgtrigger_delete_delete_ae3d8 AFTER DELETE ON public.tenants_tier FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ae3d8();
-COMMENT ON TRIGGER pgtrigger_delete_delete_ae3d8 ON public.tenants_tier IS '200ed5f821534d6579e882e6bcf4c152921fe87d';
+COMMENT ON TRIGGER pgtrigger_delete_delete_ae3d8 ON public.tenants_tier IS '5792b981bc9d4b36733877469a7d236c112500b3';
 CREATE TRIGGER pgtrigger_delete_delete_c9c63 AFTER DELETE ON public.quotas_approval FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_c9c63();
 COMMENT ON TRIGGER pgtrigger_delete_delete_c9c63 ON public.quotas_approval IS '3dfdd010f2058cfe25d209e36fda13ae70945558';
 CREATE TRIGGER pgtrigger_delete_delete_dc7d9 AFTER DELETE ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dc7d9();
@@ -3336,11 +3369,11 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_dc7d9 ON public.quotas_change IS 'f71
 CREATE TRIGGER pgtrigger_delete_delete_dd0a8 AFTER DELETE ON public.quotas_calibrationsetting FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dd0a8();
 COMMENT ON TRIGGER pgtrigger_delete_delete_dd0a8 ON public.quotas_calibrationsetting IS '43a3587d891cb83156d5544bcdc20f72ce342b32';
 CREATE TRIGGER pgtrigger_delete_delete_e3c84 AFTER DELETE ON public.tenants_tenant FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_e3c84();
-COMMENT ON TRIGGER pgtrigger_delete_delete_e3c84 ON public.tenants_tenant IS '02b32969393aa049fd38d85fbd0f48ae790387da';
+COMMENT ON TRIGGER pgtrigger_delete_delete_e3c84 ON public.tenants_tenant IS 'bb1bae8f5a5e37840f1eac9c25c609dd2beafcfb';
 CREATE TRIGGER pgtrigger_delete_delete_ebef7 AFTER DELETE ON public.quotas_emergency FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ebef7();
 COMMENT ON TRIGGER pgtrigger_delete_delete_ebef7 ON public.quotas_emergency IS '0d62658bdc690b5cef2736591f2c142ac41661bd';
 CREATE TRIGGER pgtrigger_delete_delete_ed5c2 AFTER DELETE ON public.tenants_apikey FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_ed5c2();
-COMMENT ON TRIGGER pgtrigger_delete_delete_ed5c2 ON public.tenants_apikey IS 'fc68df54d2e0f202d7a82dc2fbe4bf272c4de804';
+COMMENT ON TRIGGER pgtrigger_delete_delete_ed5c2 ON public.tenants_apikey IS '947f3752486c5ff2b0e351dedfd2951daac1fc93';
 CREATE TRIGGER pgtrigger_delete_delete_efc03 AFTER DELETE ON public.tenants_membership FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_efc03();
 COMMENT ON TRIGGER pgtrigger_delete_delete_efc03 ON public.tenants_membership IS 'fc3c62e116627ca2611a18083b94e008033bbd13';
 CREATE TRIGGER pgtrigger_delete_delete_fbed4 AFTER DELETE ON public.quotas_endpoint FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_fbed4();
@@ -3350,9 +3383,9 @@ COMMENT ON TRIGGER pgtrigger_insert_insert_01476 ON public.quotas_alertsetting I
 CREATE TRIGGER pgtrigger_insert_insert_06afa AFTER INSERT ON public.quotas_policy FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_06afa();
 COMMENT ON TRIGGER pgtrigger_insert_insert_06afa ON public.quotas_policy IS '22d737152aec4c84a14481f7f5a48d1691f63f69';
 CREATE TRIGGER pgtrigger_insert_insert_0f00f AFTER INSERT ON public.tenants_tenant FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_0f00f();
-COMMENT ON TRIGGER pgtrigger_insert_insert_0f00f ON public.tenants_tenant IS '68308e196a47166fef365ff5e49e67943ab86aea';
+COMMENT ON TRIGGER pgtrigger_insert_insert_0f00f ON public.tenants_tenant IS 'ceae90ef5f1a80e336baf187404d5d36f405e25d';
 CREATE TRIGGER pgtrigger_insert_insert_2eeaa AFTER INSERT ON public.tenants_tier FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_2eeaa();
-COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS '62202e128746ea8a5c055ae8691a0d49065d4487';
+COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS 'd40b7094db937df23567e9e869c846aead52d082';
 CREATE TRIGGER pgtrigger_insert_insert_4b5e1 AFTER INSERT ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4b5e1();
 COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS 'ea822c4ee386a205cbd9b08a791c39e6bea0cd36';
 CREATE TRIGGER pgtrigger_insert_insert_4c390 AFTER INSERT ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4c390();
@@ -3374,7 +3407,7 @@ COMMENT ON TRIGGER pgtrigger_insert_insert_91c78 ON public.quotas_override IS '6
 CREATE TRIGGER pgtrigger_insert_insert_9ca29 AFTER INSERT ON public.quotas_limitname FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_9ca29();
 COMMENT ON TRIGGER pgtrigger_insert_insert_9ca29 ON public.quotas_limitname IS '4b0aa994b58734466487f4384952ed0f74b8e760';
 CREATE TRIGGER pgtrigger_insert_insert_b7e2f AFTER INSERT ON public.tenants_apikey FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_b7e2f();
-COMMENT ON TRIGGER pgtrigger_insert_insert_b7e2f ON public.tenants_apikey IS 'f4480d77e62058a7331522af0c35bfc250e1e221';
+COMMENT ON TRIGGER pgtrigger_insert_insert_b7e2f ON public.tenants_apikey IS 'aea5ed7e5037ec95849290148b4367407cd6a14b';
 CREATE TRIGGER pgtrigger_insert_insert_b95ee AFTER INSERT ON public.quotas_freeze FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_b95ee();
 COMMENT ON TRIGGER pgtrigger_insert_insert_b95ee ON public.quotas_freeze IS '4f03bf4c560f9fb4da7a66771df9a3b6698380af';
 CREATE TRIGGER pgtrigger_insert_insert_c1ed3 AFTER INSERT ON public.quotas_quotarequest FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_c1ed3();
@@ -3385,8 +3418,8 @@ CREATE TRIGGER pgtrigger_insert_insert_e8c47 AFTER INSERT ON public.quotas_recom
 COMMENT ON TRIGGER pgtrigger_insert_insert_e8c47 ON public.quotas_recommendation IS 'd0e22ca946f5b368781e94ea6163825cdf4fd112';
 CREATE TRIGGER pgtrigger_insert_insert_f6bb6 AFTER INSERT ON public.auth_user FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_f6bb6();
 COMMENT ON TRIGGER pgtrigger_insert_insert_f6bb6 ON public.auth_user IS '4a2b958b59b508dc82c23253882567357b0cb970';
-CREATE TRIGGER pgtrigger_update_update_246bc AFTER UPDATE ON public.tenants_apikey FOR EACH ROW WHEN (((old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_246bc();
-COMMENT ON TRIGGER pgtrigger_update_update_246bc ON public.tenants_apikey IS '73d4db35aaf294bfc4c84116ecc238bcead041e6';
+CREATE TRIGGER pgtrigger_update_update_246bc AFTER UPDATE ON public.tenants_apikey FOR EACH ROW WHEN (((old.created IS DISTINCT FROM new.created) OR (old.expires_at IS DISTINCT FROM new.expires_at) OR (old.id IS DISTINCT FROM new.id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR ((old.lineage)::text IS DISTINCT FROM (new.lineage)::text) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.successor_id IS DISTINCT FROM new.successor_id) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_246bc();
+COMMENT ON TRIGGER pgtrigger_update_update_246bc ON public.tenants_apikey IS '00df227f6dd86f4bd8cbd679d7650614267a9fbe';
 CREATE TRIGGER pgtrigger_update_update_2991e AFTER UPDATE ON public.quotas_emergency FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_2991e();
 COMMENT ON TRIGGER pgtrigger_update_update_2991e ON public.quotas_emergency IS '1a520d6514e2879904cc9130b7b39009d10ceaa8';
 CREATE TRIGGER pgtrigger_update_update_2d6b8 AFTER UPDATE ON public.quotas_calibrationsetting FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_2d6b8();
@@ -3404,9 +3437,9 @@ COMMENT ON TRIGGER pgtrigger_update_update_5b803 ON public.quotas_freeze IS '0e2
 CREATE TRIGGER pgtrigger_update_update_64407 AFTER UPDATE ON public.quotas_alerttarget FOR EACH ROW WHEN ((((old.address)::text IS DISTINCT FROM (new.address)::text) OR (old.alerts IS DISTINCT FROM new.alerts) OR (old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR (old.is_on IS DISTINCT FROM new.is_on) OR ((old.kind)::text IS DISTINCT FROM (new.kind)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.quiet_from IS DISTINCT FROM new.quiet_from) OR (old.quiet_until IS DISTINCT FROM new.quiet_until) OR ((old.timezone)::text IS DISTINCT FROM (new.timezone)::text))) EXECUTE FUNCTION public.pgtrigger_update_update_64407();
 COMMENT ON TRIGGER pgtrigger_update_update_64407 ON public.quotas_alerttarget IS 'e45c076199022f0ace2f2e088d9a3b224a9270d6';
 CREATE TRIGGER pgtrigger_update_update_764c1 AFTER UPDATE ON public.tenants_tier FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_764c1();
-COMMENT ON TRIGGER pgtrigger_update_update_764c1 ON public.tenants_tier IS '3f4aebf5668563f4534d56f62d29981ba68c9e1e';
+COMMENT ON TRIGGER pgtrigger_update_update_764c1 ON public.tenants_tier IS 'a7ef4530a6f3884c051b510035797430dc0c59bb';
 CREATE TRIGGER pgtrigger_update_update_8ddba AFTER UPDATE ON public.tenants_tenant FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_8ddba();
-COMMENT ON TRIGGER pgtrigger_update_update_8ddba ON public.tenants_tenant IS 'a82ff258c1f0c41046f96fa68e660708c7443a21';
+COMMENT ON TRIGGER pgtrigger_update_update_8ddba ON public.tenants_tenant IS '91a2248812f63af627003d7976de32bd8850bd01';
 CREATE TRIGGER pgtrigger_update_update_aa26f AFTER UPDATE ON public.tenants_apitoken FOR EACH ROW WHEN ((((old.author)::text IS DISTINCT FROM (new.author)::text) OR (old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR (old.issuer_id IS DISTINCT FROM new.issuer_id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.may_approve IS DISTINCT FROM new.may_approve) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR ((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_aa26f();
 COMMENT ON TRIGGER pgtrigger_update_update_aa26f ON public.tenants_apitoken IS 'e0d925931896e14e63d93f1b6e574ede2cb6b2a8';
 CREATE TRIGGER pgtrigger_update_update_b38e9 AFTER UPDATE ON public.quotas_limit FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_b38e9();
@@ -3483,6 +3516,8 @@ ALTER TABLE ONLY public.quotas_recommendation
 ALTER TABLE ONLY public.quotas_taskslice
     ADD CONSTRAINT quotas_taskslice_task_id_2b8b849d_fk_quotas_task_id FOREIGN KEY (task_id) REFERENCES public.quotas_task(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.tenants_apikey
+    ADD CONSTRAINT tenants_apikey_successor_id_baa68749_fk_tenants_apikey_id FOREIGN KEY (successor_id) REFERENCES public.tenants_apikey(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.tenants_apikey
     ADD CONSTRAINT tenants_apikey_tenant_id_93769949_fk_tenants_tenant_number FOREIGN KEY (tenant_id) REFERENCES public.tenants_tenant(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.tenants_apitoken
     ADD CONSTRAINT tenants_apitoken_issuer_id_6a075c9a_fk_auth_user_id FOREIGN KEY (issuer_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
@@ -3523,6 +3558,7 @@ CREATE POLICY headroom_tenant ON public.quotas_freeze USING (((( SELECT current_
 CREATE POLICY headroom_tenant ON public.quotas_freezeevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_fresh_10s USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_fresh_1m USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
+CREATE POLICY headroom_tenant ON public.quotas_keyuse USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_latency_1h USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_limit USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (EXISTS ( SELECT 1
    FROM public.quotas_policy p
@@ -3591,6 +3627,7 @@ ALTER TABLE public.quotas_freeze ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_freezeevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_fresh_10s ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_fresh_1m ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_keyuse ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_latency_1h ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_limit ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_limitevent ENABLE ROW LEVEL SECURITY;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from headroom_edge import AsyncLimiter, Decision
+from quotas.demo.latency import backend_of
 from quotas.demo.traffic_patterns import Flow
 
 REPORT_S: Final = 60
 BUDGET_MS: Final = 200.0  # generous, so that a busy machine does not cause decisions without Redis
-WORK_S: Final = (0.05, 0.4)  # how long a request holds its slot
 CLIENTS: Final = 40  # per tenant
 KEYS: Final = 4
 RETRY_S: Final = 1.0
@@ -50,8 +51,10 @@ class LiveTraffic:
 
     def send(self, second: int) -> None:
         """Sends the requests of one second, each at a random time within it."""
-        for flow in self.arrivals(second):
-            call = asyncio.create_task(self._come(flow, self.draw.random()))
+        coming = self.arrivals(second)
+        loads = Counter(flow.endpoint for flow in coming)
+        for flow in coming:
+            call = asyncio.create_task(self._come(flow, loads[flow.endpoint], self.draw.random()))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
@@ -72,14 +75,14 @@ class LiveTraffic:
         while self._calls:
             await asyncio.gather(*self._calls)
 
-    async def _come(self, flow: Flow, delay_s: float) -> None:
+    async def _come(self, flow: Flow, load: int, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         for _ in range(flow.retries + 1):
-            if await self._call(flow):
+            if await self._call(flow, load):
                 return
             await asyncio.sleep(RETRY_S)
 
-    async def _call(self, flow: Flow) -> bool:
+    async def _call(self, flow: Flow, load: int) -> bool:
         client = int(self.draw.integers(CLIENTS))
         subject = {"ip": f"203.0.113.{client}", "key": f"{flow.tenant}-{client % KEYS}"}
         async with self.limiter.hold(
@@ -87,7 +90,7 @@ class LiveTraffic:
         ) as decision:
             self._note(decision)
             if decision.allowed:
-                work_s = self.draw.uniform(*WORK_S)
+                work_s = float(backend_of(flow.endpoint).seconds(np.array([float(load)]), self.draw)[0])
                 await asyncio.sleep(decision.wait_ms / 1_000 + work_s)
                 self.limiter.observe(endpoint=flow.endpoint, status=200, seconds=work_s)
         return decision.allowed

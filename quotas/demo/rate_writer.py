@@ -1,8 +1,8 @@
-"""Writes packed seconds and rates of a tenant's whole history at once, as the folds would have."""
+"""Writes packed seconds and rates of one day of all tenants at once, as the folds and the close of the day would."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -26,6 +26,15 @@ FAST: Final = 1  # zlib level: somebody waits for the demo to start
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """The load of one tenant on one endpoint."""
+
+    tenant: int
+    endpoint: int  # or EVERY_ENDPOINT
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class RateTableRow:
     tenant: int
     endpoint: int
@@ -33,17 +42,29 @@ class RateTableRow:
     values: tuple[object, ...]
 
 
-def write_rates(of_tenant: list[FlowSeries], first_s: int) -> None:
-    """`of_tenant`: all series of one tenant; their counts start at `first_s`."""
-    counted = [series for series in of_tenant if series.tenant and series.outcome in (*LET_THROUGH, *DENIED)]
-    if not counted:
+def write_rates(found: Sequence[FlowSeries], day: range, *, is_closed: bool) -> None:
+    """`found`: all series of a day; their counts start with it. A closed day has one row of packed seconds a series."""
+    loads = list(_loads(found, day.start))
+    if not loads:
         return
-    tenant, end_s = counted[0].tenant, first_s + len(counted[0].counts)
-    for number in sorted({series.endpoint for series in counted}):
-        asked = seconds_of([series for series in counted if series.endpoint == number], first_s)
-        _copy(PackedSeconds, ("packed",), _by_hour(tenant, number, asked))
-        _write_rates(tenant, number, asked, end_s)
-    _write_rates(tenant, EVERY_ENDPOINT, seconds_of(counted, first_s), end_s)
+    own = [load for load in loads if load.endpoint != EVERY_ENDPOINT]
+    packed = (row for load in own for row in (_of_day(load, day) if is_closed else _by_hour(load)))
+    _copy(PackedSeconds, ("packed",), packed)
+    for model in (RatesHour, RatesDay) if is_closed else (RatesHour,):
+        _copy(model, RateRow.columns(), _rows(model, loads))
+
+
+def _loads(found: Sequence[FlowSeries], first_s: int) -> Iterator[Load]:
+    """By tenant and endpoint, and of each tenant on all its endpoints."""
+    parts: dict[tuple[int, int], list[FlowSeries]] = {}
+    for series in found:
+        if series.tenant and series.outcome in (*LET_THROUGH, *DENIED):
+            for endpoint in (series.endpoint, EVERY_ENDPOINT):
+                parts.setdefault((series.tenant, endpoint), []).append(series)
+    for (tenant, endpoint), of_both in sorted(parts.items(), key=lambda item: item[0]):
+        seconds = seconds_of(of_both, first_s)
+        if len(seconds):
+            yield Load(tenant, endpoint, seconds)
 
 
 def seconds_of(parts: list[FlowSeries], first_s: int) -> Seconds:
@@ -59,33 +80,29 @@ def seconds_of(parts: list[FlowSeries], first_s: int) -> Seconds:
     return Seconds(first_s + places, length, allowed, denied, allowed_cost, denied_cost)
 
 
-def _by_hour(tenant: int, endpoint: int, asked: Seconds) -> Iterator[RateTableRow]:
-    hours = asked.starts_s // HOUR_S
-    for begin, end in pairwise([*groups(hours).tolist(), len(asked)]):
-        yield RateTableRow(tenant, endpoint, int(hours[begin]) * HOUR_S, (asked.where(slice(begin, end)).pack(FAST),))
+def _of_day(load: Load, day: range) -> Iterator[RateTableRow]:
+    start_s = day.start - day.start % (RatesDay.step // SECOND)
+    yield RateTableRow(load.tenant, load.endpoint, start_s, (load.seconds.pack(FAST),))
 
 
-def _write_rates(tenant: int, endpoint: int, asked: Seconds, end_s: int) -> None:
-    """Writes the rates of hours, and of the days that are over."""
-    today_s = _begin_s(RatesDay, end_s - 1)
-    _copy(RatesHour, RateRow.columns(), _rows(RatesHour, tenant, endpoint, asked))
-    _copy(RatesDay, RateRow.columns(), _rows(RatesDay, tenant, endpoint, asked.between(0, today_s)))
+def _by_hour(load: Load) -> Iterator[RateTableRow]:
+    hours = load.seconds.starts_s // HOUR_S
+    for begin, end in pairwise([*groups(hours).tolist(), len(hours)]):
+        packed = load.seconds.where(slice(begin, end)).pack(FAST)
+        yield RateTableRow(load.tenant, load.endpoint, int(hours[begin]) * HOUR_S, (packed,))
 
 
-def _rows(model: type[Rates], tenant: int, endpoint: int, asked: Seconds) -> Iterator[RateTableRow]:
-    tenants, endpoints = np.full(len(asked), tenant), np.full(len(asked), endpoint)
-    for row in rate_rows(tenants, endpoints, asked, model.step // SECOND) if len(asked) else ():
-        yield RateTableRow(tenant, endpoint, row.start_s, row.values())
-
-
-def _begin_s(model: type[Rates], second: int) -> int:
-    return second - second % (model.step // SECOND)
+def _rows(model: type[Rates], loads: Sequence[Load]) -> Iterator[RateTableRow]:
+    lengths = [len(load.seconds) for load in loads]
+    tenants = np.repeat([load.tenant for load in loads], lengths)
+    endpoints = np.repeat([load.endpoint for load in loads], lengths)
+    seconds = Seconds.joined([load.seconds for load in loads])
+    for row in rate_rows(tenants, endpoints, seconds, model.step // SECOND):
+        yield RateTableRow(row.tenant, row.endpoint, row.start_s, row.values())
 
 
 def _copy(model: type[PackedSeconds] | type[Rates], names: tuple[str, ...], rows: Iterable[RateTableRow]) -> None:
     found = [(BEGINNING + row.start_s * SECOND, row) for row in rows]
-    if not found:
-        return
     ensure_partitions(partition_of(model, start) for start in {start for start, _ in found})
     columns = SQL(", ").join(map(Identifier, ("tenant_number", "endpoint_number", "start", *names)))
     statement = SQL("COPY {} ({}) FROM STDIN").format(Identifier(model._meta.db_table), columns)

@@ -1,8 +1,8 @@
-"""Writes the demo's history to the rollups by plain COPY, which is possible because they are still empty."""
+"""Writes the demo's history to the rollups by plain COPY, which is possible because they hold nothing of its days."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,7 +19,6 @@ from quotas.usage.postgres_copy import copy_cells
 from quotas.usage.rollups import SECOND, totals_of
 
 ROWS_AT_ONCE: Final = 100_000
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -36,13 +35,10 @@ class RollupWriter:
             cells = coarser(cells, step_s)
             self._cells[model].append(cells.where(cells.start > self.oldest_s[model] - step_s))
 
-    def write(self, progress: Progress) -> None:
-        tables = [table for model, parts in self._cells.items() for table in _with_totals(model, Cells.joined(parts))]
-        total, done = sum(len(cells) for _, cells in tables), 0
-        for model, cells in tables:
-            for size in _copy(model, _in_order(cells)):
-                done += size
-                progress(done, total)
+    def write(self) -> None:
+        for model, parts in self._cells.items():
+            for table, cells in _with_totals(model, Cells.joined(parts)):
+                _copy(table, _in_order(cells))
 
 
 def cells_of(series: FlowSeries, first_s: int) -> Cells:
@@ -85,7 +81,7 @@ def _in_order(cells: Cells) -> Cells:
     return cells.where(np.argsort(cells.start, kind="stable"))
 
 
-def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
+def _copy(model: type[Rollup], cells: Cells) -> None:
     for begin in range(0, len(cells), ROWS_AT_ONCE):
         part = cells.where(slice(begin, begin + ROWS_AT_ONCE))
         if model in PACKED:
@@ -95,4 +91,3 @@ def _copy(model: type[Rollup], cells: Cells) -> Iterator[int]:
                 partition_of(model, BEGINNING + start * SECOND) for start in np.unique(part.start).tolist()
             )
             copy_cells(part, model._meta.db_table)
-        yield len(part)

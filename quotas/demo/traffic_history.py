@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,9 +21,7 @@ from quotas.usage.batch_format import DenialRecord
 
 KEYS: Final = 4  # API keys in use per tenant
 DAILY: Final = 25_000  # the free tier's daily quota, in cost
-DENIAL_SAMPLES_S: Final = 3 * DAY_S
-MOST_DENIALS: Final = 400  # of one series
-DENIAL_RETRY_US: Final = (200_000, 4_000_000)
+MOST_DENIALS: Final = 150  # of one series in a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class FlowSeries:
     limit: int
     counts: Ints
     cost: int  # of one request
+    rate: float = 0.0  # of the limit that denied, per second; 0: a daily quota
 
 
 def record_flow(
@@ -56,8 +56,8 @@ def record_flow(
     cost = numbers.costs[flow.endpoint]
     counts = per_second(flow.demand, span, draw)
 
-    def series(outcome: str, limit: str, amounts: Ints) -> FlowSeries:
-        return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost)
+    def series(outcome: str, limit: str, amounts: Ints, rate: float = 0.0) -> FlowSeries:
+        return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost, rate)
 
     # Unknown and suspended tenants are counted without endpoint: the check refuses them before it looks at it.
     if flow.tenant == UNKNOWN:
@@ -71,7 +71,7 @@ def record_flow(
     allowed = counts
     for held in limits_over_time(flow, numbers.tiers[flow.tenant], began_s):
         asked = apply_limit(counts, span.start, held, flow.retries, draw)
-        yield series(held.outcome, held.limit, asked.refused)
+        yield series(held.outcome, held.limit, asked.refused, held.spans[-1].rate)
         if held.outcome == Outcome.DENIED:
             allowed = asked.offered - asked.refused
     if flow.tenant == "night-owl-cars":
@@ -135,23 +135,31 @@ def _seconds(span: timedelta) -> int:
 
 
 def sample_denials(
-    series: FlowSeries, first_s: int, revision: int, draw: np.random.Generator
+    series: FlowSeries, first_s: int, revisions: tuple[Sequence[int], Sequence[int]], draw: np.random.Generator
 ) -> Iterator[DenialRecord]:
-    """A sample of single denials, as the drain keeps: a 429 of the last days can be explained too."""
+    """A sample of the denials of a day, as the drain keeps. `revisions`: seconds from which they hold, and numbers."""
     if series.outcome != Outcome.DENIED:
         return
     places = np.flatnonzero(series.counts)
-    places = places[places >= len(series.counts) - DENIAL_SAMPLES_S]
     chosen = np.sort(draw.choice(places, min(MOST_DENIALS, len(places)), replace=False))
     for place in chosen.tolist():
+        at_us = (first_s + place) * SECOND_US + int(draw.integers(SECOND_US))
+        held = bisect_right(revisions[0], first_s + place) - 1
         yield DenialRecord(
             tenant=series.tenant,
             endpoint=series.endpoint,
-            at_us=(first_s + place) * SECOND_US + int(draw.integers(SECOND_US)),
+            at_us=at_us,
             limit=series.limit,
             reason="limit",
             cost=series.cost,
-            retry_us=int(draw.integers(*DENIAL_RETRY_US)),
-            revision=revision,
+            retry_us=_retry_us(series, at_us, draw),
+            revision=revisions[1][max(held, 0)],
             subject=b"",
         )
+
+
+def _retry_us(series: FlowSeries, at_us: int, draw: np.random.Generator) -> int:
+    """Until the day is over, or until the limit has room for one more request."""
+    if not series.rate:
+        return DAY_S * SECOND_US - at_us % (DAY_S * SECOND_US)
+    return int(draw.integers(1, int(SECOND_US / series.rate)))

@@ -231,6 +231,10 @@ class DrainState(models.Model):
         return f"drained {self.drained_at:%Y-%m-%d %H:%M:%S}"
 
 
+# The reason of the gap before all measurements while the demo's older days are still being written.
+OLDER_FOLLOWS = "Older history is still being filled in."
+
+
 class GapRecord(models.Model):
     """A period for which counts may be missing. Charts show it as a gap, never as zero."""
 

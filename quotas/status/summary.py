@@ -13,7 +13,7 @@ from headroom_edge.keys import OWN_ENDPOINTS, OWN_TENANT
 from quotas.models import Change, Endpoint, Limit
 from quotas.models.change import ChangeState
 from quotas.models.recommendation import Stage
-from quotas.models.usage import REFUSED, UsageHour
+from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, REFUSED, UsageHour
 from quotas.status.todo import SOON
 from tenants.models import Tenant
 
@@ -38,6 +38,7 @@ _QUERY: Final = """
         (SELECT at FROM quotas_heartbeat WHERE name = 'watch'),
         EXISTS (SELECT 1 FROM quotas_freeze
             WHERE lifted_at IS NULL AND start <= clock_timestamp() AND "end" > clock_timestamp()),
+        (SELECT "end" FROM quotas_gaprecord WHERE start = %(beginning)s AND reason = %(older_follows)s LIMIT 1),
         (SELECT count(*) FROM quotas_change, viewer
             WHERE state = 'pending' AND %(four_eyes)s AND NOT emergency AND author_identity <> ALL(viewer.identities)
                 AND NOT EXISTS (SELECT 1 FROM quotas_approval WHERE change_id = quotas_change.id)),
@@ -89,6 +90,7 @@ class StatusSummary:
     drained_at: datetime | None
     watched_at: datetime | None  # when the alerts were last evaluated
     is_frozen: bool  # a change freeze is active
+    filled_since: datetime | None  # the demo's older days are still being written, back from here; None: they are not
     waits: WaitingCounts
 
     @property
@@ -113,7 +115,8 @@ def status_summary_read(viewer: str = "nobody") -> StatusSummary:
     with connection.cursor() as cursor:
         own: dict[str, Any] = {"own": OWN_TENANT, "of_own": OWN_ENDPOINTS, "most": MOST_COUNTED}
         waits = {"viewer": viewer, "four_eyes": settings.HEADROOM_FOUR_EYES, "soon": SOON}
-        cursor.execute(_QUERY, own | waits)
+        gap = {"beginning": BEGINNING, "older_follows": OLDER_FOLLOWS}
+        cursor.execute(_QUERY, own | waits | gap)
         now, tenants, is_empty, revision, detail, publisher_at, *rest = cursor.fetchone()
     published = int(detail) if detail and detail.isdigit() else None
     rest[-_COUNTS:] = [WaitingCounts(*rest[-_COUNTS:])]

@@ -29,6 +29,11 @@ def python(name: str, code: str) -> Program:
     return Program(name, [sys.executable, "-u", "-c", code], os.environ)
 
 
+def run_once(supervisor: Supervisor, program: Program) -> bool:
+    supervisor.start(program, once=True)
+    return supervisor.wait_for(program)
+
+
 def run_until(supervisor: Supervisor, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
 
@@ -41,8 +46,8 @@ def run_until(supervisor: Supervisor, done: Callable[[], bool]) -> None:
 
 
 def test_lines_carry_the_name_of_their_process(supervisor: Supervisor, capfd: pytest.CaptureFixture[str]) -> None:
-    assert supervisor.run_once(python("one", "print('hello'); print('no end', end='')"))
-    assert not supervisor.run_once(python("two", "raise SystemExit('sad')"))
+    assert run_once(supervisor, python("one", "print('hello'); print('no end', end='')"))
+    assert not run_once(supervisor, python("two", "raise SystemExit('sad')"))
     assert capfd.readouterr().out.splitlines() == ["one       | hello", "one       | no end", "two       | sad"]
 
 
@@ -57,12 +62,24 @@ def test_a_dead_process_is_started_again_more_and_more_slowly(
     assert said[1] == "headroom  | frail ended (exit code 3); restarting it in 1 s"
 
 
+def test_a_program_that_has_an_end_is_started_again_only_if_it_fails(
+    supervisor: Supervisor, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lives = tmp_path / "lives"
+    code = f"f = open({str(lives)!r}, 'a'); f.write('x'); n = f.tell(); print('life', n); raise SystemExit(n < 2)"
+    supervisor.start(python("task", code), once=True)
+    run_until(supervisor, lambda: not supervisor.children)
+    said = capfd.readouterr().out.splitlines()
+    again = "headroom  | task ended (exit code 1); restarting it in 0.5 s"
+    assert said == ["task      | life 1", again, "task      | life 2"]
+
+
 def test_a_program_gives_way_to_others_as_it_was_told(
     supervisor: Supervisor, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = python("meek", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))")
     program.nice = 5
-    assert supervisor.run_once(program)
+    assert run_once(supervisor, program)
     assert capfd.readouterr().out == f"meek      | {os.getpriority(os.PRIO_PROCESS, 0) + 5}\n"
 
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from config.up import how_to_sign_in
+from config.up import how_to_sign_in, how_to_try
 from tests.config.running import PATIENCE_SECONDS, Up
 from tests.headroom_edge.world import Client
 
@@ -43,13 +45,17 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert status == 200
     assert body["status"] == "ok"
     assert body["published_revision"] > 0
-    assert "sign in as owner with the password " in up.said()
+    # Its output is a file, so that no secret may be in it.
+    password = up.log.parent / "owner_password"
+    assert f"sign in as owner with the password in {password}" in up.said()
+    assert password.read_text() not in up.said()
     assert f"export REDIS_URL='unix://{up.log.parent}/valkey/valkey.sock?db=0'" in up.said()
     assert "counts are missing" not in up.said()
 
     checks = Client(up.gateway_port)
     assert f"checks over HTTP: http://127.0.0.1:{up.gateway_port}/v1/check" in up.said()
     assert (body["gateway"], checks.post("/v1/check", {}).status) == ("ok", 401)
+    assert json.loads(subprocess.check_output(["sh", "-c", command_to_try(up)]))["allowed"] is True
     # Stopped first: a killed one may be back before /healthz looks.
     one_of(up, "headroom_edge.gateway").suspend()
     up.wait_for(lambda: up.health()[1].get("reason", "").startswith("gateway: "))
@@ -72,16 +78,30 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
 def test_it_offers_to_create_the_first_owner_only_where_there_may_be_none(home: Path) -> None:
     """After a restore there are owners, and no file with a password."""
     file = home / "password"
-    assert how_to_sign_in(file, has_owner=True) == "sign in with your account"
-    assert "`manage.py createsuperuser` creates the first one" in how_to_sign_in(file, has_owner=False)
-    file.write_text("secret")
-    assert how_to_sign_in(file, has_owner=True).startswith("sign in as owner with the password secret")
+    assert how_to_sign_in(file, has_owner=True, shows=True) == "sign in with your account"
+    assert "`manage.py createsuperuser` creates the first one" in how_to_sign_in(file, has_owner=False, shows=True)
+
+
+def test_a_secret_is_shown_on_a_terminal_and_named_elsewhere(home: Path) -> None:
+    file = home / "secret file"
+    assert list(how_to_try(file, shows=True)) == []
+    file.write_text("a-secret")
+    for shows in (True, False):
+        said = [how_to_sign_in(file, has_owner=True, shows=shows), *how_to_try(file, shows=shows)]
+        assert ["a-secret" in line for line in said] == [shows, shows]
+        assert [str(file) in line for line in said] == [True, not shows]
+        assert said[1].startswith("try one: curl -s http://127.0.0.1:")
+
+
+def command_to_try(up: Up) -> str:
+    (command,) = (line.partition("try one: ")[2] for line in up.said().splitlines() if "try one: " in line)
+    return command
 
 
 def command_of(process: psutil.Process) -> list[str]:
-    """Its first words; none if it has ended meanwhile, as servers' workers do."""
+    """None if it has ended meanwhile, as servers' workers do."""
     try:
-        return process.cmdline()[:3]
+        return process.cmdline()
     except psutil.NoSuchProcess:
         return []
 

@@ -21,6 +21,7 @@ WAIT_S: Final = 0.2
 
 class Command(BaseCommand):
     help = "Send checks as the demo tenants would, until stopped."
+    requires_system_checks = ()  # they would load all routes, which is slow
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--most", type=int, default=300, help="most new requests per second (default: 300)")

@@ -23,16 +23,16 @@ from tenants.models import ApiKey, Tenant
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def seed() -> str:
+def seed(*options: str, hours: float = 2) -> str:
     out = StringIO()
-    call_command("seed", hours=2, stdout=out)
+    call_command("seed", *options, hours=hours, stdout=out)
     return out.getvalue()
 
 
 def test_an_empty_installation_gets_a_platform_with_a_past(valkey: redis.Redis, settings: Any) -> None:
     """One world, looked at from all sides: to make it takes seconds. Where four eyes are wanted it waits for nobody."""
     settings.HEADROOM_FOUR_EYES = True
-    assert "seeded 40 tenants" in seed()
+    assert "seeded 40 tenants" in seed(hours=2)
     every_algorithm_stands_where_it_suits()
     the_changes_lie_in_the_past_in_their_order()
     what_was_written_then_is_as_unchangeable_as_ever()
@@ -51,7 +51,7 @@ def test_an_installation_in_use_is_left_alone(valkey: redis.Redis) -> None:
 
 def every_algorithm_stands_where_it_suits() -> None:
     assert set(Limit.objects.values_list("algorithm", flat=True)) == set(ALGORITHMS)
-    assert Tenant.objects.count() == len(TENANTS) == ApiKey.objects.count()
+    assert Tenant.objects.count() == len(TENANTS) == ApiKey.objects.filter(label="first key").count()
 
 
 def the_changes_lie_in_the_past_in_their_order() -> None:
