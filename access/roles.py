@@ -179,6 +179,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "v1:recommendations": {"GET": reads(STAFF)},
     "v1:recommendation": {"GET": reads(STAFF)},
     "v1:recommendation-simulate": {"POST": writes(OPERATORS)},
+    "v1:recommendation-measure": {"POST": writes(OPERATORS)},
     "v1:recommendation-edit": {"POST": writes(OPERATORS)},
     "v1:recommendation-approve": {"POST": approves(APPROVERS)},
     "v1:recommendation-enforce": {"POST": approves(APPROVERS)},

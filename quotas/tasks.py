@@ -15,6 +15,7 @@ from quotas.long_tasks import tasks_waiting
 from quotas.models import Task
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.evaluate import recommendations_advance
+from quotas.recommendations.remeasurement import stale_measure
 from quotas.recommendations.runs import CALIBRATION, calibration_ask
 from quotas.slices import slice_do, slices_cut
 from quotas.tenant_summary import measure_tenants
@@ -94,6 +95,8 @@ def calibrate_limits() -> None:
 
 @shared_task(name="quotas.advance", soft_time_limit=300, time_limit=360)
 def advance_recommendations() -> None:
+    if measured := stale_measure():
+        log.info("stale recommendations measured again: %s", measured)
     if moved := recommendations_advance():
         log.info("recommendations advanced: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
 

@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 
 from api import edits, preconditions
 from api.edits import Action, Signed, changed, signed
-from api.inputs import Flag, Number, Reasoned, Whole, body
+from api.inputs import Flag, Number, Reasoned, Whole, body, query
 from api.openapi.describe import AnythingField, changes, lists, reads
-from api.pagination import PageQuery, listed, order_field, search_field
+from api.pagination import PageQuery, narrowed, order_field, page_of, search_field
 from api.preconditions import shown
 from quotas.changes.affected import Effect
 from quotas.models import Recommendation
@@ -25,6 +25,7 @@ from quotas.recommendations.lifecycle import (
     LEAST_RATE,
     MOST_BURST,
     MOST_RATE,
+    BulkApproval,
     recommendation_approve,
     recommendation_dismiss,
     recommendation_edit,
@@ -34,6 +35,8 @@ from quotas.recommendations.lifecycle import (
     recommendations_approve,
     recommendations_sure,
 )
+from quotas.recommendations.remeasurement import recommendation_measure
+from quotas.recommendations.staleness import marked
 
 BINDS = ["demand", "capacity"]
 
@@ -57,6 +60,10 @@ class RecommendationOut(serializers.Serializer[Any]):
     observed = AnythingField(help_text="What was measured in shadow or under enforcement.")
     ready_at = serializers.DateTimeField(allow_null=True, help_text="When there will be enough data.")
     problem = serializers.CharField(help_text="Why the recommendation is blocked.")
+    stale = serializers.BooleanField(
+        source="is_stale", help_text="Its base has changed: it cannot be approved before it is measured again."
+    )
+    stale_reason = serializers.CharField(help_text="What has changed since it was measured. Empty: nothing has.")
     change = serializers.IntegerField(source="change_id", allow_null=True, help_text="The change that carries it out.")
     decider = serializers.CharField()
     reason = serializers.CharField()
@@ -74,8 +81,14 @@ class WholeRecommendationOut(RecommendationOut):
     )
 
 
+class RefusedOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    reason = serializers.CharField(help_text="Why it was not approved.")
+
+
 class ApprovedOut(serializers.Serializer[Any]):
     approved = serializers.ListField(child=serializers.IntegerField())
+    refused = RefusedOut(many=True)
 
 
 class ProposedOut(serializers.Serializer[Any]):
@@ -129,7 +142,9 @@ class RecommendationList(APIView):
     @lists(RecommendationsQuery, RecommendationOut)
     def get(self, request: Request) -> Response:
         """Recommendations, newest first."""
-        return listed(request, RecommendationsQuery, Recommendation.objects.defer("evidence"), RecommendationOut)
+        asked, rows = query(RecommendationsQuery, request), Recommendation.objects.defer("evidence")
+        page = page_of(narrowed(rows, RecommendationsQuery, asked), RecommendationsQuery, asked)
+        return Response({"items": RecommendationOut(marked(page.rows), many=True).data, "next": page.next})
 
 
 class RecommendationDetail(APIView):
@@ -146,6 +161,15 @@ class RecommendationSimulate(APIView):
         author = signed(request, body(Reasoned, request))["author"]
         simulate = partial(recommendation_simulate, recommendation=number, author=author)
         return _act(request, number, simulate, lambda check: simulate(check=check))
+
+
+class RecommendationMeasure(APIView):
+    @changes(Reasoned, WholeRecommendationOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Measures its limit again on the newest data. If nothing is left to propose, it ends as `superseded`."""
+        author = signed(request, body(Reasoned, request))["author"]
+        measure = partial(recommendation_measure, recommendation=number, author=author)
+        return _act(request, number, measure, lambda check: measure(check=check))
 
 
 class RecommendationEdit(APIView):
@@ -204,7 +228,7 @@ class RecommendationsApprove(APIView):
         edit = edits.Edit(
             recommendations_approve,
             who,
-            lambda rows: {"approved": [row.pk for row in rows]},
+            _bulk,
             _approvable if preconditions.is_conditional(request) else None,
         )
         return changed(request, edit)
@@ -212,6 +236,7 @@ class RecommendationsApprove(APIView):
 
 STEPS: dict[str, type[APIView]] = {
     "simulate": RecommendationSimulate,
+    "measure": RecommendationMeasure,
     "edit": RecommendationEdit,
     "approve": RecommendationApprove,
     "enforce": RecommendationEnforce,
@@ -247,5 +272,11 @@ def _approvable() -> dict[str, Any]:
     return ApprovableOut({"items": recommendations_sure().only("current", "proposed")}).data
 
 
+def _bulk(done: BulkApproval) -> dict[str, Any]:
+    refused = [{"id": number, "reason": reason} for number, reason in done.refused.items()]
+    return {"approved": [row.pk for row in done.approved], "refused": refused}
+
+
 def _row(number: int) -> dict[str, Any]:
-    return WholeRecommendationOut(get_object_or_404(Recommendation, pk=number)).data
+    (row,) = marked([get_object_or_404(Recommendation, pk=number)])
+    return WholeRecommendationOut(row).data

@@ -22,6 +22,7 @@ from quotas.models.policy import Override as Override
 from quotas.models.policy import Policy as Policy
 from quotas.models.quota_request import QuotaRequest as QuotaRequest
 from quotas.models.recommendation import CalibrationSetting as CalibrationSetting
+from quotas.models.recommendation import LimitNeed as LimitNeed
 from quotas.models.recommendation import Recommendation as Recommendation
 from quotas.models.recommendation import Task as Task
 from quotas.models.revision import AuditEvent as AuditEvent

@@ -44,7 +44,7 @@ class Trust(models.TextChoices):
     LOW = "low"
 
 
-@tracked(exclude=["evidence", "forecast"])
+@tracked(exclude=["evidence", "forecast", "base"])
 class Recommendation(models.Model):
     kind = models.CharField(max_length=8, choices=Kind.choices)
     stage = models.CharField(max_length=12, choices=Stage.choices, default=Stage.DRAFT)
@@ -70,6 +70,9 @@ class Recommendation(models.Model):
     summary = models.CharField(max_length=300, blank=True, default="", help_text="in one sentence")
     evidence = models.JSONField(default=dict, blank=True)
     forecast = models.JSONField(default=dict, blank=True)
+    base = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="the configuration that it was measured under"
+    )
     observed = models.JSONField(default=dict, blank=True, help_text="what shadow or enforcement has shown so far")
     trust = models.CharField(max_length=6, choices=Trust.choices, default=Trust.LOW)
     binds = models.CharField(max_length=8, default="demand", help_text="demand or capacity")
@@ -87,6 +90,8 @@ class Recommendation(models.Model):
     shadow_at = models.DateTimeField(null=True, blank=True)
     enforced_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+
+    stale_reason = ""  # not stored: quotas.recommendations.staleness.marked() compares it with what holds now
 
     class Meta:
         ordering = ["-id"]
@@ -123,6 +128,37 @@ class Recommendation(models.Model):
     @property
     def is_edited(self) -> bool:
         return bool(self.editor)
+
+    @property
+    def is_stale(self) -> bool:
+        return bool(self.stale_reason)
+
+
+class LimitNeed(models.Model):
+    """What the last calibration measured for a limit, whether it proposed a change or not.
+
+    Every page that suggests a value reads it here, so that all suggest the same one.
+    """
+
+    policy = models.CharField(max_length=63)
+    limit = models.CharField(max_length=80)
+    tier = models.CharField(max_length=63, blank=True, default="")
+    tenant = models.CharField(max_length=63, blank=True, default="")
+    endpoint = models.CharField(max_length=128, help_text="or `*`")
+    needed = models.JSONField(null=True, blank=True, help_text="rate and burst of each tenant; null: too little data")
+    tenants = models.JSONField(default=dict, blank=True, help_text="tenant → rate and burst that it needs itself")
+    measured_at = models.DateTimeField(help_text="the end of the data that it rests on")
+
+    class Meta:
+        ordering = ["policy", "limit"]
+        constraints = [
+            models.UniqueConstraint(fields=["policy", "limit"], name="limit_need_once"),
+            json_is("needed", "object", "limit_need_needed"),
+            json_is("tenants", "object", "limit_need_tenants"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.limit} of {self.policy}"
 
 
 @tracked()

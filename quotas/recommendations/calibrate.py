@@ -23,7 +23,7 @@ from quotas.models import Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
 from quotas.recommendations.filing import AUTHOR as AUTHOR
-from quotas.recommendations.filing import store, withdraw
+from quotas.recommendations.filing import store, withdraw, withdraw_overrides
 from quotas.recommendations.measure import Measured, curve_of, measure
 from quotas.recommendations.settings import calibration_chosen
 from quotas.recommendations.targets import Target, targets
@@ -109,10 +109,11 @@ def _file(
     step = finding.step()
     row = None
     if step is None:
-        withdraw(finding.target, finding.now)
+        withdraw(finding.target, finding.target.tenant, finding.now)
     else:
         row = _propose(finding, step)
     overrides = [_override(finding, one) for one in finding.above()]
+    withdraw_overrides(finding.target, [one.tenant for one in overrides if one], finding.now)
     found.proposed += [one.pk for one in (row, *overrides) if one is not None]
     found.fitting += step is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,10 +14,12 @@ from quotas.calibration.sizing import point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
 from quotas.policies.limit_codec import algorithm_dump, algorithm_load
+from quotas.recommendations.staleness import base_of
 from quotas.recommendations.targets import Target
 from tenants.history import acting
 
 AUTHOR = "calibration"
+FITS = "the limit fits what was measured since"
 QUIET_DAYS = 28  # after a dismissal, before nearly the same is proposed again
 
 
@@ -43,6 +46,7 @@ def store(
             return None
         row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
         row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
+        row.base = base_of(target, tenant, parameters)
         row.proposed = None if proposed is None else algorithm_dump(proposed)
         row.forecast, row.problem, row.askers = {}, "", []
         for name, value in fields.items():
@@ -51,14 +55,20 @@ def store(
         return row
 
 
-def withdraw(target: Target, now: datetime) -> None:
-    """The limit fits now: ends the open recommendation, unless somebody has decided on it or edited it."""
+def withdraw(target: Target, tenant: str, now: datetime, why: str = FITS) -> None:
+    """Ends the open recommendation, unless somebody has decided on it or edited it."""
     with acting(author=AUTHOR, action="calibrate"), transaction.atomic():
-        row = _open(target, target.tenant)
+        row = _open(target, tenant)
         if row is not None and row.stage in UNDECIDED and not row.is_edited:
-            row.stage, row.ended_at = Stage.SUPERSEDED, now
-            row.problem = "the limit fits what was measured since"
+            row.stage, row.ended_at, row.problem = Stage.SUPERSEDED, now, why
             row.save()
+
+
+def withdraw_overrides(target: Target, kept: Collection[str], now: datetime) -> None:
+    """Ends those for tenants that no longer need one, or have one."""
+    rows = Recommendation.objects.filter(policy=target.policy, limit=target.limit, kind=Kind.OVERRIDE)
+    for tenant in rows.filter(stage__in=UNDECIDED).exclude(tenant__in=kept).values_list("tenant", flat=True):
+        withdraw(target, tenant, now, "its own limit fits what was measured since")
 
 
 def _open(target: Target, tenant: str) -> Recommendation | None:

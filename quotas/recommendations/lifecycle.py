@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,6 +34,7 @@ from quotas.policies.limit_codec import algorithm_dump, algorithm_load, fields_o
 from quotas.recommendations.calibrate import AUTHOR
 from quotas.recommendations.forecast import forecast_of
 from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.staleness import stale_reason
 from quotas.recommendations.targets import target_of
 from tenants.history import acting
 from tenants.identity import Actor, actor_of
@@ -105,6 +107,7 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
         passed.record(action="recommendation_approve", author=author, reason=reason, what=str(row))
         approver = actor_of(author)
         _check_approver(row, approver)
+        check_fresh(row)
         row.stage, row.reason, row.decided_at = Stage.APPROVED, reason, timezone.now()
         row.decider, row.decider_identity = author, approver.identity
         row.save()
@@ -112,20 +115,33 @@ def recommendation_approve(*, recommendation: int, author: str, reason: str) -> 
     return row
 
 
+def check_fresh(row: Recommendation) -> None:
+    """Refuses to decide on what was measured under another configuration."""
+    if reason := stale_reason(row):
+        message = f"{row} is stale: {reason} since it was measured. Measure it again before you approve it"
+        raise refuse("recommendation", "stale", message)
+
+
 def recommendations_sure() -> QuerySet[Recommendation]:
     """What `recommendations_approve` would approve now."""
     return Recommendation.objects.filter(stage=Stage.SIMULATED, trust=Trust.HIGH).order_by("id")
 
 
-def recommendations_approve(*, author: str, reason: str) -> list[Recommendation]:
-    """Approves all simulated ones of high confidence. One that is refused stays as it is."""
+@dataclass(frozen=True, slots=True)
+class BulkApproval:
+    approved: list[Recommendation]
+    refused: dict[int, str]  # recommendation → why
+
+
+def recommendations_approve(*, author: str, reason: str) -> BulkApproval:
+    """Approves all simulated ones of high confidence. One that is refused stays as it is, and the answer says why."""
     pass_freezes(author=author)
-    done = []
+    done = BulkApproval([], {})
     for number in recommendations_sure().values_list("pk", flat=True):
         try:
-            done.append(recommendation_approve(recommendation=number, author=author, reason=reason))
-        except Refused:
-            continue
+            done.approved.append(recommendation_approve(recommendation=number, author=author, reason=reason))
+        except Refused as refused:
+            done.refused[number] = str(refused)
     return done
 
 

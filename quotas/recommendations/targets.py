@@ -167,8 +167,13 @@ def _target(row: Limit, replaced: _Replaced, sampled: Sampled) -> Target | None:
 def _names(policy: Policy, limit: str, replaced: _Replaced) -> dict[int, str]:
     if policy.tenant is not None:
         return {policy.tenant.number: policy.tenant.name}
-    rows = Tenant.objects.filter(tier=policy.tier_id, suspended=False).values_list("number", "name")
+    rows = present().filter(tier=policy.tier_id).values_list("number", "name")
     return {number: name for number, name in rows if (number, limit) not in replaced.of_tenant}
+
+
+def present() -> QuerySet[Tenant]:
+    """Tenants whose requests are limited: the others get a 403."""
+    return Tenant.objects.filter(suspended=False, archived_at=None)
 
 
 def _hints(endpoint: Endpoint | None) -> Hints:

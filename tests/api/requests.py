@@ -253,6 +253,7 @@ def _measured(world: World) -> list[tuple[str, Asked]]:
     )
     return [
         ("recommendation-simulate", Asked("POST", f"{simulated}/simulate{DRY}", WHY)),
+        ("recommendation-measure", Asked("POST", f"{simulated}/measure{DRY}", WHY)),
         ("recommendation-edit", Asked("POST", f"{simulated}/edit{DRY}", {"rate": 5, "burst": 9, **WHY})),
         ("recommendation-approve", Asked("POST", f"{simulated}/approve{DRY}", WHY)),
         ("recommendation-enforce", Asked("POST", f"{shadowed}/enforce{DRY}", {"early": True, **WHY})),

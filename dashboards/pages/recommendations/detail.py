@@ -21,7 +21,9 @@ from quotas.models import Recommendation
 from quotas.policies.limit_codec import algorithm_load
 from quotas.recommendations import lifecycle as services
 from quotas.recommendations.queries import next_waiting
+from quotas.recommendations.remeasurement import recommendation_measure
 from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.staleness import marked
 
 MOST_TENANTS = 12
 
@@ -57,7 +59,7 @@ class DismissForm(ReasonedForm):
     pass
 
 
-ACTIONS = ("approve", "edit", "simulate", "dismiss", "enforce", "roll-back")
+ACTIONS = ("approve", "edit", "simulate", "measure", "dismiss", "enforce", "roll-back")
 
 
 @require_safe
@@ -91,6 +93,12 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
         services.recommendation_simulate(**who)
         return "Simulated|The forecast is based on recorded traffic"
 
+    def measure() -> str:
+        done = recommendation_measure(**who)
+        if done.is_over:
+            return f"Nothing left to propose|{(done.problem or 'The limit fits')[:1].upper()}{done.problem[1:]}"
+        return "Measured again|The forecast is based on what holds now"
+
     def edit() -> str:
         services.recommendation_edit(**who, **why, rate=fields.get("rate"), burst=fields["burst"])
         services.recommendation_simulate(**who)
@@ -114,6 +122,7 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
 
     return {
         "simulate": simulate,
+        "measure": measure,
         "edit": edit,
         "approve": approve,
         "dismiss": dismiss,
@@ -126,7 +135,7 @@ def _row(number: int) -> Recommendation:
     row = Recommendation.objects.select_related("change").filter(pk=number).first()
     if row is None:
         raise Http404(f"No recommendation {number}.")
-    return row
+    return marked([row])[0]
 
 
 def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form] | None = None) -> HttpResponse:

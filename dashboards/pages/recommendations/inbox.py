@@ -15,10 +15,11 @@ from dashboards.forms import told
 from dashboards.pages.recommendations.card import Card
 from dashboards.viewer import principal_of
 from quotas.models.recommendation import Stage
-from quotas.recommendations.lifecycle import recommendations_approve
+from quotas.recommendations.lifecycle import BulkApproval, recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
 from quotas.recommendations.settings import calibration_parameters
 
+MOST_REFUSED = 3  # in a toast
 TITLES = {
     "active": "Active",
     "waiting": "Waiting",
@@ -55,9 +56,19 @@ def recommendations(request: HttpRequest) -> HttpResponse:
 def recommendations_bulk(request: HttpRequest) -> HttpResponse:
     """Approves all simulated recommendations with high confidence; the others need a review."""
     act = partial(recommendations_approve, author=principal_of(request).actor, reason=request.POST.get("reason", ""))
-    said = "It starts in shadow", "They start in shadow"
-    told(request, act, lambda done: f"Approved {len(done)}|{said[len(done) != 1]}", "Not approved")
+    told(request, act, _approved, "Not approved")
     return redirect("dashboards:recommendations")
+
+
+def _approved(done: BulkApproval) -> str:
+    """How many, and of the others which and why."""
+    said = ["It starts in shadow." if len(done.approved) == 1 else "They start in shadow."] if done.approved else []
+    left = [f"{number}: {reason}." for number, reason in list(done.refused.items())[:MOST_REFUSED]]
+    if left:
+        said.append(f"Not approved: {' '.join(left)}")
+    if len(done.refused) > len(left):
+        said.append(f"And {len(done.refused) - len(left)} more.")
+    return f"Approved {len(done.approved)}|{' '.join(said)}"
 
 
 def _known(inbox: Inbox) -> list[tuple[int, str]]:

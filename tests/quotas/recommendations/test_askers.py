@@ -101,6 +101,9 @@ def test_whoever_chose_any_value_is_an_asker_whoever_runs_it_and_whatever_is_cho
     choose(ann, dict.fromkeys(EXTREME))
     for who in (ann, bob):
         assert "chose parameters" in refusal(row, who)
+    assert "the parameters of calibration were changed" in refusal(row, carol)
+    choose(ann, EXTREME)
+    choose(bob, {"unrest": 2})
     assert approve(row, carol).stage == Stage.SHADOW
 
 
