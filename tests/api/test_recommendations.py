@@ -174,7 +174,7 @@ def test_an_edit_of_a_known_version_waits_for_its_turn_without_a_transaction(
 
 def test_in_bulk_only_those_of_high_confidence(client: APIClient) -> None:
     sure, unsure = recommended(), recommended(limit="minute", trust=Trust.MEDIUM)
-    assert client.post("/v1/recommendations/approve", WHY).json() == {"approved": [sure.pk]}
+    assert client.post("/v1/recommendations/approve", WHY).json() == {"approved": [sure.pk], "refused": []}
     unsure.refresh_from_db()
     assert unsure.stage == Stage.SIMULATED
 
@@ -189,7 +189,7 @@ def test_in_bulk_nobody_approves_values_that_they_have_not_seen(client: APIClien
     assert Recommendation.objects.get().stage == Stage.SIMULATED
     now = client.get("/v1/recommendations/approve")["ETag"]
     done = client.post("/v1/recommendations/approve", WHY, headers={"If-Match": now})
-    assert done.json() == {"approved": [sure.pk]}
+    assert done.json() == {"approved": [sure.pk], "refused": []}
 
 
 def test_each_number_of_an_edit_is_refused_by_its_own_bounds(client: APIClient) -> None:
