@@ -129,11 +129,11 @@ def _answer(row: QuotaRequest, answer: RequestAnswer, author: str, reason: str, 
         row.save()
 
 
-def _held(tenant: str, scope: str, limit: str) -> int:
+def _held(tenant: str, scope: str, limit: str) -> float:
     return parameters_of(_limit(tenant, scope, limit).algorithm)[0].held
 
 
-def _parameters(row: QuotaRequest) -> tuple[str, Any, int]:
+def _parameters(row: QuotaRequest) -> tuple[str, Any, float]:
     main, size = parameters_of(_limit(row.tenant.name, row.scope, row.limit).algorithm)
     return main.name, size, main.held
 

@@ -6,7 +6,9 @@ until the bucket is full again, counted in 1/Q microseconds.
 """
 
 import math
+import re
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from math import gcd
 from typing import Any, ClassVar, Self
 
@@ -27,13 +29,76 @@ from headroom_edge.algorithms.base import (
     format_duration,
     per_text,
     scaled_size,
+    shown,
 )
 
-RATE = WholeNumber("rate", "units per `per`")
+MOST_DECIMALS = 6
+MOST_DIGITS = 15  # more than these a JSON number does not keep
+_RATE_TEXT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(?:/([1-9][0-9]{0,11})?(ms|s|m|min|h|d))?", re.ASCII)
+_RATE_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,6})?/([1-9][0-9]{0,11})?(ms|s|m|min|h|d)$"  # for the schema
+
+
+@dataclass(frozen=True, slots=True)
+class Rate(WholeNumber):
+    """A number above 0. With decimals it is kept as whole numbers, 4.2 per 10 s as 42 per 100 s, and shown as typed.
+
+    As text it may name its time: `4.2/10s`.
+    """
+
+    def read_rate(self, fields: dict[str, Any]) -> tuple[int, int, int]:
+        """Rate and microseconds, whole, and how many decimals were typed."""
+        if isinstance(fields.get("rate"), str):
+            self._split(fields)
+        value = fields.get("rate")
+        # How a limit is stored (quotas.policies.limit_codec): whole already, with the decimals to show.
+        decimals = fields.pop("decimals", 0)
+        if isinstance(value, float) and not value.is_integer():
+            fields["rate"], decimals = self._whole(value)
+            rate, per_us = self.read(fields), PER.read(fields) * 10**decimals
+        else:
+            fields["rate"] = int(value) if isinstance(value, float) and abs(value) < EXACT_MAX else value
+            rate, per_us = self.read(fields), PER.read(fields)
+        if per_us > EXACT_MAX:
+            raise ParameterError("rate", "rate has too many decimals for so long a per; write fewer, or shorten per")
+        return rate, per_us, decimals
+
+    def _split(self, fields: dict[str, Any]) -> None:
+        found = _RATE_TEXT.fullmatch(fields["rate"])
+        if found is None or found[0].isdigit():
+            return  # `read` says what to write
+        if found[3]:
+            if fields.get("per") is not None:
+                what = f"rate {fields['rate']} has its own time"
+                raise ParameterError("rate", f"{what}; remove per, or write only {found[1]}")
+            fields["per"] = f"{found[2] or 1}{found[3].removesuffix('in')}"
+        fields["rate"] = float(found[1]) if "." in found[1] else int(found[1])
+
+    def _whole(self, value: float) -> tuple[int, int]:
+        if not math.isfinite(value) or value <= 0:
+            raise ParameterError("rate", f"rate must be above 0, not {shown(value)}")
+        typed = Decimal(repr(value)).normalize()
+        decimals = -int(typed.as_tuple().exponent)
+        if decimals > MOST_DECIMALS or len(typed.as_tuple().digits) > MOST_DIGITS:
+            most = f"{MOST_DECIMALS} decimals and {MOST_DIGITS} digits"
+            raise ParameterError("rate", f"rate {shown(value)} has more than {most}; round it, or lengthen per")
+        return int(typed.scaleb(decimals)), decimals
+
+    def _values(self) -> dict[str, Any]:
+        number = {"type": "number", "exclusiveMinimum": 0, "maximum": self.most}
+        text = {"type": "string", "pattern": _RATE_PATTERN}
+        return {"anyOf": [number, text]}
+
+
+RATE = Rate("rate", "units per `per`; 4.2 is kept exactly, and 4.2/10s has its own `per`")
 PER = Duration("per", default="1s", is_required=False)
 BURST = WholeNumber("burst", "units at once; token_bucket: 2 × rate by default, gcra: 1", is_required=False)
 QUEUE = WholeNumber("queue", "units that may wait")
 MAX_WAIT = Duration("max_wait", "how long an admitted request may be told to wait", is_required=False)
+
+
+def rate_text(rate: int | float) -> str:
+    """`1,000`, `4.2`, `0.000001`."""
+    return f"{rate:,}" if isinstance(rate, int) else f"{Decimal(repr(rate)):,f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +107,7 @@ class _Bucket:
     per_us: int
     size: int  # burst, or queue
     max_wait_us: int = 0
+    decimals: int = field(default=0, compare=False)  # of the rate as typed: rate and per_us are 10^decimals times that
     P: int = field(init=False, repr=False, compare=False)  # the letters of the formula
     Q: int = field(init=False, repr=False, compare=False)
 
@@ -151,13 +217,30 @@ class _Bucket:
             self,
             rate=self.rate * numerator // common,
             per_us=self.per_us * (denominator // common),
+            decimals=self.decimals if common == denominator else 0,
             size=scaled_size(self.size, numerator, denominator),
         )
 
+    @property
+    def typed_rate(self) -> int | float:
+        """In `typed_per_us`. A float with at most MOST_DIGITS, so its shortest text is the decimal number itself."""
+        whole, rest = divmod(self.rate, 10**self.decimals)
+        return whole if rest == 0 else float(Decimal(self.rate).scaleb(-self.decimals))
+
+    @property
+    def typed_per_us(self) -> int:
+        scale: int = 10**self.decimals
+        return self.per_us // scale
+
+    @property
+    def rate_words(self) -> str:
+        """`1,000/s`, `4.2/10s`."""
+        return f"{rate_text(self.typed_rate)}/{per_text(self.typed_per_us)}"
+
     def describe(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
-            "rate": self.rate,
-            "per": format_duration(self.per_us),
+            "rate": self.typed_rate,
+            "per": format_duration(self.typed_per_us),
             self.size_field: self.size,
         }
         if self.max_wait_us:
@@ -173,12 +256,13 @@ class TokenBucket(_Bucket):
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        rate = RATE.read(fields)
-        per_us, burst = PER.read(fields), BURST.read(fields, default=2 * rate)
-        return cls(rate, per_us, burst, MAX_WAIT.read(fields) if fields.get("max_wait") is not None else 0)
+        rate, per_us, decimals = RATE.read_rate(fields)
+        burst = BURST.read(fields, default=max(1, 2 * rate // 10**decimals))
+        wait_us = MAX_WAIT.read(fields) if fields.get("max_wait") is not None else 0
+        return cls(rate, per_us, burst, wait_us, decimals)
 
     def words(self) -> str:
-        return f"{self.rate:,}/{per_text(self.per_us)} sustained, up to {self.size:,} at once"
+        return f"{self.rate_words} sustained, up to {self.size:,} at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +273,11 @@ class Gcra(_Bucket):
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        return cls(RATE.read(fields), PER.read(fields), BURST.read(fields, default=1))
+        rate, per_us, decimals = RATE.read_rate(fields)
+        return cls(rate, per_us, BURST.read(fields, default=1), decimals=decimals)
 
     def words(self) -> str:
-        return f"{self.rate:,}/{per_text(self.per_us)} evenly spaced, up to {self.size:,} at once"
+        return f"{self.rate_words} evenly spaced, up to {self.size:,} at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +291,11 @@ class LeakyBucket(_Bucket):
 
     @classmethod
     def parse(cls, fields: dict[str, Any]) -> Self:
-        return cls(RATE.read(fields), PER.read(fields), QUEUE.read(fields))
+        rate, per_us, decimals = RATE.read_rate(fields)
+        return cls(rate, per_us, QUEUE.read(fields), decimals=decimals)
 
     def words(self) -> str:
-        return f"smoothed to {self.rate:,}/{per_text(self.per_us)}, up to {self.size:,} waiting"
+        return f"smoothed to {self.rate_words}, up to {self.size:,} waiting"
 
     def _wait_us(self, backlog: int, after: int) -> int:
         return ceil_div(backlog, self.Q)

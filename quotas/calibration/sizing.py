@@ -79,7 +79,7 @@ def resized(algorithm: Algorithm, point: Point) -> Algorithm:
     """The same algorithm sized for that point, which is in terms of `point_of` and `seen_by`."""
     if isinstance(algorithm, BUCKETS):
         wanted = bucket(point)
-        return replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size)
+        return replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size, decimals=0)
     if isinstance(algorithm, WINDOWS):
         most = LONGEST_LOG if isinstance(algorithm, SlidingLog) else 2**40
         return replace(algorithm, limit=max(1, min(most, ceil(point.burst))))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headroom_edge.algorithms import PARAMETERS
+from headroom_edge.algorithms.bucket import rate_text
 from quotas.policies.limit_codec import CHOICES
 from quotas.policies.problems import Problem
 from quotas.policies.spec import Limit
@@ -34,7 +35,11 @@ def write_sheet(rows: Iterable[tuple[str | None, str, str, Mapping[str, Any]]]) 
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for tier, endpoint, name, fields in rows:
-        writer.writerow({**fields, "tier": tier or "", "endpoint": endpoint, "name": name})
+        plain = {
+            name: rate_text(value).replace(",", "") if isinstance(value, float) else value
+            for name, value in fields.items()
+        }
+        writer.writerow({**plain, "tier": tier or "", "endpoint": endpoint, "name": name})
     return out.getvalue()
 
 

@@ -32,9 +32,8 @@ def allowance_of(algorithm: Algorithm) -> Allowance | None:
     """None: it does not limit a rate."""
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():
-            return Allowance(
-                algorithm.rate, algorithm.per_us / SECOND_US, per_text(algorithm.per_us), algorithm.capacity
-            )
+            per_us = algorithm.typed_per_us
+            return Allowance(algorithm.typed_rate, per_us / SECOND_US, per_text(per_us), algorithm.capacity)
         case FixedWindow() | SlidingCounter() | SlidingLog():
             return Allowance(algorithm.limit, algorithm.window_us / SECOND_US, per_text(algorithm.window_us))
         case CalendarQuota():
@@ -46,7 +45,7 @@ def allowance_of(algorithm: Algorithm) -> Allowance | None:
 @dataclass(frozen=True, slots=True)
 class Parameter:
     name: str
-    held: int  # its present value
+    held: int | float  # its present value
 
 
 def parameters_of(algorithm: Algorithm) -> tuple[Parameter, Parameter | None]:

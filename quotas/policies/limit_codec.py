@@ -17,7 +17,8 @@ from itertools import islice
 from typing import Any, Protocol, cast, get_args
 
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
-from headroom_edge.algorithms.base import Algorithm, Duration, ParameterError, WholeNumber, shown
+from headroom_edge.algorithms.base import Algorithm, Duration, ParameterError, WholeNumber, format_duration, shown
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.plan.subject import DIMENSION, MOST_ALTERNATIVES, MOST_DIMENSIONS, Subject
 from quotas.policies.problems import MOST_UNKNOWN, unknown_field
 from quotas.policies.spec import (
@@ -39,6 +40,8 @@ Stored = Mapping[str, Any]
 Clock = Callable[[int], int]
 
 CANDIDATE = "candidate"
+DECIMALS = "decimals"  # in stored parameters only
+RATED = (TokenBucket, Gcra, LeakyBucket)
 CHOICES: dict[str, tuple[str, ...]] = {
     "unit": get_args(Unit),
     "mode": get_args(Mode),
@@ -88,18 +91,25 @@ def algorithm_load(stored: Stored) -> Algorithm:
 
 
 def algorithm_dump(algorithm: Algorithm) -> dict[str, Any]:
-    return {"algorithm": algorithm.name, "parameters": algorithm.describe()}
+    """A fractional rate is stored in whole numbers, which every release reads, with the decimals to show."""
+    parameters = algorithm.describe()
+    if isinstance(algorithm, RATED) and algorithm.decimals:
+        whole = {"rate": algorithm.rate, "per": format_duration(algorithm.per_us), DECIMALS: algorithm.decimals}
+        parameters |= whole
+    return {"algorithm": algorithm.name, "parameters": parameters}
 
 
 def stored_of_fields(fields: Fields) -> dict[str, Any]:
     parameters = {
         field: value for field, value in fields.items() if field not in ("algorithm", CANDIDATE, *COMMON_FIELDS)
     }
-    return {"algorithm": fields["algorithm"], "parameters": parameters}
+    stored = {"algorithm": fields["algorithm"], "parameters": parameters}
+    return algorithm_dump(algorithm_load(stored)) if isinstance(parameters.get("rate"), float | str) else stored
 
 
 def fields_of_stored(stored: Stored) -> dict[str, Any]:
-    return {"algorithm": stored["algorithm"], **stored["parameters"]}
+    typed = algorithm_load(stored).describe() if DECIMALS in stored["parameters"] else stored["parameters"]
+    return {"algorithm": stored["algorithm"], **typed}
 
 
 # Row → stored, fields, state, spec

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headroom_edge.algorithms.base import Algorithm, format_duration, per_text
-from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket, rate_text
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.algorithms.fixed_window import FixedWindow
@@ -49,7 +49,9 @@ def override_words(override: Override) -> str:
 def limit_short(algorithm: Algorithm) -> Short:
     match algorithm:
         case TokenBucket() | Gcra() | LeakyBucket():
-            rate = f"{compact(algorithm.rate)}/{per_text(algorithm.per_us)}"
+            typed = algorithm.typed_rate
+            rate = compact(typed) if isinstance(typed, int) else rate_text(typed)
+            rate = f"{rate}/{per_text(algorithm.typed_per_us)}"
             return Short(rate, f"{algorithm.size_field} {compact(algorithm.size)}")
         case FixedWindow() | SlidingCounter() | SlidingLog():
             return Short(f"{compact(algorithm.limit)}/{per_text(algorithm.window_us)}")

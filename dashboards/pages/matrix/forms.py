@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +19,7 @@ from quotas.policies.limit_codec import CHOICES, limit_fields
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
 
+_FRACTION = re.compile(r"[0-9]+\.[0-9]")
 NEW = "+"  # cannot be the name of a limit
 PERCENT_MAX = 10_000
 
@@ -31,6 +33,7 @@ LABELS = {
 }
 LABELS |= {"window": "Window", "period": "Period", "timezone": "Time zone", "anchor": "Starts on", "hold": "Hold"}
 HINTS = {
+    "rate": "such as 100, 4.2 or 4.2/10s",
     "per": "1s, 1m, 1h",
     "max_wait": "empty: no waiting",
     "window": "1m, 1h, 1d",
@@ -133,6 +136,8 @@ class CellForm(_EditForm):
         fields = self.cleaned_data
         taken = FIELDS[fields["algorithm"]]
         parameters = {name: _value(fields[f"p_{name}"]) for name in taken if fields.get(f"p_{name}")}
+        if "/" in str(parameters.get("rate")):  # 4.2/10s has its own time
+            parameters.pop("per", None)
         others = {name: fields[name] for name in ("subject", "unit", "mode", "on_failure") if fields[name]}
         return {"algorithm": fields["algorithm"], **parameters, **others}
 
@@ -203,4 +208,6 @@ def _new_name(filled: MatrixLimit | None, taken: dict[str, MatrixLimit]) -> str:
 
 def _value(text: str) -> str | int:
     plain = text.replace(",", "").replace("\N{NO-BREAK SPACE}", "").strip()
-    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 20 else text.strip()
+    if plain.isascii() and plain.isdigit() and len(plain) < 20:
+        return int(plain)
+    return plain if _FRACTION.match(plain) else text.strip()

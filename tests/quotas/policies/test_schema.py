@@ -33,6 +33,7 @@ BEYOND = {
     "limit-name-twice",
     "max-wait-too-long",
     "policy-attached-twice",
+    "rate-fraction",
     "policy-endpoint-whole-service",
     "policy-name-twice",
     "policy-tier-and-tenant",
