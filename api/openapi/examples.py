@@ -30,6 +30,8 @@ BODIES: Final[Mapping[str, Json]] = {
     "policy_list_post": {"name": "trial-everywhere", "tier": "trial", "limits": [_BURST]},
     "policy_detail_put": {"limits": [_BURST]},
     "policy_limit_put": {"limit": {**_BURST, "name": "quotes"}},
+    "policy_rename_post": {"to": "pro-quotes-2030"},
+    "policy_limit_rename_post": {"to": "quotes-per-minute"},
     "override_list_post": {"tenant": "blue-line", "multiplier": {"numerator": 2}, "end": "2030-01-31T18:00:00Z"},
     "change_start_post": {"mode": "shadow"},
     "freeze_list_post": {"start": "2030-01-01T06:00:00Z", "end": "2030-01-02T06:00:00Z", "roles": ["owner"]},

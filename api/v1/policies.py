@@ -24,6 +24,7 @@ from quotas.models import Limit, Policy
 from quotas.policies import edit as services
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.limit_codec import limit_list, row_fields
+from quotas.policies.rename import limit_rename, policy_rename
 from quotas.policies.spec import CARRIES
 from quotas.policies.validate import MOST_LIMITS, POLICY_FIELDS
 from tenants.models import TENANT_NAME, WORD
@@ -91,6 +92,14 @@ class LimitChange(Guarded):
 
 class CarryQuery(GuardedRemovalQuery):
     carry = serializers.ChoiceField(choices=CARRIES, default="keep", help_text=CARRY)
+
+
+class Renaming(Guarded):
+    to = Word(WORD, help_text="The new name.")
+
+
+class LimitRenaming(Renaming):
+    carry = Choice(choices=CARRIES, default="keep", help_text=CARRY)
 
 
 class PolicyQuery(PageQuery):
@@ -165,6 +174,32 @@ class PolicyLimit(APIView):
         who = permitted(request, asked)
         remove = partial(services.limit_remove, policy=name, limit=limit, carry=asked["carry"])
         return changed(request, _edit(request, name, remove, who), asked)
+
+
+class PolicyRename(APIView):
+    @changes(Renaming, PolicyOut)
+    def post(self, request: Request, name: str) -> Response:
+        """Renames a policy. Nothing that is enforced or counted changes."""
+        fields = body(Renaming, request)
+        who = permitted(request, fields)
+        rename = partial(policy_rename, name=name, to=fields["to"])
+        return changed(
+            request, Edit(rename, who, lambda row: _policy(request, row.name), lambda: _policy(request, name))
+        )
+
+
+class PolicyLimitRename(APIView):
+    @changes(LimitRenaming, PolicyOut)
+    def post(self, request: Request, name: str, limit: str) -> Response:
+        """Renames a limit of a policy.
+
+        Its counts go along if no other policy has a limit with the old name and the new name was never used. Otherwise
+        it starts anew under the new name. If-Match takes the policy's ETag.
+        """
+        fields = body(LimitRenaming, request)
+        who = permitted(request, fields)
+        rename = partial(limit_rename, policy=name, limit=limit, **fields)
+        return changed(request, _edit(request, name, rename, who))
 
 
 def _edit(request: Request, name: str, call: Callable[..., object], who: Permitted) -> Edit[object]:

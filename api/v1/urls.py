@@ -76,6 +76,12 @@ urlpatterns = [
     path("endpoints/<endpoint:name>", endpoints.EndpointDetail.as_view(), name="endpoint"),
     path("policies", policies.PolicyList.as_view(), name="policies"),
     path("policies/<word:name>", policies.PolicyDetail.as_view(), name="policy"),
+    path("policies/<word:name>/rename", policies.PolicyRename.as_view(), name="policy-rename"),
+    path(
+        "policies/<word:name>/limits/<word:limit>/rename",
+        policies.PolicyLimitRename.as_view(),
+        name="policy-limit-rename",
+    ),
     path("policies/<word:name>/limits/<word:limit>", policies.PolicyLimit.as_view(), name="policy-limit"),
     path("overrides", overrides.OverrideList.as_view(), name="overrides"),
     path("overrides/<number:number>", overrides.OverrideDetail.as_view(), name="override"),

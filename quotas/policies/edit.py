@@ -43,8 +43,8 @@ def policy_update(
 ) -> Revision | None:
     """Replaces all limits; a limit that keeps its name keeps its live state, as `carry` says."""
     with draft(action="policy_update", author=author, reason=reason, carry=carry, **permits) as opened:
-        row = _policy(name)
-        _write_limits(opened, row, limits)
+        row = find_policy(name)
+        write_policy_limits(opened, row, limits)
     return opened.revision
 
 
@@ -52,7 +52,7 @@ def policy_delete(
     *, name: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
 ) -> Revision | None:
     with draft(action="policy_delete", author=author, reason=reason, carry=carry, **permits) as opened:
-        delete_policy(opened, _policy(name))
+        delete_policy(opened, find_policy(name))
     return opened.revision
 
 
@@ -61,9 +61,9 @@ def limit_set(
 ) -> Revision | None:
     """Adds one limit to a policy, or replaces the one of that name."""
     with draft(action="limit_set", author=author, reason=reason, carry=carry, **permits) as opened:
-        row = _policy(policy)
-        others = [fields for fields in _limits(row) if fields["name"] != limit.get("name")]
-        _write_limits(opened, row, [*others, limit])
+        row = find_policy(policy)
+        others = [fields for fields in policy_limits(row) if fields["name"] != limit.get("name")]
+        write_policy_limits(opened, row, [*others, limit])
     return opened.revision
 
 
@@ -72,9 +72,9 @@ def limit_remove(
 ) -> Revision | None:
     """A policy's last limit cannot be removed: delete the policy."""
     with draft(action="limit_remove", author=author, reason=reason, carry=carry, **permits) as opened:
-        row = _policy(policy)
-        _limit(row, limit)
-        _write_limits(opened, row, [fields for fields in _limits(row) if fields["name"] != limit])
+        row = find_policy(policy)
+        find_limit(row, limit)
+        write_policy_limits(opened, row, [fields for fields in policy_limits(row) if fields["name"] != limit])
     return opened.revision
 
 
@@ -83,7 +83,7 @@ def candidate_set(
 ) -> Revision | None:
     """Sets other parameters that are counted beside a limit but never enforced; None removes them."""
     with draft(action="candidate_set", author=author, reason=reason, **permits) as opened:
-        row = _limit(_policy(policy), limit)
+        row = find_limit(find_policy(policy), limit)
         opened.touch(key_of(POLICY, policy))
         set_candidate(row, candidate)
     return opened.revision
@@ -94,7 +94,7 @@ def candidate_promote(
 ) -> Revision | None:
     """The candidate becomes the limit and keeps its live state."""
     with draft(action="candidate_promote", author=author, reason=reason, **permits) as opened:
-        row = _limit(_policy(policy), limit)
+        row = find_limit(find_policy(policy), limit)
         if row.candidate is None:
             raise refuse("limit", "no_candidate", f"limit {limit} of policy {policy} has no candidate; set one first")
         opened.touch(key_of(POLICY, policy))
@@ -104,26 +104,26 @@ def candidate_promote(
     return opened.revision
 
 
-def _policy(name: str) -> Policy:
+def find_policy(name: str) -> Policy:
     row = Policy.objects.select_related("tier", "tenant", "endpoint").filter(name=name).first()
     if row is None:
         raise refuse("policy", "unknown", f"there is no policy {name}; create it, or correct the name")
     return row
 
 
-def _limit(policy: Policy, name: str) -> Limit:
+def find_limit(policy: Policy, name: str) -> Limit:
     row = policy.limits.filter(name__name=name).first()
     if row is None:
         raise refuse("limit", "unknown", f"policy {policy.name} has no limit {name}; correct the name")
     return row
 
 
-def _limits(row: Policy) -> list[dict[str, Any]]:
+def policy_limits(row: Policy) -> list[dict[str, Any]]:
     """As a document lists them."""
     return limit_list({limit.name.name: row_fields(limit) for limit in row.limits.select_related("name")})
 
 
-def _write_limits(opened: Draft, row: Policy, limits: Sequence[Fields]) -> None:
+def write_policy_limits(opened: Draft, row: Policy, limits: Sequence[Fields]) -> None:
     tier, tenant = row.tier and row.tier.name, row.tenant and row.tenant.name
     fields = {"name": row.name, "tier": tier, "tenant": tenant, "endpoint": row.scope, "limits": list(limits)}
     write_policy(opened, accepted(parse_policy(fields)))

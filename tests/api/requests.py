@@ -209,6 +209,8 @@ def _policies(world: World) -> list[tuple[str, Asked]]:
         ("policies", Asked("POST", f"/v1/policies{DRY}", {"name": "new", "endpoint": PAY, "tier": "free", **limits})),
         ("policy", Asked("PUT", f"/v1/policies/free-all{DRY}", limits)),
         ("policy", Asked("DELETE", f"/v1/policies/free-all{GONE}")),
+        ("policy-rename", Asked("POST", f"/v1/policies/free-all/rename{DRY}", WHY | {"to": "all-of-free"})),
+        ("policy-limit-rename", Asked("POST", f"/v1/policies/pro-all/limits/minute/rename{DRY}", WHY | {"to": "min"})),
         ("policy-limit", Asked("PUT", f"/v1/policies/free-all/limits/burst{DRY}", {"limit": bucket(12), **WHY})),
         ("policy-limit", Asked("DELETE", f"/v1/policies/pro-all/limits/burst{GONE}")),
         ("document-validate", Asked("POST", "/v1/document/validate", document)),

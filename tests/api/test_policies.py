@@ -102,3 +102,37 @@ def test_what_a_put_cannot_change_is_refused_by_name(client: APIClient, field: s
     asked = {"limits": [bucket(120)], "reason": "more", field: value}
     refused = client.put("/v1/policies/pro-all", asked, headers=ANY)
     assert (refused.status_code, refused.json()["field"], refused.json()["code"]) == (422, field, "fixed")
+
+
+def test_a_policy_and_a_limit_are_renamed_by_whoever_saw_the_present_ones(client: APIClient) -> None:
+    path = "/v1/policies/pro-all"
+    stale = client.post(f"{path}/rename", {"to": "pro-rest", "reason": "clearer"}, headers={"If-Match": '"x"'})
+    assert stale.status_code == 412
+    match = {"If-Match": client.get(path)["ETag"]}
+    rehearsed = client.post(f"{path}/rename?dry_run=true", {"to": "pro-rest", "reason": "x"}, headers=match).json()
+    assert [change["object"] for change in rehearsed["changes"]] == ["policy:pro-all", "policy:pro-rest"]
+    renamed = client.post(f"{path}/rename", {"to": "pro-rest", "reason": "clearer"}, headers=match)
+    assert (renamed.status_code, renamed.json()["name"]) == (200, "pro-rest")
+    assert client.get(path).status_code == 404
+    match = {"If-Match": client.get("/v1/policies/pro-rest")["ETag"]}
+    asked = {"to": "minutely", "reason": "clearer"}
+    renamed = client.post("/v1/policies/pro-rest/limits/minute/rename", asked, headers=match)
+    assert [limit["name"] for limit in renamed.json()["limits"]] == ["burst", "minutely"]
+    wrong = client.post("/v1/policies/pro-rest/limits/burst/rename", asked, headers={"If-Match": "*"})
+    assert (wrong.status_code, wrong.json()["field"]) == (409, "to")
+
+
+def test_a_rate_with_decimals_comes_back_as_it_was_sent(client: APIClient) -> None:
+    limit = {"name": "slow", "algorithm": "token_bucket", "rate": 4.2, "per": "10s", "burst": 8}
+    made = client.post(
+        "/v1/policies", {"name": "slow", "tenant": "bolt", "limits": [limit], "reason": "because", "force": True}
+    )
+    assert made.status_code == 201, made.json()
+    (shown,) = made.json()["limits"]
+    assert {field: shown[field] for field in limit} == limit
+    text = {**limit, "rate": "0.5/m"}
+    del text["per"]
+    put = client.put(
+        "/v1/policies/slow/limits/slow", {"limit": text, "reason": "because", "force": True}, headers={"If-Match": "*"}
+    ).json()
+    assert (put["limits"][0]["rate"], put["limits"][0]["per"]) == (0.5, "1m")

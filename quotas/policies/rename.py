@@ -1,0 +1,95 @@
+"""Renames policies and limits.
+
+What was counted belongs to a place, the number of a limit's name, and a subject. A policy's name is not part of it, so
+renaming a policy resets nothing. A limit keeps its counts if its name is used nowhere else: then the number stays.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Unpack
+
+from quotas.changes.draft import Permits, draft
+from quotas.changes.snapshot import POLICY, key_of
+from quotas.errors import read, refuse
+from quotas.models import Limit, LimitName, Override, Policy, QuotaRequest, Recommendation, Revision
+from quotas.models.policy import CANDIDATE_SUFFIX
+from quotas.models.quota_request import RequestAnswer
+from quotas.models.recommendation import OPEN
+from quotas.policies.edit import find_limit, find_policy, policy_limits, write_policy_limits
+from quotas.policies.spec import Carry
+from quotas.policies.validate import read_name
+from tenants.models import Tenant
+
+
+def policy_rename(*, name: str, to: str, author: str, reason: str, **permits: Unpack[Permits]) -> Policy:
+    """Nothing that is enforced or counted changes."""
+    with draft(action="policy_rename", author=author, reason=reason, **permits) as opened:
+        row = find_policy(name)
+        read(partial(_name, owner="policy"), to)
+        if to == name:
+            return row
+        if Policy.objects.filter(name=to).exists():
+            raise refuse("to", "taken", f"policy {to} already exists; choose another name")
+        opened.touch(key_of(POLICY, name), key_of(POLICY, to))
+        row.name = to
+        row.save(update_fields=["name"])
+        Recommendation.objects.filter(stage__in=OPEN, policy=name).update(policy=to)
+        return row
+
+
+def limit_rename(
+    *, policy: str, limit: str, to: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+) -> Revision | None:
+    """Where `why_it_resets` gives a reason, the limit starts anew under its new name."""
+    with draft(action="limit_rename", author=author, reason=reason, carry=carry, **permits) as opened:
+        row = find_policy(policy)
+        held = find_limit(row, limit)
+        read(partial(_name, owner="limit"), to)
+        if to != limit:
+            _check_free(row, held, to)
+            opened.touch(key_of(POLICY, policy))
+            Recommendation.objects.filter(stage__in=OPEN, policy=policy, limit=limit).update(limit=to)
+            if why_it_resets(held, to):
+                fields = [{**one, "name": to if one["name"] == limit else one["name"]} for one in policy_limits(row)]
+                write_policy_limits(opened, row, fields)
+            else:
+                _rename_everywhere(held.name, to)
+    return opened.revision
+
+
+def why_it_resets(limit: Limit, to: str) -> str:
+    """Why the counts do not go along; empty: they do."""
+    others = Limit.objects.filter(name=limit.name).exclude(pk=limit.pk).count()
+    if others:
+        what = "another policy has" if others == 1 else f"{others} other policies have"
+        return f"{what} a limit called {limit.name.name}, which keeps the counts of that name"
+    if to != limit.name.name and LimitName.objects.filter(name__in=[to, to + CANDIDATE_SUFFIX]).exists():
+        return f"the name {to} was used before and has counts of its own"
+    return ""
+
+
+def _check_free(row: Policy, held: Limit, to: str) -> None:
+    name = held.name.name
+    if row.limits.filter(name__name=to).exists():
+        raise refuse("to", "taken", f"policy {row.name} already has a limit {to}; choose another name")
+    override = Override.objects.filter(cancelled_at=None, limits__has_key=name).order_by("pk").first()
+    if override is not None and (row.tenant_id is None or row.tenant_id == override.tenant_id):
+        what = f"override {override.pk} of {override.tenant} changes limit {name} by its name"
+        raise refuse("to", "in_use", f"{what}; end it first, and give it again afterwards")
+
+
+def _name(value: object, owner: str) -> str:
+    return read_name({"name": value}, owner)
+
+
+def _rename_everywhere(name: LimitName, to: str) -> None:
+    former = name.name
+    for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
+        for row in LimitName.objects.filter(name=held):
+            row.name = wanted
+            row.save(update_fields=["name"])
+    QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
+    for tenant in Tenant.objects.filter(handovers__contains=[{"limit": former}]):
+        tenant.handovers = [one | {"limit": to} if one["limit"] == former else one for one in tenant.handovers]
+        tenant.save(update_fields=["handovers"])

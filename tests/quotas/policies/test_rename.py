@@ -1,0 +1,100 @@
+"""A new name for a policy or a limit: what was counted goes along, or it is said why not."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from headroom_edge.keys import tenant_prefix
+from quotas.changes.commit import Written, commit
+from quotas.changes.undo import revision_revert
+from quotas.errors import Refused
+from quotas.models import Limit, LimitName, Policy
+from quotas.overrides import override_cancel, override_create
+from quotas.policies.edit import policy_create
+from quotas.policies.rename import limit_rename, policy_rename
+from tests.quotas.publishing.worlds import publisher_for
+from tests.quotas.world import FORCED, GET, SAID, bucket, limit_of, newest
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+def test_a_policy_keeps_its_place_and_limits() -> None:
+    def facts(row: Limit) -> tuple[int, int, int]:
+        return row.pk, row.name_id, row.changed_revision_id
+
+    before = facts(limit_of("pro-all"))
+    policy_rename(name="pro-all", to="pro-everywhere", **SAID)
+    assert facts(limit_of("pro-everywhere")) == before
+    assert newest().touched == ["policy:pro-all", "policy:pro-everywhere"]
+    with pytest.raises(Refused, match="there is no policy pro-all"):
+        policy_rename(name="pro-all", to="x", **SAID)
+
+
+def test_a_renamed_policy_can_be_renamed_back_by_a_revert() -> None:
+    policy_rename(name="pro-all", to="pro-everywhere", **SAID)
+    revision_revert(number=newest().number, **FORCED)
+    assert Policy.objects.filter(name="pro-all").exists()
+    assert limit_of("pro-all").parameters["rate"] == 100
+
+
+@pytest.mark.parametrize("to", ["free-all", "Pro All", ""])
+def test_a_wrong_name_is_refused(to: str) -> None:
+    with pytest.raises(Refused):
+        policy_rename(name="pro-all", to=to, **SAID)
+    with pytest.raises(Refused):
+        limit_rename(policy="pro-all", limit="minute", to="burst" if to == "free-all" else to, **SAID)
+    assert Policy.objects.filter(name="pro-all").exists()
+
+
+def test_the_same_name_changes_nothing() -> None:
+    before = newest().number
+    policy_rename(name="pro-all", to="pro-all", **SAID)
+    limit_rename(policy="pro-all", limit="minute", to="minute", **SAID)
+    assert newest().number == before
+
+
+def test_a_name_that_others_have_too_starts_anew_here() -> None:
+    number = limit_of("pro-all").name_id
+    limit_rename(policy="pro-all", limit="burst", to="peak", **FORCED)
+    assert limit_of("pro-all", "peak").name_id != number
+    assert limit_of("free-all", "burst").name_id == number
+
+
+def test_a_name_that_was_used_before_has_its_own_counts() -> None:
+    LimitName.objects.create(number=900, name="former")
+    limit_rename(policy="pro-all", limit="minute", to="former", **FORCED)
+    assert limit_of("pro-all", "former").name_id == 900
+
+
+def test_an_override_that_names_the_limit_is_in_the_way() -> None:
+    override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+    with pytest.raises(Refused, match=f"override {override.pk} of acme changes limit minute by its name; end it first"):
+        limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    override_cancel(override=override.pk, **FORCED)
+    limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    assert Limit.objects.filter(name__name="minutely").exists()
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    outcome = commit(lambda: limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID), "dry_run")
+    assert not isinstance(outcome, Written)
+    assert LimitName.objects.filter(name="minute").exists()
+    assert not LimitName.objects.filter(name="minutely").exists()
+
+
+def test_what_was_used_stays_used_under_the_new_name(valkey: redis.Redis, valkey_url: str) -> None:
+    client = redis.Redis.from_url(valkey_url, decode_responses=True)
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    publisher = publisher_for(client)
+    publisher.publish()
+
+    def left() -> tuple[str, int]:
+        reply = client.fcall("hr_check", 1, tenant_prefix("acme", publisher.shards.count), "acme", GET, 1)
+        return str(reply[2]), int(reply[4])
+
+    assert left() == ("slow", 4)
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    policy_rename(name="own", to="own-rides", **SAID)
+    publisher.publish()
+    assert left() == ("calm", 3)
