@@ -50,6 +50,14 @@ MENU: tuple[MenuItem, ...] = (
     MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",), go="m"),
     MenuItem(
         "Limits",
+        "Policies",
+        "layers",
+        "dashboards:policies",
+        below=("dashboards:policy", "dashboards:policy-new"),
+        go="p",
+    ),
+    MenuItem(
+        "Limits",
         "Changes",
         "history",
         "dashboards:changes",

@@ -20,6 +20,8 @@ from dashboards.pages.matrix.view import matrix, matrix_cell, matrix_csv, matrix
 from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
 from dashboards.pages.overview.view import overview
 from dashboards.pages.palette import palette
+from dashboards.pages.policies import actions as policy_actions
+from dashboards.pages.policies.view import policies, policy, policy_new, policy_yaml
 from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
@@ -68,6 +70,13 @@ urlpatterns = [
     path("matrix/publish", matrix_publish, name="matrix-publish"),
     path("matrix/published", matrix_published, name="matrix-published"),
     path("matrix/import", matrix_import, name="matrix-import"),
+    path("policies", policies, name="policies"),
+    path("policies/new", policy_new, name="policy-new"),
+    path("policies/<str:name>/yaml", policy_yaml, name="policy-yaml"),
+    path("policies/<str:name>/rename", policy_actions.rename, name="policy-rename"),
+    path("policies/<str:name>/delete", policy_actions.delete, name="policy-delete"),
+    path("policies/<str:name>/limits/<str:limit>/rename", policy_actions.rename_limit, name="policy-limit-rename"),
+    path("policies/<str:name>", policy, name="policy"),
     path("recommendations", recommendations, name="recommendations"),
     path("recommendations/approve", recommendations_bulk, name="recommendations-bulk"),
     path("recommendations/<int:number>", recommendation, name="recommendation"),

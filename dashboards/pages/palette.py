@@ -25,7 +25,6 @@ LONGEST = 100
 
 class NamedPolicy(NamedTuple):
     name: str
-    tenant: str | None
     place: str  # tier or tenant × endpoint
 
 
@@ -41,10 +40,7 @@ def endpoints_named(part: str, most: int) -> list[Endpoint]:
 
 def policies_named(beginning: str, most: int) -> list[NamedPolicy]:
     rows = Policy.objects.filter(name__startswith=beginning.casefold()).select_related("tier", "tenant", "endpoint")
-    return [
-        NamedPolicy(row.name, row.tenant.name if row.tenant else None, _place(row))
-        for row in rows.order_by("name")[:most]
-    ]
+    return [NamedPolicy(row.name, _place(row)) for row in rows.order_by("name")[:most]]
 
 
 def _place(row: Policy) -> str:
@@ -92,15 +88,11 @@ def _things(query: str) -> list[PaletteResult]:
         )
         for row in endpoints_named(query, MOST)
     ]
-    policies = [PaletteResult("matrix", row.name, row.place, _of_policy(row)) for row in policies_named(query, MOST)]
+    policies = [
+        PaletteResult("layers", row.name, row.place, address("dashboards:policy", row.name))
+        for row in policies_named(query, MOST)
+    ]
     return [result for result in (*tenants, *endpoints, *policies) if result.href]
-
-
-def _of_policy(row: NamedPolicy) -> str:
-    if row.tenant:
-        return address("dashboards:tenant", row.tenant)
-    history = address("dashboards:changes")
-    return history and f"{history}?touched=policy:{row.name}"
 
 
 def _pages(query: str, principal: Principal) -> list[PaletteResult]:

@@ -1,14 +1,14 @@
-"""Edits of the matrix: limits of tiers and of everyone, many in one revision."""
+"""Edits of limits by place: of tiers, of everyone and of single tenants, many in one revision."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from django.db.models import Prefetch
+from django.db.models import Prefetch, Q
 
 from quotas.changes.commit import Outcome, commit
 from quotas.changes.draft import Permits, draft
@@ -24,26 +24,38 @@ from quotas.policies.export import policy_state
 from quotas.policies.limit_codec import row_fields
 from quotas.policies.problems import Problem
 from quotas.policies.validate import parse_policy
-from tenants.models import Tier
+from tenants.models import Tenant, Tier
 
 LONGEST_NAME = 63
 MOST_EDITS = 20_000
 
-Place = tuple[str | None, str]  # tier (None: everyone), endpoint
 Fields = Mapping[str, Any]
+
+
+class Place(NamedTuple):
+    """Where a policy is attached. Neither a tier nor a tenant: for everyone."""
+
+    tier: str | None
+    endpoint: str  # or `service:*`, or `*`
+    tenant: str | None = None
+
+    @property
+    def owner(self) -> str:
+        return self.tenant or self.tier or "everyone"
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    tier: str | None  # None: everyone
+    tier: str | None  # None: a tenant's, or everyone's
     endpoint: str  # or `service:*`, or `*`
     name: str  # of the limit
     fields: Fields | None  # all of them; None: the limit goes
     line: int | None = None  # of the table it came from
+    tenant: str | None = None
 
     @property
     def place(self) -> Place:
-        return self.tier, self.endpoint
+        return Place(self.tier, self.endpoint, self.tenant)
 
 
 def limits_set(
@@ -51,10 +63,11 @@ def limits_set(
 ) -> Revision | None:
     """Other limits stay as they are. A policy is created where there is none, and deleted with its last limit."""
     with draft(action="limits_set", author=author, reason=reason, carry=carry, **permits) as opened:
-        present = _present()
+        present = _present({edit.tenant for edit in edits})
         _check_names(edits)
         wanted = list(_wanted(edits, present))
-        emptied = {edit.place for edit in edits} - {(policy.tier, policy.endpoint) for policy in wanted}
+        left = {Place(policy.tier, policy.endpoint, policy.tenant) for policy in wanted}
+        emptied = {edit.place for edit in edits} - left
         gone = [present[place] for place in emptied]
         if opened.is_rehearsal:
             foresee(opened, _after(wanted, gone))
@@ -87,18 +100,24 @@ def sheet_read(text: str) -> list[Edit]:
 
 def sheet_write() -> str:
     """All limits of tiers and of everyone as CSV; importing it changes nothing."""
-    places = sorted(_present().items(), key=lambda item: (item[0][0] is None, item[0]))
+    places = sorted(_present({None}).items(), key=lambda item: (item[0].tier is None, item[0][:2]))
     return write_sheet(
-        (tier, endpoint, name, fields)
-        for (tier, endpoint), row in places
+        (place.tier, place.endpoint, name, fields)
+        for place, row in places
         for name, fields in sorted(_limits(row).items())
     )
 
 
-def _present() -> dict[Place, Policy]:
+def _present(tenants: Collection[str | None]) -> dict[Place, Policy]:
+    """The policies of these tenants; of None: those of tiers and of everyone."""
     limits = Prefetch("limits", Limit.objects.select_related("name"))
-    rows = Policy.objects.filter(tenant=None).select_related("tier", "endpoint").prefetch_related(limits)
-    return {(row.tier.name if row.tier else None, row.scope): row for row in rows}
+    of = Q(tenant__name__in=[name for name in tenants if name]) | (Q(tenant=None) if None in tenants else Q(pk=None))
+    rows = Policy.objects.filter(of).select_related("tier", "tenant", "endpoint").prefetch_related(limits)
+    return {place_of(row): row for row in rows}
+
+
+def place_of(row: Policy) -> Place:
+    return Place(row.tier.name if row.tier else None, row.scope, row.tenant.name if row.tenant else None)
 
 
 def _limits(row: Policy) -> dict[str, dict[str, Any]]:
@@ -138,12 +157,11 @@ def _edited(limits: dict[str, dict[str, Any]], group: Iterable[Edit]) -> dict[st
 
 def _policy_fields(name: str, place: Place, limits: Mapping[str, Fields]) -> dict[str, Any]:
     listed = [{"name": limit, **fields} for limit, fields in limits.items()]
-    return {"name": name, "tier": place[0], "endpoint": place[1], "limits": listed}
+    return {"name": name, "tier": place.tier, "tenant": place.tenant, "endpoint": place.endpoint, "limits": listed}
 
 
 def _new_name(place: Place, taken: set[str]) -> str:
-    tier, endpoint = place
-    base = f"{tier or 'everyone'}-{endpoint.replace('*', 'everywhere').replace(':', '-')}"[:LONGEST_NAME]
+    base = f"{place.owner}-{place.endpoint.replace('*', 'everywhere').replace(':', '-')}"[:LONGEST_NAME]
     tries = (base if n == 1 else f"{base[: LONGEST_NAME - 5]}-{n}" for n in range(1, MOST_EDITS))
     name = next(one for one in tries if one not in taken)
     taken.add(name)
@@ -164,12 +182,17 @@ def _check_names(edits: Sequence[Edit]) -> None:
     if len(edits) > MOST_EDITS:
         raise refuse("edits", "too_many", f"these are {len(edits):,} limits; change at most {MOST_EDITS:,} at once")
     tiers = set(Tier.objects.values_list("name", flat=True))
+    wanted = {edit.tenant for edit in edits if edit.tenant}
+    tenants = set(Tenant.objects.filter(name__in=wanted).values_list("name", flat=True)) if wanted else set()
     endpoints = set(Endpoint.objects.filter(retired=False).values_list("name", flat=True))
     problems = []
     for edit in edits:
         if edit.tier is not None and edit.tier not in tiers:
             message = f"there is no tier {edit.tier!r:.80}; use {', '.join(sorted(tiers)) or 'none: everyone'}"
             problems.append(Problem("tier", "unknown", message, edit.line))
+        if edit.tenant is not None and edit.tenant not in tenants:
+            message = f"there is no tenant {edit.tenant!r:.80}; create it, or correct the name"
+            problems.append(Problem("tenant", "unknown", message, edit.line))
         if not edit.endpoint.endswith(spec.EVERYWHERE) and edit.endpoint not in endpoints:
             message = f"there is no endpoint {edit.endpoint!r:.80}; register it, or correct the name"
             problems.append(Problem("endpoint", "unknown", message, edit.line))
@@ -178,4 +201,4 @@ def _check_names(edits: Sequence[Edit]) -> None:
 
 
 def _words(place: Place) -> str:
-    return f"{place[0] or 'everyone'} × {place[1]}"
+    return f"{place.owner} × {place.endpoint}"

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from quotas.models import Endpoint, Limit, Override, Policy
 from quotas.overrides import ACTIVE, overrides_in
 from quotas.policies import spec
 from quotas.policies.limit_codec import row_limit
-from tenants.models import Tier
+from tenants.models import Tenant, Tier
 
+OF_TENANT = "@"  # in keys of cells; cannot begin the name of a tier
 EVERYONE = ""  # the column of limits that count all tenants together
 
 Place = tuple[str, str]  # tier or EVERYONE, scope
@@ -31,12 +32,22 @@ class MatrixLimit:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    tier: str
+    tier: str  # of a tenant's cell: the tier it is on
     scope: str
     policy: str = ""  # empty: there is none
     limits: tuple[MatrixLimit, ...] = ()
     inherited: tuple[MatrixLimit, ...] = ()  # limits of `*` that apply here, and count there
     own: int = 0  # overrides in force and policies of single tenants of the tier
+    tenant: str = ""  # the limits are this tenant's own
+
+    @property
+    def key(self) -> str:
+        """`pro/rides:get`, `/rides:get` (everyone) or `@acme/rides:get`; `cell_read` takes it."""
+        return f"{OF_TENANT}{self.tenant}/{self.scope}" if self.tenant else f"{self.tier}/{self.scope}"
+
+    @property
+    def owner(self) -> str:
+        return self.tenant or self.tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,17 @@ class Matrix:
     lines: tuple[Line, ...]
 
     def cell(self, tier: str, scope: str) -> Cell | None:
-        return next((c for line in self.lines if line.scope == scope for c in line.cells if c.tier == tier), None)
+        found = (c for line in self.lines if line.scope == scope for c in line.cells if c.tier == tier)
+        return next(found, None) or self._service(tier, scope)
+
+    def _service(self, tier: str, scope: str) -> Cell | None:
+        """Of a whole service that has no limits yet, and so no line."""
+        service = scope.removesuffix(spec.EVERYWHERE)
+        if tier != EVERYONE or not service.endswith(":") or service == scope:
+            return None
+        is_known = any(line.scope.startswith(service) for line in self.lines)
+        everywhere = self.cell(tier, spec.EVERYWHERE)
+        return Cell(tier, scope, inherited=everywhere.limits if everywhere else ()) if is_known else None
 
 
 @dataclass(slots=True)
@@ -131,3 +152,29 @@ def _own(now: datetime, tiers: Mapping[int, str]) -> Counter[Place]:
         for tier, endpoint, count in rows.values_list(*fields).annotate(Count("id")):
             found[tiers[tier], endpoint or spec.EVERYWHERE] += count
     return found
+
+
+def tenant_cell_read(tenant: str, scope: str) -> Cell | None:
+    """The limits of a tenant's own at a place; None: there is no such tenant or place."""
+    row = Tenant.objects.select_related("tier").filter(name=tenant).first()
+    known = scope == spec.EVERYWHERE or Endpoint.objects.filter(name=scope, retired=False).exists()
+    if row is None or not known:
+        return None
+    found = _Standing()
+    of_both = Policy.objects.filter(Q(tenant=row) | Q(tier=row.tier, tenant=None)).select_related("endpoint")
+    places = {one.pk: (tenant if one.tenant_id else "", one.scope) for one in of_both}
+    found.names = {place: one.name for one in of_both for place in [places[one.pk]]}
+    for limit in Limit.objects.filter(policy__in=places).select_related("name").order_by("name__name"):
+        held = MatrixLimit(row_limit(limit.name.name, limit), limit.changed_revision_id)
+        found.limits[places[limit.policy_id]].append(held)
+    own = tuple(found.limits[tenant, scope])
+    # From most to least specific: the first limit of a name counts.
+    others = [(tenant, spec.EVERYWHERE), ("", scope), ("", spec.EVERYWHERE)]
+    inherited: dict[str, MatrixLimit] = {}
+    for place in others:
+        if place != (tenant, scope):
+            for one in found.limits[place]:
+                inherited.setdefault(one.limit.name, one)
+    names = {one.limit.name for one in own}
+    rest = tuple(one for name, one in inherited.items() if name not in names)
+    return Cell(row.tier.name, scope, found.names.get((tenant, scope), ""), own, rest, tenant=tenant)

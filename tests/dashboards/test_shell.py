@@ -119,7 +119,7 @@ def test_the_palette_finds_tenants_endpoints_policies_and_pages(client: Client) 
     make_world()
     assert 'data-href="/tenants/acme"' in page(client, "/palette?q=ac")
     assert f'data-href="/endpoints/{PAY}"' in page(client, "/palette?q=charge")
-    assert 'data-href="/changes?touched=policy:pro-all"' in page(client, "/palette?q=pro")
+    assert 'data-href="/policies/pro-all"' in page(client, "/palette?q=pro")
     assert 'data-href="/changes"' in page(client, "/palette?q=chang")
     assert "No results for “zzz”" in page(client, "/palette?q=zzz")
 

@@ -62,7 +62,7 @@ class Selection:
 
     @property
     def keys(self) -> list[str]:
-        return [f"{cell.tier}/{cell.scope}" for cell in self.cells]
+        return [cell.key for cell in self.cells]
 
     @property
     def without(self) -> int:
@@ -181,7 +181,11 @@ def _edit_of(cell: Cell, form: CellForm) -> Edit:
         raise refuse("name", "missing", "Enter a name for the new limit, such as burst or daily.")
     if fields["limit_name"] == NEW and name in form.selection.names:
         raise refuse("name", "taken", f"A limit called {name} exists here. Select it above or enter another name.")
-    return Edit(cell.tier or None, cell.scope, name, None if fields["remove"] else form.limit_fields())
+    return _edit(cell, name, None if fields["remove"] else form.limit_fields())
+
+
+def _edit(cell: Cell, name: str, fields: dict[str, Any] | None) -> Edit:
+    return Edit(None if cell.tenant else cell.tier or None, cell.scope, name, fields, tenant=cell.tenant or None)
 
 
 def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
@@ -193,7 +197,7 @@ def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
             if fields["limit_name"] in ("", one.limit.name):
                 scaled = one.limit.algorithm.scaled(factor.numerator, factor.denominator)
                 values = {**limit_fields(one.limit), "algorithm": scaled.name, **scaled.describe(), **changed}
-                yield Edit(cell.tier or None, cell.scope, one.limit.name, values)
+                yield _edit(cell, one.limit.name, values)
 
 
 def _initial(one: MatrixLimit) -> dict[str, Any]:

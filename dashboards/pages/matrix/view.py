@@ -18,7 +18,7 @@ from dashboards.viewer import principal_of
 from quotas.changes.commit import Outcome, Proposed, Written, commit
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_write
-from quotas.matrix.queries import Cell, Matrix, matrix_read
+from quotas.matrix.queries import OF_TENANT, Cell, Matrix, matrix_read, tenant_cell_read
 from quotas.publishing.queries import publish_progress_read
 from quotas.publishing.store import StoreError
 from quotas.usage.queries.near_limits import tier_usage_read
@@ -48,7 +48,7 @@ def matrix_csv(request: HttpRequest) -> HttpResponse:
 @require_safe
 def matrix_cell(request: HttpRequest) -> HttpResponse:
     """The editor for the selected cells."""
-    cells = _cells(matrix_read(timezone.now()), request.GET.getlist("at"))
+    cells = cells_at(request.GET.getlist("at"))
     if not cells:
         return _no_cells()
     return _editor(request, cells, _form(cells, request.GET.get("limit", "")))
@@ -57,7 +57,9 @@ def matrix_cell(request: HttpRequest) -> HttpResponse:
 @require_POST
 def matrix_plan(request: HttpRequest) -> HttpResponse:
     """A dry run of the edit, requested while the user types."""
-    cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
+    cells = cells_at(request.POST.getlist("at"))
+    if not cells:
+        return _no_cells()
     form = _bound(request, cells)
     context: dict[str, Any] = {"form": form}
     if form.is_valid():
@@ -71,7 +73,7 @@ def matrix_plan(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def matrix_publish(request: HttpRequest) -> HttpResponse:
-    cells = _cells(matrix_read(timezone.now()), request.POST.getlist("at"))
+    cells = cells_at(request.POST.getlist("at"))
     if not cells:
         return _no_cells()
     form = _bound(request, cells, is_final=True)
@@ -106,9 +108,18 @@ def _no_cells() -> HttpResponse:
     return HttpResponseBadRequest("No such cell. Reload the page.", content_type="text/plain")
 
 
-def _cells(found: Matrix, keys: Sequence[str]) -> list[Cell]:
-    pairs = (key.partition("/") for key in keys[:MOST_CELLS])
-    return [cell for tier, _, scope in pairs if (cell := found.cell(tier, scope))]
+def cells_at(keys: Sequence[str]) -> list[Cell]:
+    """By `Cell.key`. Cells that do not exist are left out."""
+    found: Matrix | None = None
+    cells: list[Cell | None] = []
+    for key in keys[:MOST_CELLS]:
+        owner, _, scope = key.partition("/")
+        if owner.startswith(OF_TENANT):
+            cells.append(tenant_cell_read(owner.removeprefix(OF_TENANT), scope))
+        else:
+            found = found or matrix_read(timezone.now())
+            cells.append(found.cell(owner, scope))
+    return [cell for cell in cells if cell]
 
 
 def _form(cells: Sequence[Cell], limit: str) -> CellForm | CellsForm:
@@ -125,7 +136,7 @@ def _bound(request: HttpRequest, cells: Sequence[Cell], is_final: bool = False) 
 
 
 def _editor(request: HttpRequest, cells: Sequence[Cell], form: CellForm | CellsForm, **plan: Any) -> HttpResponse:
-    context = {"form": form, "cells": cells, "selection": form.selection, "title": title_of(cells[0].tier), **plan}
+    context = {"form": form, "cells": cells, "selection": form.selection, "title": title_of(cells[0].owner), **plan}
     return render(request, "dashboards/matrix/editor.html", context)
 
 

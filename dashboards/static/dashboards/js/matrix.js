@@ -1,6 +1,7 @@
 // The limits matrix: keyboard navigation, selection, filters, and the editor.
 /* global htmx */
 import { $, $$, onFresh } from "./dom.js";
+import { editor } from "./editor.js";
 import { refresh } from "./live.js";
 
 const grid = $("#matrix-grid"), inspector = $("#inspector"), filter = $("#matrix-filter");
@@ -125,28 +126,14 @@ $("#matrix-chips").addEventListener("click", (event) => {
 });
 
 // ---------- editor ----------
-function showParameters() {
-  const algorithm = $("#id_algorithm", inspector)?.value;
-  for (const input of $$("[data-algorithms]", inspector)) {
-    const isTaken = input.dataset.algorithms.split(" ").includes(algorithm);
-    input.closest(".field").hidden = !isTaken;
-    input.disabled = !isTaken;
-  }
-}
-
-inspector.addEventListener("change", (event) => {
-  if (event.target.id === "id_algorithm") showParameters();
-  if (event.target.id === "id_limit_name" && chosen.length === 1) load(event.target.value);
-});
-inspector.addEventListener("click", (event) => {
-  if (event.target.closest("[data-inspector-close]")) leave();
-});
-inspector.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target !== inspector) return;
-  showParameters();
-  if (wantsFocus) $(".input:not([disabled]), .select", inspector)?.focus();
-  else if (NARROW.matches) inspector.scrollIntoView({ block: "nearest" });
-  wantsFocus = false;
+editor(inspector, {
+  load: (limit) => { if (chosen.length === 1) load(limit); },
+  leave,
+  loaded() {
+    if (wantsFocus) $(".input:not([disabled]), .select", inspector)?.focus();
+    else if (NARROW.matches) inspector.scrollIntoView({ block: "nearest" });
+    wantsFocus = false;
+  },
 });
 // The server sends this event after publishing.
 document.body.addEventListener("matrix:changed", () => refresh());

@@ -1,0 +1,79 @@
+"""Policies as a list to search, and one of them with its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import F, Max, Prefetch, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from quotas.models import Limit, Policy
+from quotas.policies.spec import EVERYWHERE
+
+KINDS: Final = {
+    "tenant": Q(tenant__isnull=False),
+    "tier": Q(tier__isnull=False),
+    "everyone": Q(tier=None, tenant=None),
+}
+ORDERS: Final = {
+    "name": ("name",),
+    "owner": ("owner_name", "name"),
+    "endpoint": ("place_name", "name"),
+    "changed": ("changed", "name"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFilter:
+    text: str = ""  # a part of the name, or of the owner's
+    kind: str = ""  # of the owner: one of KINDS
+    endpoint: str = ""  # its name, `service:*` or `*`
+    order: str = "name"  # one of ORDERS, or `-` and one
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPage:
+    rows: Sequence[Policy]  # with `changed`, the newest revision that gave one of its limits its parameters
+    count: int  # of all that match
+
+
+def policies_read(wanted: PolicyFilter, start: int, most: int) -> PolicyPage:
+    rows = _matching(wanted).annotate(
+        owner_name=Coalesce("tenant__name", "tier__name"),
+        place_name=Coalesce("endpoint__name", F("service")),
+        changed=Max("limits__changed_revision"),
+    )
+    columns = ORDERS[wanted.order.removeprefix("-")]
+    ordered = [F(name).desc() if wanted.order.startswith("-") else F(name).asc() for name in columns]
+    return PolicyPage(list(_whole(rows).order_by(*ordered)[start : start + most]), _matching(wanted).count())
+
+
+def policy_read(name: str) -> Policy | None:
+    return _whole(Policy.objects.filter(name=name)).first()
+
+
+def _whole(rows: QuerySet[Policy]) -> QuerySet[Policy]:
+    limits = Limit.objects.select_related("name").order_by("name__name")
+    return rows.select_related("tier", "tenant", "endpoint").prefetch_related(Prefetch("limits", limits))
+
+
+def _matching(wanted: PolicyFilter) -> QuerySet[Policy]:
+    rows = Policy.objects.all()
+    if wanted.text:
+        text = wanted.text.casefold()
+        rows = rows.filter(Q(name__contains=text) | Q(tenant__name__contains=text) | Q(tier__name__contains=text))
+    if wanted.kind:
+        rows = rows.filter(KINDS[wanted.kind])
+    if wanted.endpoint:
+        rows = rows.filter(_at(wanted.endpoint))
+    return rows
+
+
+def _at(scope: str) -> Q:
+    if scope == EVERYWHERE:
+        return Q(endpoint=None, service="")
+    if scope.endswith(":*"):
+        return Q(service=scope.removesuffix(":*"))
+    return Q(endpoint__name=scope)
