@@ -86,6 +86,7 @@ class Edit(Generic[T]):
     # For dry runs of one step of a filed change, which tell what the whole change does:
     effect: Callable[[], Effect] | None = None
     impact: Callable[[], Impact] | None = None
+    more: Callable[[], Content] | None = None  # further fields of a dry run
     is_large: bool = False  # judged before it takes its turn, so that it keeps others waiting only while it writes
 
 
@@ -251,9 +252,10 @@ def _dry_run(request: Request, edit: Edit[T]) -> Response:
         service()
 
     outcome = commit(run, "dry_run")
+    more = edit.more() if edit.more else {}
     if edit.effect is None:
-        return _described(outcome.effect, outcome.impact)
-    return _described(edit.effect(), edit.impact() if edit.impact else Impact())
+        return _described(outcome.effect, outcome.impact, more)
+    return _described(edit.effect(), edit.impact() if edit.impact else Impact(), more)
 
 
 def _act(request: Request, action: Action[T], is_dry: bool, where: Callable[[T], str] | None) -> Response:
@@ -292,7 +294,7 @@ def _response(request: Request, show: Callable[[T], Content], result: T, where: 
     return Response(content, status=201, headers={**headers, "Location": where(result)})
 
 
-def _described(effect: Effect, impact: Impact) -> Response:
+def _described(effect: Effect, impact: Impact, more: Content | None = None) -> Response:
     return Response(
         {
             "dry_run": True,
@@ -300,5 +302,6 @@ def _described(effect: Effect, impact: Impact) -> Response:
             "tenants": asdict(effect.tenants),
             "impact": asdict(impact),
             "needs_force": impact.needs_force,
+            **(more or {}),
         }
     )

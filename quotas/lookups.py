@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
-from quotas.errors import refuse
+from quotas.errors import Refused, refuse
 from quotas.models import Endpoint
 from tenants.models import Tenant, Tier
 
@@ -25,6 +26,28 @@ def find_tenant(name: str) -> Tenant:
     if row is None:
         raise refuse("tenant", "unknown", f"there is no tenant {name}; create it, or correct the name")
     return row
+
+
+def find_active_tenant(name: str) -> Tenant:
+    """For writes: an archived tenant has to be restored first."""
+    row = find_tenant(name)
+    if row.archived_at is not None:
+        raise _archived(row)
+    return row
+
+
+def find_active_tenants(names: Collection[str]) -> list[Tenant]:
+    """Many at once, by name; refused if one is unknown or archived."""
+    rows = list(Tenant.objects.select_related("tier").filter(name__in=names).order_by("name"))
+    if unknown := sorted({*names} - {row.name for row in rows}):
+        find_tenant(unknown[0])
+    if (archived := next((row for row in rows if row.archived_at is not None), None)) is not None:
+        raise _archived(archived)
+    return rows
+
+
+def _archived(row: Tenant) -> Refused:
+    return refuse("tenant", "archived", f"tenant {row.name} is archived; restore it first")
 
 
 def find_endpoint(name: str) -> Endpoint:

@@ -15,7 +15,7 @@ from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import OVERRIDE, Draft, key_of, split_key
 from quotas.changes.snapshot import override_state as stored_override
 from quotas.errors import check_moment, read, refuse
-from quotas.lookups import find_endpoint, find_numbered, find_tenant
+from quotas.lookups import find_active_tenant, find_endpoint, find_numbered
 from quotas.models import Override, Revision
 from quotas.models.policy import MULTIPLIER_MAX
 from quotas.policies.limit_rows import limit_name
@@ -68,7 +68,7 @@ def override_create(
         now = timezone.now()
         _check_times(start or now, end, now)
         row = Override(
-            tenant=find_tenant(tenant),
+            tenant=find_active_tenant(tenant),
             endpoint=None if endpoint == EVERYWHERE else find_endpoint(endpoint),
             start=start or now,
             end=end,

@@ -17,9 +17,14 @@ _REASON: Final[Json] = {"reason": "agreed with the customer"}
 # By operation. Operations that are not listed take a reason only.
 BODIES: Final[Mapping[str, Json]] = {
     "tier_list_post": {"name": "trial"},
-    "tenant_list_post": {"name": "acme-rides", "tier": "free"},
+    "tenant_list_post": {"name": "acme-rides", "tier": "free", "tags": ["pilot"], "contacts": ["api@acme.example"]},
     "tenant_detail_patch": {"label": "Acme Rides"},
     "tenant_move_post": {"tier": "pro"},
+    "tenants_move_post": {"names": ["blue-line", "early-bird"], "tier": "pro"},
+    "tenants_suspend_post": {"names": ["early-bird"]},
+    "tenants_resume_post": {"names": ["early-bird"]},
+    "tenants_tag_post": {"names": ["blue-line", "early-bird"], "add": ["pilot"]},
+    "tenants_import_post": {"csv": "name,tier,label\nacme-rides,free,Acme Rides\n"},
     "tenant_reset_post": {"endpoint": "rider:quote", "limit": "quotes-per-client", "subject": {"ip": "203.0.113.9"}},
     "api_key_list_post": {"tenant": "blue-line", "label": "their app"},
     "api_key_detail_patch": {"label": "their app, version 2"},

@@ -15,7 +15,7 @@ from access.authentication import principal_set
 from access.roles import may
 from api.edits import changed, judged, kept
 from api.errors import problem_of
-from api.v1 import documents
+from api.v1 import documents, tenant_imports
 from headroom_edge.problems import Problem, forbidden
 from quotas.caller import CallerGoneError
 from quotas.errors import accepted
@@ -25,13 +25,14 @@ from tenants.history import acting
 from tenants.identity import acting_as
 from tenants.scope import Principal, principal_of_identity
 
+IMPORT: Final = "import"
 WAIT_S: Final = 60.0  # for the turn to write; nobody waits for the response
 
 
 def answer(run: Run) -> None:
     """Ends the run with a response or a refusal. A fault is raised."""
     principal = principal_of_identity(run.asked[IDENTITY])
-    if principal is None or not may(principal, f"v1:document-{run.asked['action']}", "POST"):
+    if principal is None or not may(principal, _route(run), "POST"):
         _refuse(run, forbidden("forbidden", "You may not do this any more; ask an owner for the role it needs."))
         return
     with acting_as(principal), acting(actor=principal.actor, request=run.asked["request"]):
@@ -46,8 +47,23 @@ def answer(run: Run) -> None:
             _refuse(run, problem)
 
 
+def _route(run: Run) -> str:
+    return "v1:tenants-import" if run.asked["action"] == IMPORT else f"v1:document-{run.asked['action']}"
+
+
+def _import(run: Run, request: Request) -> None:
+    run.step("checking", 0)
+    edit = tenant_imports.edit_of(request, {"csv": run.asked[TEXT], **run.asked["fields"]})
+    proposal = judged(request, edit)
+    run.step("writing", 40)
+    kept(request, edit, proposal, lambda response: _keep(run, response), WAIT_S)
+
+
 def _answer(run: Run, request: Request) -> None:
     action, fields = run.asked["action"], dict(run.asked["fields"])
+    if action == IMPORT:
+        _import(run, request)
+        return
     run.step("reading", 0)
     document = accepted(read_document(run.asked[TEXT]))
     if action == "validate":

@@ -1,4 +1,7 @@
-"""Large policy documents: filed as a task, done by a worker, and shown as the response that they would have had."""
+"""Large policy documents, and tables of many tenants: filed as a task, done by a worker.
+
+A task is shown as the response that a smaller one would have had.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,13 @@ from quotas.whole_tasks import IDENTITY, TEXT, TooManyOpenError, whole_task_canc
 
 
 class DocumentTaskOut(serializers.Serializer[Any]):
-    """A large document that a worker reads, plans or applies. Poll its address until it is `done` or `failed`."""
+    """A large document that a worker reads, plans or applies, or a table of tenants that it imports.
+
+    Poll its address until it is `done` or `failed`.
+    """
 
     id = serializers.IntegerField()
-    action = serializers.ChoiceField(choices=["validate", "plan", "apply"])
+    action = serializers.ChoiceField(choices=["validate", "plan", "apply", "import"])
     state = serializers.ChoiceField(choices=Task.State.values)
     author = serializers.CharField()
     percent = serializers.IntegerField()
@@ -82,7 +88,7 @@ def filed(request: Request, action: str, fields: Fields) -> Response:
 
 
 def _file(request: Request, action: str, fields: Fields) -> Task:
-    text = fields.pop("document")
+    text = fields.pop("csv" if action == "import" else "document")
     asked = {
         "action": action,
         TEXT: text,

@@ -26,6 +26,9 @@ class TenantOut(serializers.Serializer[Any]):
     timezone = serializers.CharField()
     suspended = serializers.BooleanField()
     suspended_reason = serializers.CharField()
+    tags = serializers.ListField(child=serializers.CharField())
+    contacts = serializers.ListField(child=serializers.CharField(), help_text="Mail addresses.")
+    archived_at = serializers.DateTimeField(allow_null=True, help_text="null: it is not archived.")
     created = serializers.DateTimeField()
 
 

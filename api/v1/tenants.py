@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from django.db.models import Q
 from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,15 +13,26 @@ from rest_framework.views import APIView
 
 from access.authentication import tenants_of
 from api.edits import Edit, Guarded, Permitted, Signed, changed, created, permitted, signed
-from api.inputs import Choice, Line, Reasoned, TimeZone, Word, body
+from api.inputs import Choice, Line, Reasoned, TimeZone, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from api.v1.shapes import TenantOut, tenant_shown
+from api.v1.tenant_moves import MoveDryRunOut, moves_shown
 from quotas import tenants as services
 from quotas.policies.spec import CARRIES
 from quotas.policies.tier import LONGEST_LABEL
+from quotas.tenants.fields import LONGEST_CONTACT, MOST_CONTACTS, MOST_TAGS, TAG
 from tenants.models import TENANT_NAME, WORD
+
+
+def tags_field(**more: Any) -> serializers.ListField:
+    return serializers.ListField(child=Word(TAG), max_length=MOST_TAGS, help_text="For filters and bulk edits.", **more)
+
+
+def contacts_field(**more: Any) -> serializers.ListField:
+    child = Line(max_length=LONGEST_CONTACT)
+    return serializers.ListField(child=child, max_length=MOST_CONTACTS, help_text="Mail addresses.", **more)
 
 
 class NewTenant(Reasoned):
@@ -28,11 +40,15 @@ class NewTenant(Reasoned):
     tier = Word(WORD)
     label = Line(max_length=LONGEST_LABEL, allow_blank=True, default="")  # type: ignore[assignment]
     timezone = TimeZone(max_length=64, default="UTC", help_text="An IANA name such as Europe/Berlin.")
+    tags = tags_field(default=list)
+    contacts = contacts_field(default=list)
 
 
 class TenantChange(Reasoned):
     label = Line(max_length=LONGEST_LABEL, allow_blank=True, required=False)  # type: ignore[assignment]
     timezone = TimeZone(max_length=64, required=False)
+    tags = tags_field(required=False)
+    contacts = contacts_field(required=False)
 
 
 class Move(Guarded):
@@ -40,9 +56,23 @@ class Move(Guarded):
     carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
 
 
+CURRENT = "current"
+STATES = {
+    CURRENT: Q(archived_at=None),
+    "active": Q(archived_at=None, suspended=False),
+    "suspended": Q(archived_at=None, suspended=True),
+    "archived": Q(archived_at__isnull=False),
+    "any": Q(),
+}
+
+
 class TenantQuery(PageQuery):
     tier = serializers.CharField(required=False, max_length=63)
     suspended = serializers.BooleanField(required=False)
+    tag = serializers.CharField(required=False, max_length=40)
+    state = serializers.ChoiceField(
+        choices=list(STATES), default=CURRENT, help_text="By default all but archived ones; `any`: all."
+    )
     order = order_field("name", "created")
     search = search_field("the name or label")
 
@@ -55,7 +85,11 @@ class TenantList(APIView):
     @lists(TenantQuery, TenantOut)
     def get(self, request: Request) -> Response:
         """Tenants. A tenant's own credentials only see that tenant."""
-        return listed(request, TenantQuery, tenants_of(request).select_related("tier"), TenantOut)
+        asked = query(TenantQuery, request)
+        rows = tenants_of(request).select_related("tier").filter(STATES[asked["state"]])
+        if tag := asked.get("tag"):
+            rows = rows.filter(tags__contains=[tag])
+        return listed(request, TenantQuery, rows, TenantOut)
 
     @creates(NewTenant, TenantOut)
     def post(self, request: Request) -> Response:
@@ -74,19 +108,20 @@ class TenantDetail(APIView):
 
     @changes(TenantChange, TenantOut, needs_match=True)
     def patch(self, request: Request, name: str) -> Response:
-        """Changes a tenant's label or time zone. Calendar quotas count days and months in that time zone."""
+        """Changes a tenant's label, time zone, tags or contacts. Calendar quotas count days in that time zone."""
         fields = body(TenantChange, request)
         who = signed(request, fields)
         return _change(request, name, partial(services.tenant_update, name=name, **fields), who)
 
 
 class TenantMove(APIView):
-    @changes(Move, TenantOut)
+    @changes(Move, TenantOut, dry=MoveDryRunOut)
     def post(self, request: Request, name: str) -> Response:
-        """Moves a tenant to another tier."""
+        """Moves a tenant to another tier. A dry run tells which limits change, and which get tighter."""
         fields = body(Move, request)
         who = permitted(request, fields)
-        return _change(request, name, partial(services.tenant_move, name=name, **fields), who)
+        preview = partial(moves_shown, [name], fields["tier"])
+        return _change(request, name, partial(services.tenant_move, name=name, **fields), who, preview)
 
 
 class TenantSuspend(APIView):
@@ -105,8 +140,33 @@ class TenantResume(APIView):
         return _change(request, name, partial(services.tenant_resume, name=name), who)
 
 
-def _change(request: Request, name: str, call: Callable[..., object], who: Signed | Permitted) -> Response:
+class TenantArchive(APIView):
+    @changes(Reasoned, TenantOut)
+    def post(self, request: Request, name: str) -> Response:
+        """Archives a tenant that has left: its requests get a 403, its keys are revoked, its overrides end.
+
+        Its name stays taken, and its usage is kept. Headroom's own tenant and the stand-in for unknown tenants stay.
+        """
+        who = signed(request, body(Reasoned, request))
+        return _change(request, name, partial(services.tenant_archive, name=name), who)
+
+
+class TenantRestore(APIView):
+    @changes(Reasoned, TenantOut)
+    def post(self, request: Request, name: str) -> Response:
+        """Brings an archived tenant back. Its keys stay revoked: issue new ones."""
+        who = signed(request, body(Reasoned, request))
+        return _change(request, name, partial(services.tenant_restore, name=name), who)
+
+
+def _change(
+    request: Request,
+    name: str,
+    call: Callable[..., object],
+    who: Signed | Permitted,
+    more: Callable[[], dict[str, Any]] | None = None,
+) -> Response:
     def present(_: object = None) -> dict[str, Any]:
         return tenant_shown(request, name)
 
-    return changed(request, Edit(call, who, present, present))
+    return changed(request, Edit(call, who, present, present, more=more))

@@ -29,7 +29,7 @@ class NamedPolicy(NamedTuple):
 
 
 def tenants_named(beginning: str, most: int) -> list[Tenant]:
-    rows = Tenant.objects.select_related("tier").filter(name__startswith=beginning.casefold())
+    rows = Tenant.objects.select_related("tier").filter(name__startswith=beginning.casefold(), archived_at=None)
     return list(rows.order_by("name")[:most])
 
 

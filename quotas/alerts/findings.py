@@ -32,7 +32,7 @@ _DENIED: Final = """
         sum(u.count) FILTER (WHERE u.outcome = ANY(%(refused)s)) AS refused
     FROM quotas_usage_10s AS u LEFT JOIN tenants_tenant AS t ON t.number = u.tenant_number
     WHERE u.start >= %(since)s AND u.slot >= date_bin('1 hour', %(since)s, 'epoch')
-        AND u.outcome = ANY(%(counted)s) AND u.tenant_number > 0
+        AND u.outcome = ANY(%(counted)s) AND u.tenant_number > 0 AND t.archived_at IS NULL
     GROUP BY GROUPING SETS ((t.name), ())
     HAVING sum(u.count) >= %(fewest)s
         AND sum(u.count) FILTER (WHERE u.outcome = ANY(%(refused)s)) >= %(share)s * sum(u.count)

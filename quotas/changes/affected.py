@@ -21,6 +21,7 @@ from quotas.changes.snapshot import (
     State,
     States,
     key_of,
+    present_states,
     rewound,
     split_key,
 )
@@ -101,7 +102,8 @@ def effect_of(recorded: Recorded, *, is_written: bool) -> Effect:
 
 
 def _touched_tenants(targets: Targets, missing: Collection[str]) -> TouchedTenants:
-    rows = Tenant.objects.all()
+    # An archived tenant counts only where it is touched itself: by its archiving.
+    rows = Tenant.objects.filter(Q(archived_at=None) | Q(name__in=targets.tenants))
     if not targets.is_common:
         rows = rows.filter(Q(name__in=targets.tenants) | Q(tier__name__in=targets.tiers))
     first = rows.order_by("name").values_list("name", flat=True)[:MOST_NAMES]
@@ -124,8 +126,8 @@ class Concerned:
         every = Tier.objects.values_list("name", flat=True) if targets.is_common else ()
         tiers = frozenset(every) | targets.tiers
         tenants = (targets.tenants - targets.newcomers) | tenants_with_own_limits(tiers=tiers)
-        left = {state["tier"] for key, state in before.items() if state and split_key(key)[0] == TENANT}
-        part = configuration_part(tenants=tenants, tiers=tiers | left, in_revisions=True)
+        moved = {state["tier"] for states in (before, after or {}) for _, state in present_states(states, TENANT)}
+        part = configuration_part(tenants=tenants, tiers=tiers | moved, in_revisions=True)
         return cls(targets, tiers, tenants, foreseen(part, after) if after else part)
 
 
@@ -253,7 +255,7 @@ class Judgement:
     def rows(self, group: Group) -> QuerySet[Tenant]:
         if group.tenant:
             return Tenant.objects.filter(name=group.tenant)
-        rows = Tenant.objects.filter(suspended=False)
+        rows = Tenant.objects.filter(suspended=False, archived_at=None)
         return rows.filter(tier__name=group.tier).exclude(name__in=self.concerned.tenants) if group.tier else rows
 
     def _is_split(self, group: Group) -> bool:

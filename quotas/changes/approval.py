@@ -1,7 +1,8 @@
 """Four eyes: with HEADROOM_FOUR_EYES, a change of enforced limits waits for the approval of somebody else.
 
-Some actions never wait, because they deny nobody more or must not be delayed: new tenants, suspending and resuming a
-tenant, anything in shadow, and the end of a trial. In an emergency nothing waits, and the audit records that.
+Some actions never wait, because they deny nobody more or must not be delayed: new tenants, suspending, resuming,
+archiving and restoring a tenant, anything in shadow, and the end of a trial. In an emergency nothing waits, and the
+audit records that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ NEVER_WAITS = frozenset(
         "tenant_update",
         "tenant_suspend",
         "tenant_resume",
+        "tenant_archive",
+        "tenant_restore",
         "candidate_set",
         "change_shadow",
         "change_drop",

@@ -271,7 +271,22 @@ def _tightened(judgement: Judgement, group: Group) -> list[Tightened]:
 def _above(
     group: Group, cut: Tightened, tenants: QuerySet[Tenant], endpoint: int, closed: datetime
 ) -> Iterator[BelowPeak]:
-    """`closed`: until when there are rows per day; later hours are read one by one."""
+    peaks = peaks_above(cut, tenants, endpoint, closed)
+    if not peaks:
+        return
+    window = max(cut.most, key=lambda seconds: max(tops[seconds] / cut.most[seconds] for tops in peaks.values()))
+    ordered = sorted(peaks, key=lambda tenant: -peaks[tenant][window])
+    names = dict(Tenant.objects.filter(number__in=ordered).values_list("number", "name"))
+    yield BelowPeak(group, cut, tuple(names[n] for n in ordered), window, peaks[ordered[0]][window])
+
+
+def peaks_above(
+    cut: Tightened, tenants: QuerySet[Tenant], endpoint: int, closed: datetime
+) -> dict[int, dict[int, int]]:
+    """By tenant and window, the most asked for in four weeks, of those who asked for more than is left.
+
+    `closed`: until when there are rows per day; later hours are read one by one.
+    """
     begin = timezone.now() - PEAKS_SINCE
     peaks: dict[int, dict[int, int]] = {}
     for model, since in ((RatesDay, begin), (RatesHour, max(begin, closed))):
@@ -280,12 +295,7 @@ def _above(
             before = peaks.setdefault(tenant, {})
             for window, top in zip(cut.most, tops, strict=True):
                 before[window] = max(top, before.get(window, 0))
-    if not peaks:
-        return
-    window = max(cut.most, key=lambda seconds: max(tops[seconds] / cut.most[seconds] for tops in peaks.values()))
-    ordered = sorted(peaks, key=lambda tenant: -peaks[tenant][window])
-    names = dict(Tenant.objects.filter(number__in=ordered).values_list("number", "name"))
-    yield BelowPeak(group, cut, tuple(names[n] for n in ordered), window, peaks[ordered[0]][window])
+    return peaks
 
 
 def _highest(rows: QuerySet[Any], cut: Tightened) -> Any:

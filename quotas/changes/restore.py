@@ -22,6 +22,7 @@ from quotas.changes.snapshot import (
     key_of,
     snapshots,
     split_key,
+    tenant_state,
 )
 from quotas.endpoints import retire_endpoints, write_endpoints
 from quotas.errors import accepted
@@ -33,7 +34,7 @@ from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
-from quotas.policies.export import endpoint_state, given, policy_state
+from quotas.policies.export import endpoint_state, policy_state
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
 from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
@@ -41,8 +42,12 @@ from quotas.policies.validate import parse_policy
 from tenants.models import Tenant, Tier
 
 
-def restore(opened: Draft, states: Mapping[str, State]) -> None:
-    """In an order in which nothing is missing or in the way. The tiers of tenants and suspensions stay as they are."""
+def restore(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool = False) -> None:
+    """In an order in which nothing is missing or in the way. The tiers of tenants and suspensions stay as they are.
+
+    `lifts_archive`: tenants that were not archived come back, with their overrides and without their keys. Otherwise
+    those that are archived stay so, and what they had does not come back.
+    """
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
     _restore_tiers(opened, dict(_of_kind(wanted, TIER)))
@@ -50,7 +55,7 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
     write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
     _restore_policies(opened, dict(_of_kind(wanted, POLICY)))
     for name, state in _of_kind(wanted, TENANT):
-        _restore_tenant(opened, name, state)
+        _restore_tenant(opened, name, state, lifts_archive)
     for name, state in _of_kind(wanted, OVERRIDE):
         _restore_override(opened, int(name), state)
     gone = [name for name, state in endpoints.items() if state is None]
@@ -59,25 +64,27 @@ def restore(opened: Draft, states: Mapping[str, State]) -> None:
         _restore_change(opened, int(name), state)
 
 
-def restore_foreseen(opened: Draft, states: Mapping[str, State]) -> bool:
+def restore_foreseen(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool = False) -> bool:
     """`restore` for a rehearsal, without writing. False: some objects must be written to know what they become."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
     if not all(split_key(key)[0] in FORESEEN for key in wanted):
         return False
     opened.before |= {key: now[key] for key in wanted if key not in opened.before}
-    foresee(opened, dict(_foreseen(wanted, now)), may_move=True)
+    foresee(opened, dict(_foreseen(wanted, now, lifts_archive)), may_move=True)
     return True
 
 
-def restored(states: Mapping[str, State]) -> tuple[ObjectDiff, ...]:
+def restored(states: Mapping[str, State], *, lifts_archive: bool = False) -> tuple[ObjectDiff, ...]:
     """What `restore` would change of objects that can be foreseen, without the checks that a write makes."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
-    return differences(now, dict(_foreseen(wanted, now)))
+    return differences(now, dict(_foreseen(wanted, now, lifts_archive)))
 
 
-def _foreseen(wanted: Mapping[str, State], now: Mapping[str, State]) -> Iterator[tuple[str, State]]:
+def _foreseen(
+    wanted: Mapping[str, State], now: Mapping[str, State], lifts_archive: bool
+) -> Iterator[tuple[str, State]]:
     """No tier and no tenant goes, and a tenant's tier and suspension stay."""
     for key, state in wanted.items():
         kind, name = split_key(key)
@@ -88,13 +95,18 @@ def _foreseen(wanted: Mapping[str, State], now: Mapping[str, State]) -> Iterator
         elif kind == TIER and state is not None:
             yield key, state
         elif kind == TENANT and state is not None:
-            yield key, _tenant_after(now[key] or {}, state)
+            yield key, _tenant_after(now[key] or {}, state, lifts_archive)
 
 
-def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {field: value for field, value in now.items() if field not in ("tags", "contacts")}
-    said = given(tags=state.get("tags"), contacts=state.get("contacts"))
-    return {**kept, "label": state["label"], "timezone": state["timezone"], **said}
+def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any], lifts_archive: bool) -> dict[str, Any]:
+    texts = {"label": state["label"], "timezone": state["timezone"]}
+    lists = {"tags": state.get("tags", ()), "contacts": state.get("contacts", ())}
+    lifted = {"archived": ""} if _is_lifted(state, lifts_archive) else {}
+    return tenant_state(**{**now, **texts, **lists, **lifted})
+
+
+def _is_lifted(state: Mapping[str, Any], lifts_archive: bool) -> bool:
+    return lifts_archive and not state.get("archived")
 
 
 def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, State]]:
@@ -139,12 +151,17 @@ def _declared(name: str, state: Mapping[str, Any]) -> DeclaredEndpoint:
     return accepted(parse_endpoint({"name": name, **state}))
 
 
-def _restore_tenant(opened: Draft, name: str, state: State) -> None:
+def _restore_tenant(opened: Draft, name: str, state: State, lifts_archive: bool) -> None:
     if state is not None:
         opened.touch(key_of(TENANT, name))
-        tags, contacts = state.get("tags", []), state.get("contacts", [])
-        rows = Tenant.objects.filter(name=name)
-        rows.update(label=state["label"], timezone=state["timezone"], tags=tags, contacts=contacts)
+        lifted = {"archived_at": None} if _is_lifted(state, lifts_archive) else {}
+        Tenant.objects.filter(name=name).update(
+            label=state["label"],
+            timezone=state["timezone"],
+            tags=state.get("tags", []),
+            contacts=state.get("contacts", []),
+            **lifted,
+        )
 
 
 def _restore_change(opened: Draft, number: int, state: State) -> None:
@@ -166,12 +183,12 @@ def _restore_override(opened: Draft, number: int, state: State) -> None:
         row = Override.objects.get(pk=number)
         if row.end is None or row.end > now:
             cancel_override(opened, row)
-    elif end is None or end > now:
+    elif (end is None or end > now) and (tenant := find_tenant(state["tenant"])).archived_at is None:
         numerator, denominator = state["multiplier"] or (None, None)
         add_override(
             opened,
             Override(
-                tenant=find_tenant(state["tenant"]),
+                tenant=tenant,
                 endpoint=None if state["endpoint"] == EVERYWHERE else find_endpoint(state["endpoint"]),
                 start=max(now, datetime.fromisoformat(state["start"])),
                 end=end,

@@ -6,7 +6,7 @@ Whoever writes rows gets the open draft, and touches an object before writing it
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -87,10 +87,32 @@ def _tenants(names: Collection[str]) -> dict[str, State]:
     fields = ("tier__name", "label", "timezone", "suspended_reason", "tags", "contacts", "archived_at")
     rows = Tenant.objects.filter(name__in=names).order_by().values_list("name", *fields)
     return {
-        name: {"tier": tier, "label": label, "timezone": timezone, "suspended": reason}
-        | given(tags=tags, contacts=contacts, archived=archived.astimezone(UTC).isoformat() if archived else None)
+        name: tenant_state(
+            tier=tier,
+            label=label,
+            timezone=timezone,
+            suspended=reason,
+            tags=tags,
+            contacts=contacts,
+            archived=archived.astimezone(UTC).isoformat() if archived else "",
+        )
         for name, tier, label, timezone, reason, tags, contacts, archived in rows
     }
+
+
+def tenant_state(
+    *,
+    tier: str,
+    label: str,
+    timezone: str,
+    suspended: str,
+    tags: Sequence[str] = (),
+    contacts: Sequence[str] = (),
+    archived: str = "",
+) -> dict[str, Any]:
+    """`suspended`: the reason; `archived`: since when."""
+    always = {"tier": tier, "label": label, "timezone": timezone, "suspended": suspended}
+    return always | given(tags=list(tags), contacts=list(contacts), archived=archived)
 
 
 def _endpoints(names: Collection[str]) -> dict[str, State]:

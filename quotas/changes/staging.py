@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -12,7 +13,7 @@ from quotas.changes.guard import Impact
 from quotas.changes.restore import end_change, remember_canary, restore
 from quotas.changes.snapshot import CHANGE, POLICY, TENANT, TIER, Draft, State, key_of, snapshots, split_key
 from quotas.errors import Refused, refuse
-from quotas.lookups import find_numbered, find_tenant, find_tier
+from quotas.lookups import find_active_tenants, find_numbered, find_tier
 from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
 from quotas.policies.carry_over import hand_over_tier
@@ -125,16 +126,18 @@ def _apply_states(opened: Draft, states: Mapping[str, State]) -> None:
             write_tier(opened, DeclaredTier(split_key(key)[1]))  # `restore` writes the rest of its state
     candidates = _candidates(states)
     restore(opened, states)
-    for key, state in states.items():
-        if split_key(key)[0] == TENANT and state is not None:
-            _move(opened, split_key(key)[1], state["tier"])
+    _move(opened, states)
     _adopt(opened, candidates)
 
 
-def _move(opened: Draft, name: str, tier: str) -> None:
-    tenant = find_tenant(name)
-    if tenant.tier.name != tier:
-        hand_over_tier(opened, tenant, find_tier(tier))
+def _move(opened: Draft, states: Mapping[str, State]) -> None:
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for key, state in states.items():
+        if split_key(key)[0] == TENANT and state is not None:
+            wanted[state["tier"]].append(split_key(key)[1])
+    for tier, names in sorted(wanted.items()):
+        target = find_tier(tier)
+        hand_over_tier(opened, [row for row in find_active_tenants(names) if row.tier_id != target.pk], target)
 
 
 def _candidates(states: Mapping[str, State]) -> dict[int, Any]:

@@ -1,7 +1,8 @@
 """Going back: `revision_rollback` to an earlier configuration, `revision_revert` of one revision.
 
 Each is a change like any other, with a revision of its own. Neither touches API keys, suspensions or the tiers that
-tenants are on, and neither removes a tenant or a tier.
+tenants are on, and neither removes a tenant or a tier. A revert of an archive brings the tenant back, without keys; a
+rollback leaves tenants archived.
 """
 
 from __future__ import annotations
@@ -61,9 +62,12 @@ def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[
     with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
         check_there(number)
         check_untouched(number)
-        _restore(opened, states_before(number, number))
+        _restore(opened, states_before(number, number), lifts_archive=True)
     if opened.revision is None:
-        message = f"revision {number} only moved or suspended tenants; move or resume them instead"
+        message = (
+            f"revision {number} only created, moved, suspended or restored tenants; "
+            "move, resume or archive them instead"
+        )
         raise refuse("number", "nothing", message)
     return opened.revision
 
@@ -96,6 +100,6 @@ def check_untouched(number: int) -> None:
         raise refuse("number", "touched_since", message)
 
 
-def _restore(opened: Draft, states: States) -> None:
-    if not (opened.is_rehearsal and restore_foreseen(opened, states)):
-        restore(opened, states)
+def _restore(opened: Draft, states: States, *, lifts_archive: bool = False) -> None:
+    if not (opened.is_rehearsal and restore_foreseen(opened, states, lifts_archive=lifts_archive)):
+        restore(opened, states, lifts_archive=lifts_archive)

@@ -43,6 +43,7 @@ class Undone:
 
     first: int
     last: int
+    lifts_archive: bool = False
 
     @classmethod
     def by_rollback(cls, number: int) -> Undone:
@@ -52,7 +53,7 @@ class Undone:
     @classmethod
     def by_revert(cls, number: int) -> Undone:
         check_there(number)
-        return cls(number, number)
+        return cls(number, number, lifts_archive=True)
 
     @property
     def touched(self) -> int:
@@ -68,5 +69,6 @@ class Undone:
             with connection.cursor() as cursor:
                 cursor.execute(_FIRST, [self.first, self.last, list(FORESEEN), MOST_COMPARED])
                 keys = [key for (key,) in cursor.fetchall()]
-            changes = restored(states_before(self.first, self.last, keys))
+            states = states_before(self.first, self.last, keys)
+            changes = restored(states, lifts_archive=self.lifts_archive)
             return UndoPreview(self.touched, len(keys), changes)

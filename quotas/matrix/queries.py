@@ -147,7 +147,7 @@ def _own(now: datetime, tiers: Mapping[int, str]) -> Counter[Place]:
     found: Counter[Place] = Counter()
     fields = ("tenant__tier_id", "endpoint__name")
     overrides = Override.objects.filter(overrides_in(ACTIVE, now)).order_by()
-    policies = Policy.objects.exclude(tenant=None).order_by()
+    policies = Policy.objects.filter(tenant__archived_at=None).exclude(tenant=None).order_by()
     for rows in (overrides, policies):
         for tier, endpoint, count in rows.values_list(*fields).annotate(Count("id")):
             found[tiers[tier], endpoint or spec.EVERYWHERE] += count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from django.db.models import Model, Q
 
 from quotas.changes.snapshot import Draft
 from quotas.models import Limit, Policy
+from quotas.policies import spec
 from quotas.policies.configuration import configuration_part
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.limit_codec import handovers_dump
@@ -69,20 +70,34 @@ def _columns(event: Any) -> Former:
     return {column: getattr(event, column) for column in columns}
 
 
-def layers_of(tenant: Tenant, *, tiers: Iterable[str] = ()) -> tuple[Layers, PolicyIndex]:
+def layers_of(tenant: Tenant) -> Layers:
     """The tenant's layers as they are in the database now; times are revision numbers."""
-    part = configuration_part(tenants=[tenant.name], tiers=list(tiers), in_revisions=True)
+    part = configuration_part(tenants=[tenant.name], in_revisions=True)
+    return PolicyIndex.of_configuration(part).of_tenant(part.tenants[tenant.name])
+
+
+def hand_over_tier(opened: Draft, tenants: Sequence[Tenant], target: Tier) -> None:
+    """Moves them to the tier. What tenants without anything of their own carry over depends on their tier only."""
+    names = [tenant.name for tenant in tenants]
+    part = configuration_part(tenants=names, tiers=[target.name], in_revisions=True)
     index = PolicyIndex.of_configuration(part)
-    return index.of_tenant(part.tenants[tenant.name]), index
+    plain: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+    for tenant in tenants:
+        before = index.of_tenant(part.tenants[tenant.name])
+        alike = (part.tenants[tenant.name].tier, index.is_canary(tenant.name, part.tenants[tenant.name].tier))
+        stored = plain.get(alike) if before.is_plain else None
+        if stored is None:
+            stored = handovers_dump(_handed_over(opened, before, index.tiers.get(target.name, {})))
+        if before.is_plain:
+            plain[alike] = stored
+        tenant.tier, tenant.handovers = target, stored
+    Tenant.objects.bulk_update(tenants, ["tier", "handovers"], batch_size=2_000)
 
 
-def hand_over_tier(opened: Draft, tenant: Tenant, target: Tier) -> None:
-    before, index = layers_of(tenant, tiers=[target.name])
-    after = replace(before, tier=index.tiers.get(target.name, {}), handovers=())
-    kept = (_handover(opened, before, after, scope, name) for scope, name in _supplied_by_tier(after))
-    tenant.tier = target
-    tenant.handovers = handovers_dump(handover for handover in kept if handover)
-    tenant.save(update_fields=["tier", "handovers"])
+def _handed_over(opened: Draft, before: Layers, tier: Mapping[str, spec.Policy]) -> Iterator[Handover]:
+    after = replace(before, tier=tier, handovers=())
+    found = (_handover(opened, before, after, scope, name) for scope, name in _supplied_by_tier(after))
+    return (handover for handover in found if handover)
 
 
 def hand_over_limits(

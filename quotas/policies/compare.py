@@ -132,23 +132,23 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Itera
         same = were.get(key)
         if same and same.limit == now.limit and costs[0] == costs[1]:
             continue
-        if same and _is_comparable(same.limit, now.limit):
+        if same and is_comparable(same.limit, now.limit):
             loss = _loss(same.limit, now.limit, costs)
         else:
-            loss = Fraction(0 if _is_implied(now, were.values(), costs) else 1)
+            loss = Fraction(0 if is_implied(now, were.values(), costs) else 1)
         if loss > above:
             words = _words(same.limit, costs[0], costs) if same else NOT_ENFORCED
             after_words, percent = _words(now.limit, costs[1], costs), round(float(100 * loss), 1)
             yield now.scope, Cut(endpoint, now.limit.name, words, after_words, percent)
 
 
-def _is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:
+def is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:
     """Whether a limit applied before that counted at least as much and was about as tight."""
     broader = (w for w in were if w.scope in (now.scope, EVERYWHERE) and w.is_global == now.is_global)
-    return any(_is_comparable(w.limit, now.limit) and _loss(w.limit, now.limit, costs) <= TOLERATED for w in broader)
+    return any(is_comparable(w.limit, now.limit) and _loss(w.limit, now.limit, costs) <= TOLERATED for w in broader)
 
 
-def _is_comparable(was: Limit, now: Limit) -> bool:
+def is_comparable(was: Limit, now: Limit) -> bool:
     """Whether the old limit and the new one count comparable things."""
     return (_rate(was.algorithm) is None) == (_rate(now.algorithm) is None) and _is_finer(now.subject, was.subject)
 
@@ -163,11 +163,11 @@ def _is_finer(subject: Subject, than: Subject) -> bool:
 
 def _loss(was: Limit, now: Limit, costs: tuple[int, int]) -> Fraction:
     """The largest share that one of its measures loses."""
-    pairs = zip(_measures(was, costs[0]), _measures(now, costs[1]), strict=True)
+    pairs = zip(measures_of(was, costs[0]), measures_of(now, costs[1]), strict=True)
     return max(1 - after / before if before else Fraction(0) for before, after in pairs)
 
 
-def _measures(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
+def measures_of(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
     """Requests per second, requests at once, and how long one may wait."""
     algorithm = limit.algorithm
     weight = cost if limit.unit == "cost" else 1
@@ -222,12 +222,12 @@ def tightened(before: Plan, after: Plan) -> list[Tightened]:
     for endpoint in compared(before, after):
         were, factor = before.enforced(endpoint), after.cost(endpoint) / before.cost(endpoint)
         for key, now in after.enforced(endpoint).items():
-            for one in _tightened(were.get(key), now, factor):
+            for one in tightened_limit(were.get(key), now, factor):
                 found.setdefault((one.scope, one.limit), one)
     return list(found.values())
 
 
-def _tightened(was: Effective | None, now: Effective, factor: float) -> Iterator[Tightened]:
+def tightened_limit(was: Effective | None, now: Effective, factor: float = 1.0) -> Iterator[Tightened]:
     if now.is_global or now.limit.subject.alternatives:
         return
     # Demand in units of cost was measured at the old cost.

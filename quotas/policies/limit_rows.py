@@ -117,7 +117,7 @@ def _check_free(wanted: spec.Policy, place: Mapping[str, Any]) -> None:
 def _write_limits(opened: Draft, policy: Policy, scope: str, wanted: Mapping[str, spec.Limit]) -> None:
     present = {row.name.name: row for row in policy.limits.select_related("name")}
     added, removed = wanted.keys() - present.keys(), present.keys() - wanted.keys()
-    layers = layers_of(policy.tenant)[0] if policy.tenant and (added or removed) else None
+    layers = layers_of(policy.tenant) if policy.tenant and (added or removed) else None
     names = {name: limit_name(name) for name in sorted(added)}
     formers = former_limits({Place.of(policy)}, [row.number for row in names.values()])
     for name in sorted(removed):

@@ -96,7 +96,8 @@ class Target:
 
 def candidates(**wanted: Any) -> QuerySet[Limit]:
     """The limits that may be targets, or those of them whose columns have the given values."""
-    enforced = Limit.objects.filter(mode="enforce", **wanted).exclude(policy__tier=None, policy__tenant=None)
+    enforced = Limit.objects.filter(mode="enforce", policy__tenant__archived_at=None, **wanted)
+    enforced = enforced.exclude(policy__tier=None, policy__tenant=None)
     return enforced.order_by("policy", "pk")
 
 

@@ -28,7 +28,7 @@ _QUERY: Final = """
             || ARRAY(SELECT 'token:' || key_id FROM tenants_apitoken WHERE 'person:' || issuer_id = %(viewer)s)
             AS identities)
     SELECT clock_timestamp(),
-        (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant LIMIT %(most)s) AS counted),
+        (SELECT count(*) FROM (SELECT 1 FROM tenants_tenant WHERE archived_at IS NULL LIMIT %(most)s) AS counted),
         NOT EXISTS (SELECT 1 FROM tenants_tenant WHERE name <> %(own)s)
             OR NOT EXISTS (SELECT 1 FROM quotas_endpoint WHERE NOT retired AND NOT starts_with(name, %(of_own)s)),
         (SELECT coalesce(max(number), 0) FROM quotas_revision),
@@ -153,7 +153,11 @@ def first_steps_read() -> FirstSteps:
         .exclude(name__startswith=OWN_ENDPOINTS)
         .order_by("number")
         .first(),
-        tenant=Tenant.objects.exclude(name=OWN_TENANT).select_related("tier").order_by("number").first(),
+        tenant=Tenant.objects.filter(archived_at=None)
+        .exclude(name=OWN_TENANT)
+        .select_related("tier")
+        .order_by("number")
+        .first(),
         limit=limits.select_related("policy__tier", "policy__endpoint", "name").first(),
         is_asked=asked.exists(),
         is_denied=asked.filter(outcome__in=REFUSED).exists(),

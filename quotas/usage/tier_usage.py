@@ -36,7 +36,7 @@ _BY_TENANT: Final = """
         max(r.allowed + r.denied) AS in_hour, sum(r.allowed + r.denied) AS in_all, sum(r.denied) AS denied,
         max(coalesce(r.cost_1s, r.peak_1s)) AS cost_1s, max(coalesce(r.cost_10s, r.peak_10s)) AS cost_10s,
         max(coalesce(r.cost_60s, r.peak_60s)) AS cost_60s
-    FROM quotas_rates_1h r JOIN tenants_tenant t ON t.number = r.tenant_number
+    FROM quotas_rates_1h r JOIN tenants_tenant t ON t.number = r.tenant_number AND t.archived_at IS NULL
     WHERE r.start >= %s GROUP BY 1, 2, 3, 4
 """
 _DAY: Final = f"""
@@ -48,7 +48,7 @@ _DAY: Final = f"""
 """  # noqa: S608 - of ours
 _DENIED: Final = """
     SELECT t.tier_id, u.endpoint_number, u.limit_number, sum(u.count)
-    FROM quotas_usage_1h u JOIN tenants_tenant t ON t.number = u.tenant_number
+    FROM quotas_usage_1h u JOIN tenants_tenant t ON t.number = u.tenant_number AND t.archived_at IS NULL
     WHERE u.start >= %s AND u.outcome = ANY(%s) AND u.limit_number > 0 GROUP BY 1, 2, 3
 """
 _LEADERS: Final = """
@@ -62,7 +62,7 @@ _LEADERS: Final = """
             UNION ALL
             SELECT tenant_number, endpoint_number, peak_1s, peak_60s, allowed, denied FROM quotas_rates_1h
             WHERE start >= %(open)s
-        ) r JOIN tenants_tenant t ON t.number = r.tenant_number
+        ) r JOIN tenants_tenant t ON t.number = r.tenant_number AND t.archived_at IS NULL
         GROUP BY 1, 2, 3
     ), ranked AS (
         SELECT *, row_number() OVER (PARTITION BY tier, endpoint ORDER BY in_60s DESC, tenant) AS place,
@@ -154,7 +154,7 @@ def _nearness(now: datetime) -> dict[int, TierNearLimits]:
 
 def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:
     """The most that one tenant of a tier has used of each calendar quota in the current period."""
-    tiers = dict(Tenant.objects.values_list("number", "tier_id"))
+    tiers = dict(Tenant.objects.filter(archived_at=None).values_list("number", "tier_id"))
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
     rows = CalendarCounter.objects.filter(subject=b"", expires_at__gt=now, tenant_number__gt=0).order_by()
     for tenant, scope, limit, used in rows.values_list("tenant_number", "scope", "limit_number", "used").iterator():

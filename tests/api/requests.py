@@ -178,13 +178,21 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
 
 def _tenants(world: World) -> list[tuple[str, Asked]]:
     one, own = "/v1/tenants/t000000", {"tenant": "t000000", **WHY}
+    few = ["t000000", "t000001"]
     return [
         ("tiers", Asked("POST", f"/v1/tiers{DRY}", {"name": "new", **WHY})),
-        ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "new", "tier": "free", **WHY})),
+        ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "newer", "tier": "free", **WHY})),
         ("tenant", Asked("PATCH", f"{one}{DRY}", {"label": "new", **WHY})),
         ("tenant-move", Asked("POST", f"{one}/move{DRY}", {"tier": "pro", **WHY})),
         ("tenant-suspend", Asked("POST", f"{one}/suspend{DRY}", WHY)),
         ("tenant-resume", Asked("POST", f"{one}/resume{DRY}", WHY)),
+        ("tenant-archive", Asked("POST", f"{one}/archive{DRY}", WHY)),
+        ("tenant-restore", Asked("POST", f"{one}/restore{DRY}", WHY)),
+        ("tenants-move", Asked("POST", f"/v1/tenants/move{DRY}", {"names": few, "tier": "pro", **WHY})),
+        ("tenants-suspend", Asked("POST", f"/v1/tenants/suspend{DRY}", {"names": few, **WHY})),
+        ("tenants-resume", Asked("POST", f"/v1/tenants/resume{DRY}", {"names": few, **WHY})),
+        ("tenants-tag", Asked("POST", f"/v1/tenants/tag{DRY}", {"names": few, "add": ["pilot"], **WHY})),
+        ("tenants-import", Asked("POST", f"/v1/tenants/import{DRY}", {"csv": "name,tier\nnewer,free\n", **WHY})),
         ("tenant-reset", Asked("POST", f"{one}/reset{DRY}", WHY)),
         ("api-keys", Asked("POST", f"/v1/api-keys{DRY}", own)),
         ("api-key", Asked("PATCH", f"/v1/api-keys/{world.key}{DRY}", WHY | {"label": "app"})),

@@ -11,7 +11,16 @@ from tenants.models import Tenant
 from tests.quotas.world import SAID, newest
 
 pytestmark = pytest.mark.usefixtures("world")
-BOLT = {"tier": "free", "label": "", "timezone": "UTC", "suspended": False, "suspended_reason": ""}
+BOLT = {
+    "tier": "free",
+    "label": "",
+    "timezone": "UTC",
+    "suspended": False,
+    "suspended_reason": "",
+    "tags": [],
+    "contacts": [],
+    "archived_at": None,
+}
 
 
 class TestList:

@@ -18,6 +18,8 @@ VERBS: Final = {
     "tenant_move": "Move",
     "tenant_suspend": "Suspend",
     "tenant_resume": "Resume",
+    "tenant_archive": "Archive",
+    "tenant_restore": "Restore",
     "endpoint_create": "New endpoint",
     "endpoint_update": "Change",
     "endpoint_delete": "Retire",

@@ -37,7 +37,7 @@ _QUERY: Final = """
         JOIN quotas_limit AS l ON l.policy_id = p.id AND l.name_id = c.limit_number
             AND l.algorithm = 'calendar_quota' AND l.mode = 'enforce'
         WHERE c.expires_at > %(now)s AND c.period_start <= %(now)s AND c.subject = '' AND NOT t.suspended
-            AND (c.scope = '' OR e.number IS NOT NULL)
+            AND t.archived_at IS NULL AND (c.scope = '' OR e.number IS NOT NULL)
         ORDER BY c.tenant_number, c.scope, c.limit_number, p.tenant_id NULLS LAST
     ) AS uses WHERE share >= %(least)s ORDER BY share DESC LIMIT %(most)s
 """

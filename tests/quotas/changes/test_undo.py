@@ -156,7 +156,7 @@ class TestRevert:
 
     def test_memberships_and_suspensions_are_not_undone(self) -> None:
         tenant_move(name="acme", tier="free", **FORCED)
-        with pytest.raises(Refused, match="only moved or suspended tenants"):
+        with pytest.raises(Refused, match="only created, moved, suspended or restored tenants"):
             revision_revert(number=newest().number, **FORCED)
         assert Tenant.objects.get(name="acme").tier.name == "free"
 

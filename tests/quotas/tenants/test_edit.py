@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from quotas import outbox
+from quotas.changes.commit import commit
 from quotas.errors import Refused
 from quotas.tenants import (
     NewTenant,
@@ -81,14 +82,36 @@ def test_updating_changes_only_what_is_given() -> None:
     assert (tenant.label, tenant.timezone) == ("Acme Inc.", "Europe/Berlin")
 
 
+def test_tags_and_contacts_are_kept_in_order_and_once() -> None:
+    contacts = ["b@x.test", "a@x.test", "b@x.test"]
+    tenant_create(name="city", tier="pro", tags=["VIP", "eu ", "vip"], contacts=contacts, **SAID)
+    row = Tenant.objects.get(name="city")
+    assert (row.tags, row.contacts) == (["eu", "vip"], ["b@x.test", "a@x.test"])
+    state = newest().after["tenant:city"]
+    assert (state["tags"], state["contacts"]) == (["eu", "vip"], ["b@x.test", "a@x.test"])
+    tenant_update(name="city", tags=[], **SAID)
+    assert "tags" not in newest().after["tenant:city"]
+
+
+def test_a_dry_run_of_new_tenants_writes_nothing_and_uses_up_no_number() -> None:
+    first = tenant_create(name="w", tier="free", **SAID).number
+    outcome = commit(lambda: tenants_create(tenants=[NewTenant("x", "free"), NewTenant("y", "pro")], **SAID), "dry_run")
+    assert [one.object for one in outcome.effect.changes] == ["tenant:x", "tenant:y"]
+    assert tenant_create(name="z", tier="free", **SAID).number == first + 1
+
+
 REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: tier_create(name="Gold", **SAID), "tier cannot be 'Gold'"),
     (lambda: tier_create(name="pro", **SAID), "tier pro already exists"),
     (lambda: tenant_create(name="Acme!", tier="pro", **SAID), "tenant cannot be 'Acme!'"),
     (lambda: tenant_create(name="acme", tier="pro", **SAID), "tenant acme already exists"),
-    (lambda: tenant_create(name="new", tier="gold", **SAID), "there is no tier gold"),
-    (lambda: tenant_create(name="new", tier="pro", timezone="Mars/Base", **SAID), "timezone 'Mars/Base' is unknown"),
-    (lambda: tenant_create(name="new", tier="pro", label="x" * 201, **SAID), "label has 201 characters"),
+    (lambda: tenant_create(name="later", tier="gold", **SAID), "there is no tier gold"),
+    (lambda: tenant_create(name="later", tier="pro", timezone="Mars/Base", **SAID), "timezone 'Mars/Base' is unknown"),
+    (lambda: tenant_create(name="later", tier="pro", label="x" * 201, **SAID), "label has 201 characters"),
+    (lambda: tenant_create(name="import", tier="pro", **SAID), "import is part of an address of these pages"),
+    (lambda: tenant_create(name="later", tier="pro", tags=["no tag"], **SAID), "a tag cannot be 'no tag'"),
+    (lambda: tenant_create(name="later", tier="pro", tags=[f"t{n}" for n in range(21)], **SAID), "there are 21 tags"),
+    (lambda: tenant_create(name="later", tier="pro", contacts=["nobody"], **SAID), "'nobody' is not a mail address"),
     (lambda: tenants_create(tenants=[NewTenant("x", "pro"), NewTenant("x", "pro")], **SAID), "tenant x already exists"),
     (lambda: tenant_move(name="nobody", tier="pro", **FORCED), "there is no tenant nobody"),
     (lambda: tenant_move(name="acme", tier="gold", **FORCED), "there is no tier gold"),

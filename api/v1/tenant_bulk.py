@@ -1,0 +1,101 @@
+"""Many tenants at once: moved, suspended, resumed or tagged in one revision, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.edits import Edit, Guarded, Permitted, Signed, changed, permitted, signed
+from api.inputs import Choice, Reasoned, Word, body
+from api.openapi.describe import changes
+from api.v1.tenant_moves import MoveDryRunOut, moves_shown
+from quotas import tenants as services
+from quotas.models import Revision
+from quotas.policies.spec import CARRIES
+from quotas.tenants.fields import MOST_TAGS, TAG
+from quotas.tenants.many import MOST_AT_ONCE
+from tenants.models import TENANT_NAME, WORD
+
+LARGE = 50  # tenants; judged before the edit takes its turn
+
+
+def _names() -> serializers.ListField:
+    return serializers.ListField(child=Word(TENANT_NAME), min_length=1, max_length=MOST_AT_ONCE)
+
+
+class NamedTenants(Reasoned):
+    names = _names()
+
+
+class MoveMany(Guarded):
+    names = _names()
+    tier = Word(WORD)
+    carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
+
+
+class TagMany(NamedTenants):
+    add = serializers.ListField(child=Word(TAG), max_length=MOST_TAGS, default=list)
+    remove = serializers.ListField(child=Word(TAG), max_length=MOST_TAGS, default=list)
+
+
+class ManyOut(serializers.Serializer[Any]):
+    revision = serializers.IntegerField(allow_null=True, help_text="null: no changes.")
+
+
+class TenantsMove(APIView):
+    @changes(MoveMany, ManyOut, dry=MoveDryRunOut)
+    def post(self, request: Request) -> Response:
+        """Moves many tenants to another tier, in one revision. A dry run tells who gets tighter."""
+        fields = body(MoveMany, request)
+        who = permitted(request, fields)
+        preview = partial(moves_shown, fields["names"], fields["tier"])
+        return _change(request, partial(services.tenants_move, **fields), who, len(fields["names"]), preview)
+
+
+class TenantsSuspend(APIView):
+    @changes(NamedTenants, ManyOut)
+    def post(self, request: Request) -> Response:
+        """Suspends many tenants. Those that are suspended already keep their reason."""
+        return _switch(request, services.tenants_suspend)
+
+
+class TenantsResume(APIView):
+    @changes(NamedTenants, ManyOut)
+    def post(self, request: Request) -> Response:
+        """Ends the suspensions of many tenants."""
+        return _switch(request, services.tenants_resume)
+
+
+class TenantsTag(APIView):
+    @changes(TagMany, ManyOut)
+    def post(self, request: Request) -> Response:
+        """Adds tags to many tenants, and removes tags from them."""
+        fields = body(TagMany, request)
+        who = signed(request, fields)
+        return _change(request, partial(services.tenants_tag, **fields), who, len(fields["names"]))
+
+
+def _switch(request: Request, service: Callable[..., Revision | None]) -> Response:
+    fields = body(NamedTenants, request)
+    who = signed(request, fields)
+    return _change(request, partial(service, **fields), who, len(fields["names"]))
+
+
+def _change(
+    request: Request,
+    call: Callable[..., Revision | None],
+    who: Signed | Permitted,
+    count: int,
+    more: Callable[[], dict[str, Any]] | None = None,
+) -> Response:
+    return changed(request, Edit(call, who, _shown, more=more, is_large=count > LARGE))
+
+
+def _shown(revision: Revision | None) -> dict[str, Any]:
+    return {"revision": revision.number if revision else None}

@@ -1,0 +1,211 @@
+"""What a move to another tier changes for each tenant, limit by limit, before anything is written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from django.utils import timezone
+
+from quotas.changes.guard import peaks_above
+from quotas.lookups import find_active_tenants, find_tier
+from quotas.models import Endpoint
+from quotas.models.usage_rates import EVERY_ENDPOINT
+from quotas.policies.compare import Plan, Tightened, is_comparable, is_implied, measures_of, tightened_limit
+from quotas.policies.configuration import configuration_part
+from quotas.policies.layers import Layers, PolicyIndex
+from quotas.policies.limit_words import limit_short
+from quotas.policies.resolve import Effective
+from quotas.policies.spec import EVERYWHERE, Configuration, to_us
+from quotas.usage.queries.coverage import days_until
+from tenants.models import Tenant
+
+Change = Literal["looser", "tighter", "new", "gone", "other"]
+MOST_SHOWN: Final = 200  # tenants
+MOST_PEAKS: Final = 40  # limits whose demand is looked up
+
+
+@dataclass(frozen=True, slots=True)
+class LimitMove:
+    """One limit that changes. A limit that the tenant did not have is new, not a cut of everything."""
+
+    scope: str  # `*` or an endpoint
+    limit: str
+    before: str  # in words; empty: it had none
+    after: str
+    change: Change
+    peak: str = ""  # in words: it asked for more than will pass
+
+    @property
+    def is_tighter(self) -> bool:
+        return self.change in ("tighter", "new", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class TenantMove:
+    tenant: str
+    label: str
+    tier: str  # that it is on now
+    limits: tuple[LimitMove, ...]
+
+    @property
+    def looser(self) -> int:
+        return sum(not each.is_tighter for each in self.limits)
+
+    @property
+    def tighter(self) -> int:
+        return sum(each.change in ("tighter", "other") for each in self.limits)
+
+    @property
+    def new(self) -> int:
+        return sum(each.change == "new" for each in self.limits)
+
+    @property
+    def hurt(self) -> tuple[LimitMove, ...]:
+        """Limits below what it asked for."""
+        return tuple(each for each in self.limits if each.peak)
+
+
+@dataclass(frozen=True, slots=True)
+class MovePreview:
+    tier: str
+    moves: tuple[TenantMove, ...]  # those who are hurt first, then those who get tighter, by name
+    stay: int  # tenants that are on the tier already
+
+    @property
+    def tighter(self) -> int:
+        """Tenants that get at least one limit tighter, or one more."""
+        return sum(bool(move.tighter or move.new) for move in self.moves)
+
+    @property
+    def hurt(self) -> int:
+        """Tenants that have asked for more than will pass."""
+        return sum(bool(move.hurt) for move in self.moves)
+
+    @property
+    def shown(self) -> tuple[TenantMove, ...]:
+        return self.moves[:MOST_SHOWN]
+
+
+def move_preview(*, names: Collection[str], tier: str) -> MovePreview:
+    """Tenants without limits of their own are compared once for each tier they come from."""
+    target = find_tier(tier)
+    rows = find_active_tenants(names)
+    moving = [row for row in rows if row.tier_id != target.pk]
+    part = configuration_part(tenants=[row.name for row in moving], tiers=[tier])
+    compare = _Comparison(part, tier)
+    found = [(row, compare.of(row.name)) for row in moving]
+    peaks = _peaks(found, compare.tightened)
+    moves = [_with_peaks(row, limits, peaks) for row, limits in found]
+    ordered = sorted(moves, key=lambda move: (not move.hurt, not move.tighter, not move.new, move.tenant))
+    return MovePreview(tier, tuple(ordered), len(rows) - len(moving))
+
+
+_Place = tuple[str, str]  # scope and limit
+_Limits = tuple[LimitMove, ...]
+
+
+class _Comparison:
+    def __init__(self, part: Configuration, tier: str) -> None:
+        self._part, self._tier = part, tier
+        self._index = PolicyIndex.of_configuration(part)
+        self._now_us = to_us(timezone.now())
+        self._plain: dict[tuple[str, bool, bool], _Limits] = {}
+        self.tightened: dict[tuple[str, str, str, str], Tightened] = {}  # by scope, limit and both words
+
+    def of(self, name: str) -> _Limits:
+        tenant = self._part.tenants[name]
+        before = replace(self._index.of_tenant(tenant), handovers=())
+        after = replace(self._index.of_tenant(replace(tenant, tier=self._tier)), handovers=())
+        if not (before.is_plain and after.is_plain):
+            return tuple(self._compared(before, after))
+        is_in = self._index.is_canary
+        alike = (tenant.tier, is_in(name, tenant.tier), is_in(name, self._tier))
+        if alike not in self._plain:
+            self._plain[alike] = tuple(self._compared(before, after))
+        return self._plain[alike]
+
+    def _compared(self, before: Layers, after: Layers) -> Iterator[LimitMove]:
+        was, now = (Plan.of_layers(layers, self._now_us, self._part.endpoints) for layers in (before, after))
+        for scope in sorted({EVERYWHERE, *was.named, *now.named}):
+            were, are = was.enforced(scope), now.enforced(scope)
+            for name in sorted({*were, *are}):
+                old, new = were.get(name), are.get(name)
+                if scope in (old.scope if old else "", new.scope if new else ""):
+                    yield from self._limit(scope, old, new, were)
+
+    def _limit(
+        self, scope: str, old: Effective | None, new: Effective | None, were: Mapping[str, Effective]
+    ) -> Iterator[LimitMove]:
+        change = _change(old, new, were)
+        either = new or old
+        if change is None or either is None:
+            return
+        move = LimitMove(scope, either.limit.name, _words(old, scope), _words(new, scope), change)
+        yield move
+        if new is not None:
+            for cut in tightened_limit(old, new):
+                self.tightened[scope, move.limit, move.before, move.after] = cut
+
+
+def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Effective]) -> Change | None:
+    """None: nothing changes for its requests."""
+    if new is None:
+        return "gone"
+    if old is None:
+        return None if is_implied(new, were.values(), (1, 1)) else "new"
+    if (old.scope, old.limit.algorithm, old.limit.subject, old.limit.unit) == (
+        new.scope,
+        new.limit.algorithm,
+        new.limit.subject,
+        new.limit.unit,
+    ):
+        return None
+    if not is_comparable(old.limit, new.limit) or old.limit.unit != new.limit.unit:
+        return "other"
+    pairs = list(zip(measures_of(old.limit, 1), measures_of(new.limit, 1), strict=True))
+    return "tighter" if any(after < before for before, after in pairs) else "looser"
+
+
+def _words(effective: Effective | None, scope: str) -> str:
+    if effective is None:
+        return ""
+    words = str(limit_short(effective.limit.algorithm))
+    subject = f" per {effective.limit.subject}" if effective.limit.subject.alternatives else ""
+    return f"{words}{subject} of *" if effective.scope != scope else f"{words}{subject}"
+
+
+def _peaks(
+    found: Sequence[tuple[Tenant, _Limits]], tightened: Mapping[tuple[str, str, str, str], Tightened]
+) -> dict[tuple[int, str, str, str, str], str]:
+    """For the tenants that asked for more than will pass: what they asked for, in words."""
+    holders: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    for row, limits in found:
+        for each in limits:
+            key = (each.scope, each.limit, each.before, each.after)
+            if key in tightened:
+                holders[key].append(row.pk)
+    scopes = {scope for scope, *_ in holders}
+    numbers = dict(Endpoint.objects.filter(name__in=scopes).values_list("name", "number")) if scopes else {}
+    closed = days_until() if holders else None
+    asked = {}
+    for key, tenants in list(holders.items())[:MOST_PEAKS]:
+        cut = tightened[key]
+        number = EVERY_ENDPOINT if key[0] == EVERYWHERE else numbers.get(key[0])
+        if number is None or closed is None:
+            continue
+        rows = Tenant.objects.filter(pk__in=tenants)
+        for tenant, tops in peaks_above(cut, rows, number, closed).items():
+            window = max(cut.most, key=lambda seconds: tops[seconds] / max(cut.most[seconds], 1e-9))
+            if tops[window] > cut.most[window]:
+                asked[tenant, *key] = f"asked for {tops[window]:,} in {window} s; {cut.most[window]:,.0f} will pass"
+    return asked
+
+
+def _with_peaks(row: Tenant, limits: _Limits, peaks: Mapping[tuple[int, str, str, str, str], str]) -> TenantMove:
+    told = tuple(
+        replace(each, peak=peaks.get((row.pk, each.scope, each.limit, each.before, each.after), "")) for each in limits
+    )
+    return TenantMove(row.name, row.label, row.tier.name, told)
