@@ -32,7 +32,21 @@ class MenuItem:
 
 MENU: tuple[MenuItem, ...] = (
     MenuItem("Observe", "Overview", "pulse", "dashboards:overview", below=("dashboards:first-run",), go="o"),
-    MenuItem("Manage", "Tenants", "tenants", "dashboards:tenants", below=("dashboards:tenant",), go="t"),
+    MenuItem(
+        "Manage",
+        "Tenants",
+        "tenants",
+        "dashboards:tenants",
+        below=(
+            "dashboards:tenant",
+            "dashboards:tenant-new",
+            "dashboards:tenant-settings",
+            "dashboards:tenants-import",
+            "dashboards:tenants-import-run",
+            "dashboards:tenants-bulk",
+        ),
+        go="t",
+    ),
     MenuItem(
         "Manage",
         "Endpoints",

@@ -40,8 +40,13 @@ from dashboards.pages.settings import (
 )
 from dashboards.pages.simulator.view import simulator
 from dashboards.pages.tenant import actions as tenant_actions
+from dashboards.pages.tenant import archive as tenant_archive
 from dashboards.pages.tenant import keys as tenant_keys
+from dashboards.pages.tenant.new import tenant_new
+from dashboards.pages.tenant.settings import tenant_move_preview, tenant_settings
 from dashboards.pages.tenant.view import tenant
+from dashboards.pages.tenant_bulk import tenants_bulk
+from dashboards.pages.tenant_import import tenants_import, tenants_import_run
 from dashboards.pages.tenants import tenants, tenants_csv
 from dashboards.pages.tester.view import tester
 from dashboards.pages.what_if import what_if, what_if_draft, what_if_run
@@ -96,7 +101,15 @@ urlpatterns = [
     path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
     path("tenants", tenants, name="tenants"),
     path("tenants.csv", tenants_csv, name="tenants-csv"),
+    path("tenants/new", tenant_new, name="tenant-new"),
+    path("tenants/import", tenants_import, name="tenants-import"),
+    path("tenants/import/<int:number>", tenants_import_run, name="tenants-import-run"),
+    path("tenants/bulk/<slug:action>", tenants_bulk, name="tenants-bulk"),
     path("tenants/<slug:name>", tenant, name="tenant"),
+    path("tenants/<slug:name>/settings", tenant_settings, name="tenant-settings"),
+    path("tenants/<slug:name>/settings/move", tenant_move_preview, name="tenant-move-preview"),
+    path("tenants/<slug:name>/archive", tenant_archive.archive, name="tenant-archive"),
+    path("tenants/<slug:name>/restore", tenant_archive.restore, name="tenant-restore"),
     path("tenants/<slug:name>/override", override_new, name="override-new"),
     path("tenants/<slug:name>/override/preview", override_preview, name="override-preview"),
     path("tenants/<slug:name>/override/give", override_give, name="override-give"),

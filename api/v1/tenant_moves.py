@@ -22,6 +22,7 @@ class LimitMoveOut(serializers.Serializer[Any]):
         help_text="`new`: it had no such limit. `other`: it counts something else, so the two cannot be compared.",
     )
     peak = serializers.CharField(help_text="What the tenant asked for in four weeks, if that is more than will pass.")
+    is_measured = serializers.BooleanField(help_text="Whether its demand is known in the unit of a tighter limit.")
 
 
 class TenantMoveOut(serializers.Serializer[Any]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Protocol
 
 from django.db.models import Q, QuerySet
@@ -25,7 +26,7 @@ from quotas.changes.snapshot import (
     rewound,
     split_key,
 )
-from quotas.policies.compare import Cut, Plan, cuts, same_enforced
+from quotas.policies.compare import TOLERATED, Cut, Plan, Tightened, cuts, same_enforced, tightened
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.layers import Layers, PolicyIndex
@@ -185,6 +186,10 @@ class Judgement:
     now_us: int
     # Everything that is asked about an edit (what is lost, what creeps, whose peak lies above) asks for these again.
     _periods: dict[Group, tuple[Period, ...]] = field(default_factory=dict, compare=False, repr=False)
+    # An edit may touch thousands of tenants that have nothing of their own: these are judged once.
+    _alike: dict[tuple[object, ...], tuple[Period, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _cuts: dict[tuple[int, Fraction], list[Cut]] = field(default_factory=dict, compare=False, repr=False)
+    _tightened: dict[int, list[Tightened]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, concerned: Concerned, before: States) -> Judgement:
@@ -212,8 +217,32 @@ class Judgement:
         found = self._periods.get(group)
         if found is None:
             check_waiting()
-            found = self._periods[group] = tuple(self._judged(group))
+            found = self._periods[group] = self._shared(group)
         return found
+
+    def cuts_in(self, period: Period, above: Fraction = TOLERATED) -> list[Cut]:
+        """Of a period that `periods` returned."""
+        key = (id(period), above)
+        if key not in self._cuts:
+            self._cuts[key] = cuts(period.before, period.after, above)
+        return self._cuts[key]
+
+    def tightened_in(self, period: Period) -> list[Tightened]:
+        if id(period) not in self._tightened:
+            self._tightened[id(period)] = tightened(period.before, period.after)
+        return self._tightened[id(period)]
+
+    def _shared(self, group: Group) -> tuple[Period, ...]:
+        """Tenants without policies and overrides of their own have what their tiers have. History does not matter."""
+        if not group.tenant:
+            return tuple(self._judged(group))
+        sides = [(side, side.configuration.tenants[group.tenant]) for side in (self.was, self.now)]
+        if any(tenant.name in side.index.tenants or tenant.name in side.index.overrides for side, tenant in sides):
+            return tuple(self._judged(group))
+        key = tuple((tenant.tier, side.index.is_canary(tenant.name, tenant.tier)) for side, tenant in sides)
+        if key not in self._alike:
+            self._alike[key] = tuple(self._judged(group))
+        return self._alike[key]
 
     def _judged(self, group: Group) -> Iterator[Period]:
         if group.tenant:
@@ -228,7 +257,7 @@ class Judgement:
     def losses(self) -> Iterator[tuple[Group, list[Cut]]]:
         """Each group that is hurt, with the cuts of its first period that has any."""
         for group in self.groups():
-            found = next((lost for period in self.periods(group) if (lost := cuts(period.before, period.after))), [])
+            found = next((lost for period in self.periods(group) if (lost := self.cuts_in(period))), [])
             if found and self.names(group, 1):
                 yield group, found
 

@@ -23,7 +23,7 @@ from quotas.changes.snapshot import OVERRIDE, State, States, key_of, present_sta
 from quotas.errors import Refused, refuse
 from quotas.models import Endpoint, Override, Revision
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
-from quotas.policies.compare import NOT_ENFORCED, TOLERATED, Cut, Tightened, cuts, tightened
+from quotas.policies.compare import NOT_ENFORCED, TOLERATED, Cut, Tightened
 from quotas.policies.problems import Problem
 from quotas.policies.spec import EVERYWHERE
 from quotas.usage.queries.coverage import days_until
@@ -213,7 +213,7 @@ def _repeated_cuts(judgement: Judgement, before: States) -> Iterator[tuple[Group
 
 def _small_cuts(judgement: Judgement, group: Group) -> set[str]:
     """Limits cut by no more than the tolerated tenth."""
-    found = (cuts(period.before, period.after, above=Fraction(0)) for period in judgement.periods(group))
+    found = (judgement.cuts_in(period, above=Fraction(0)) for period in judgement.periods(group))
     return {cut.limit for lost in found for cut in lost if cut.percent <= 100 * TOLERATED}
 
 
@@ -265,7 +265,7 @@ def _below_peaks(judgement: Judgement) -> Iterator[BelowPeak]:
 def _tightened(judgement: Judgement, group: Group) -> list[Tightened]:
     if not group.tier and not group.tenant:
         return []  # a global limit counts all tenants together, which is no tenant's peak
-    return next((lost for period in judgement.periods(group) if (lost := tightened(period.before, period.after))), [])
+    return next((lost for period in judgement.periods(group) if (lost := judgement.tightened_in(period))), [])
 
 
 def _above(

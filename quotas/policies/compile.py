@@ -88,8 +88,9 @@ class Compiler:
         joined = {tenant.tier for tenant in book.known(touched.tenants)}
         for tier in edited | left | joined:
             self._compile_tier(tier, is_edited=tier in edited)
+        alike: dict[tuple[object, ...], Piece] = {}
         for name in tenants:
-            self._compile_tenant(name)
+            self._compile_tenant(name, alike)
         return self.seal()
 
     def seal(self) -> dict[int, Delta]:
@@ -210,7 +211,8 @@ class Compiler:
                 shard.use(after)
                 shard.leave(before)
 
-    def _compile_tenant(self, name: str) -> None:
+    def _compile_tenant(self, name: str, alike: dict[tuple[object, ...], Piece]) -> None:
+        """`alike`: pieces of tenants that were moved together, which differ in nothing but their names."""
         self.problems.pop(Owner("tenant", name), None)
         tenant = self._book.tenants.get(name)
         if tenant is None:
@@ -218,7 +220,8 @@ class Compiler:
             self._keep_own(name, None)
             return
         try:
-            piece = self._own_piece(tenant) if self._book.is_customised(tenant) and not tenant.suspended else None
+            is_custom = self._book.is_customised(tenant) and not tenant.suspended
+            piece = self._own_piece(tenant, alike) if is_custom else None
             entry = self._entry(tenant, piece)
         except CompileError as error:
             self.problems[Owner("tenant", name)] = str(error)
@@ -240,10 +243,18 @@ class Compiler:
         zone = tenant.timezone if tenant.tier in self._book.zoned_tiers else UTC
         return number + _tier_ref(tier.number, zone, self._book.is_canary(tenant))
 
-    def _own_piece(self, tenant: Tenant) -> Piece:
-        """A timeline of sets, if overrides start or end. Lua picks one by its clock."""
-        writer = self._writer(tenant.timezone)
+    def _own_piece(self, tenant: Tenant, alike: dict[tuple[object, ...], Piece]) -> Piece:
         layers = _readable(self._book.layers(tenant))
+        if layers.tenant or layers.overrides:
+            return self._piece(layers, tenant.timezone)
+        key = (tenant.tier, self._book.is_canary(tenant), tenant.timezone, layers.handovers)
+        if key not in alike:
+            alike[key] = self._piece(layers, tenant.timezone)
+        return alike[key]
+
+    def _piece(self, layers: Layers, zone: str) -> Piece:
+        """A timeline of sets, if overrides start or end. Lua picks one by its clock."""
+        writer = self._writer(zone)
         timeline: list[tuple[int, str]] = []
         for moment in moments(layers):
             if moment.at_us < self.month_us:

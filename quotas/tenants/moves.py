@@ -37,6 +37,7 @@ class LimitMove:
     after: str
     change: Change
     peak: str = ""  # in words: it asked for more than will pass
+    is_measured: bool = False  # what it asked for is known in the limit's unit
 
     @property
     def is_tighter(self) -> bool:
@@ -144,10 +145,10 @@ class _Comparison:
         if change is None or either is None:
             return
         move = LimitMove(scope, either.limit.name, _words(old, scope), _words(new, scope), change)
-        yield move
-        if new is not None:
-            for cut in tightened_limit(old, new):
-                self.tightened[scope, move.limit, move.before, move.after] = cut
+        cut = next(tightened_limit(old, new), None) if new is not None else None
+        if cut is not None:
+            self.tightened[scope, move.limit, move.before, move.after] = cut
+        yield replace(move, is_measured=cut is not None)
 
 
 def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Effective]) -> Change | None:
@@ -205,7 +206,8 @@ def _peaks(
 
 
 def _with_peaks(row: Tenant, limits: _Limits, peaks: Mapping[tuple[int, str, str, str, str], str]) -> TenantMove:
-    told = tuple(
-        replace(each, peak=peaks.get((row.pk, each.scope, each.limit, each.before, each.after), "")) for each in limits
-    )
-    return TenantMove(row.name, row.label, row.tier.name, told)
+    def told(each: LimitMove) -> LimitMove:
+        peak = peaks.get((row.pk, each.scope, each.limit, each.before, each.after))
+        return replace(each, peak=peak) if peak else each
+
+    return TenantMove(row.name, row.label, row.tier.name, tuple(map(told, limits)))

@@ -129,7 +129,7 @@ class TestImport:
     def test_problems_come_with_their_lines_and_nothing_is_created(self, client: APIClient) -> None:
         table = f"{self.TABLE}acme,pro,\nlast,gold,\n"
         response = client.post("/v1/tenants/import", {"csv": table, **WHY}, JSON)
-        assert response.status_code == 422
+        assert response.status_code == 409
         assert [error["line"] for error in response.json()["errors"]] == [4, 5]
         assert names(client, "search=city") == []
 

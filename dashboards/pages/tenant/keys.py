@@ -134,7 +134,7 @@ def key_issue(request: HttpRequest, name: str) -> HttpResponse:
         return {"issued": api_key_issue(tenant=row.name, **asked, **_said(request, form))}
 
     done = _tried(form, issue)
-    context = {"tenant": row, "key_form": form, **(done or {}), **_where()}
+    context = {"tenant": row, "key_form": form, **(done or {}), **where_to_try()}
     return render(request, "dashboards/tenant/key_form.html", context, status=200 if done else 422)
 
 
@@ -151,7 +151,7 @@ def key_rotate(request: HttpRequest, name: str, key_id: str) -> HttpResponse:
         return {"issued": issued}
 
     done = _tried(form, rotate)
-    context = {"tenant": row, "key": key, "form": form, **(done or {}), **_where()}
+    context = {"tenant": row, "key": key, "form": form, **(done or {}), **where_to_try()}
     return render(request, "dashboards/tenant/key_rotate_form.html", context, status=_status(request, done))
 
 
@@ -216,7 +216,7 @@ def _found(request: HttpRequest, name: str, key_id: str) -> tuple[Tenant, ApiKey
     return row, key
 
 
-def _where() -> dict[str, str]:
+def where_to_try() -> dict[str, str]:
     endpoints = Endpoint.objects.filter(retired=False).exclude(name__startswith=OWN_ENDPOINTS).order_by("name")
     example = endpoints.values_list("name", flat=True).first() or EVERYWHERE
     return {"gateway": settings.GATEWAY_URL or "$GATEWAY", "example": example}

@@ -23,6 +23,7 @@ from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.tenant_list import overrides_of
+from quotas.tenants.archive import archive_revision
 from quotas.usage.queries import denial_log
 from quotas.usage.queries.annotations import annotations_read
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
@@ -121,6 +122,8 @@ def _blank_forms(row: Tenant) -> dict[str, Any]:
     return {
         "override_title": f"Add override for {row.name}",
         "switch_form": ReasonedForm(auto_id="switch_%s"),
+        "restore_form": ReasonedForm(auto_id="restore_%s"),
+        "archived_in": archive_revision(row) if row.archived_at else None,
     }
 
 

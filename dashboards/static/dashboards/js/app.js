@@ -3,6 +3,7 @@ import "./toast.js";
 import "./dialogs.js";
 import "./times.js";
 import "./until.js";
+import "./fields.js";
 import "./tables.js";
 import "./shell.js";
 import "./palette.js";

@@ -44,7 +44,9 @@ document.addEventListener("click", (event) => {
   }
   if (pressed.matches("[data-theme-toggle]")) switchTheme();
   if (pressed.dataset.open) { event.preventDefault(); open(document.getElementById(pressed.dataset.open)); }
-  if (pressed.matches("[data-close]")) pressed.closest("dialog").close();
+  // On a page of its own, a form's Cancel is a plain link.
+  const around = pressed.matches("[data-close]") && pressed.closest("dialog");
+  if (around) { event.preventDefault(); around.close(); }
   if (pressed.matches("[data-dismiss]")) pressed.closest(".banner").hidden = true;
   if (pressed.matches("[data-copy]")) copy(pressed);
 });

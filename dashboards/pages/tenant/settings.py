@@ -1,0 +1,114 @@
+"""A tenant's settings: label, zone, tags, contacts and tier; suspend and archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from access.roles import may
+from dashboards.forms import ReasonedForm, outcome_toast
+from dashboards.pages.tenant.fields import TenantForm, tiers_of_people, zones
+from dashboards.viewer import principal_of
+from quotas.changes.commit import commit
+from quotas.errors import LONGEST_REASON, Refused
+from quotas.tenants import archiving_of, tenant_move, tenant_update
+from quotas.tenants.archive import archive_objection, archive_revision
+from quotas.tenants.moves import MovePreview, TenantMove, move_preview
+from tenants.models import Tenant, Tier
+from tenants.scope import tenant_get
+
+FIELDS = ("label", "timezone", "tags", "contacts")
+
+
+class SettingsForm(TenantForm):
+    tier = forms.ChoiceField(error_messages={"invalid_choice": "This tier is gone. Choose another."})
+    force = forms.BooleanField(required=False)
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        error_messages={"required": "Enter a reason. It is saved with the revision."},
+        widget=forms.TextInput({"autocomplete": "off", "placeholder": "Reason, kept with the revision"}),
+    )
+
+    def __init__(self, row: Tenant, tiers: Sequence[Tier], *args: Any, **kwargs: Any) -> None:
+        initial = {
+            "label": row.label,
+            "timezone": row.timezone,
+            "tags": " ".join(row.tags),
+            "contacts": "\n".join(row.contacts),
+            "tier": row.tier.name,
+        }
+        super().__init__(*args, initial=initial, **kwargs)
+        names = dict.fromkeys([*(tier.name for tier in tiers), row.tier.name])
+        self.fields["tier"] = forms.ChoiceField(choices=[(name, name) for name in names])
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
+    row = tenant_get(principal_of(request), name)
+    tiers = tiers_of_people()
+    form = SettingsForm(row, tiers, request.POST or None)
+    if form.is_bound and form.is_valid():
+        try:
+            toasts = _save(request, row, form.cleaned_data)
+        except Refused as refused:
+            form.refused(refused)
+        else:
+            for toast in toasts or ["No changes|The values were the same before"]:
+                messages.success(request, toast)
+            return redirect("dashboards:tenant-settings", name)
+    wanted = str(form["tier"].value())
+    context = {
+        "tenant": row,
+        "form": form,
+        "tiers": tiers,
+        "zones": zones(),
+        "moved": _move(row, wanted) if wanted != row.tier.name else None,
+        "wanted": wanted,
+        "switch_form": ReasonedForm(auto_id="switch_%s"),
+        "archive_form": ReasonedForm(auto_id="archive_%s"),
+        "restore_form": ReasonedForm(auto_id="restore_%s"),
+        "stops": archiving_of(row),
+        "objection": archive_objection(row),
+        "archived_in": archive_revision(row) if row.archived_at else None,
+        "may_save": may(principal_of(request), "dashboards:tenant-settings", "POST"),
+    }
+    return render(request, "dashboards/tenant/settings.html", context, status=422 if form.is_bound else 200)
+
+
+def _save(request: HttpRequest, row: Tenant, data: dict[str, Any]) -> list[str]:
+    """The move first: it may be refused, and then nothing is saved. It may also have to wait for an approver."""
+    said = {"author": principal_of(request).actor, "reason": data["reason"]}
+    toasts = []
+    if data["tier"] != row.tier.name:
+        move = partial(tenant_move, name=row.name, tier=data["tier"], force=data["force"], **said)
+        toasts.append(outcome_toast(commit(move)))
+    fields = {field: data[field] for field in FIELDS if data[field] != getattr(row, field)}
+    if fields:
+        toasts.append(outcome_toast(commit(partial(tenant_update, name=row.name, **fields, **said))))
+    return toasts
+
+
+@require_safe
+def tenant_move_preview(request: HttpRequest, name: str) -> HttpResponse:
+    """What another tier would change. Nothing is saved."""
+    row = tenant_get(principal_of(request), name)
+    wanted = request.GET.get("tier", "")
+    context: dict[str, Any] = {"tenant": row, "wanted": wanted}
+    if wanted != row.tier.name:
+        context["moved"] = _move(row, wanted)
+    return render(request, "dashboards/tenant/move_preview.html", context)
+
+
+def _move(row: Tenant, tier: str) -> TenantMove | None:
+    try:
+        preview: MovePreview = move_preview(names=[row.name], tier=tier)
+    except Refused:
+        return None  # it is archived, or the tier is gone; the form says so when it is sent
+    return next(iter(preview.moves), None)
