@@ -24,20 +24,20 @@ CSV_HELP = (
 )
 
 
-class ImportIn(Reasoned):
+class TenantTableIn(Reasoned):
     csv = DocumentText(max_length=MOST_BYTES, help_text=CSV_HELP)
     tier = Word(WORD, required=False, help_text="For rows without a tier.")
 
 
-class ImportedOut(serializers.Serializer[Any]):
+class TenantsImportedOut(serializers.Serializer[Any]):
     created = serializers.IntegerField(help_text="The number of new tenants.")
 
 
 class TenantsImport(APIView):
-    @changes(ImportIn, ImportedOut, large=DocumentTaskOut)
+    @changes(TenantTableIn, TenantsImportedOut, large=DocumentTaskOut)
     def post(self, request: Request) -> Response:
         """Creates all tenants of a table in one revision, or none. Problems are listed with their lines."""
-        fields = body(ImportIn, request)
+        fields = body(TenantTableIn, request)
         rows = sheet_tenants(fields["csv"], tier=fields.get("tier", ""))
         if len(rows) > LARGE and not query(ChangeQuery, request)["dry_run"]:
             return filed(request, "import", fields)
