@@ -6,7 +6,8 @@ from typing import Any
 
 from django import template
 
-from dashboards.templatetags.numbers import NO_BREAK
+from dashboards.pages.endpoint.limit_line import RateUnit
+from dashboards.templatetags.numbers import NO_BREAK, number
 from quotas.usage.queries.near_limits import TierUsage
 
 register = template.Library()
@@ -16,6 +17,17 @@ register = template.Library()
 def percent(share: float) -> str:
     """Share of a limit: 1.234 is 123 %."""
     return f"<{NO_BREAK}1{NO_BREAK}%" if 0 < share < 0.005 else f"{100 * share:,.0f}{NO_BREAK}%"
+
+
+@register.filter
+def in_unit(per_second: float, unit: RateUnit) -> str:
+    """A rate in the window of the limit: 0.6 per second is 6 in 10 s."""
+    return number(unit.of(per_second))
+
+
+@register.filter
+def raw_in_unit(per_second: float, unit: RateUnit) -> float:
+    return unit.of(per_second)
 
 
 @register.filter

@@ -48,8 +48,9 @@ def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -
     text = text_of(client, f"/endpoints/{GET}")
     assert text.index(">acme</text>") < text.index(">cabs</text>")
     assert 'role="slider"' in text
-    assert 'aria-valuenow="16.6666666667"' in text  # minute, the tightest: 1,000 a minute over all endpoints
-    assert "The limit minute on * allows each tenant 16.7 req/s over all endpoints." in text
+    assert 'aria-valuenow="1000"' in text  # minute, the tightest: 1,000 a minute over all endpoints
+    assert "The limit minute on * allows each tenant 1,000 req/min over all endpoints." in text
+    assert "req/s" not in text
 
 
 def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
@@ -58,8 +59,8 @@ def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:
     text = text_of(client, f"/endpoints/{GET}?tier=pro")
     top = re.search(r'aria-valuemax="([\d.]+)"', text)
     assert top is not None
-    assert float(top[1]) == 100  # the highest minute has 30 a second
-    assert "peak 900 →" in text
+    assert float(top[1]) == 4_000  # the highest minute has 30 a second
+    assert "peak 54,000 →" in text
 
 
 def test_the_line_says_whom_it_would_strike(client: Client) -> None:
@@ -67,6 +68,7 @@ def test_the_line_says_whom_it_would_strike(client: Client) -> None:
     assert "2 tenants, 93 % of requests would be denied" in text
     assert "1.5 × the busiest second of 95 % of tenants" in text  # as calibration sizes bursts
     assert "No tenants, 0 % of requests would be denied" in text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=99")
+    assert "2 tenants, 93 % of requests" in text_of(client, f"/endpoints/{GET}/impact?tier=pro&rate=30&per=60")
     for rate in ("", "0", "-1", "nan", "inf", "1e12"):
         assert client.get(f"/endpoints/{GET}/impact?tier=pro&rate={rate}").status_code == 400
 

@@ -15,6 +15,7 @@ from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import bucket, is_sized, point_of, resized
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell
+from quotas.policies.allowance import allowance_of
 from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, DeniedTenant
@@ -28,6 +29,21 @@ NEW_LIMIT = "steady"
 
 
 @dataclass(frozen=True, slots=True)
+class RateUnit:
+    """The window of the limit, in which the page writes every rate: 6/10s stays 6/10s."""
+
+    window_s: float = 1.0
+    words: str = "s"
+
+    @property
+    def label(self) -> str:
+        return f"req/{self.words}"
+
+    def of(self, per_second: float) -> float:
+        return per_second * self.window_s
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
     """The tightest rate limit for tenants of a tier on the endpoint, in requests of the usual cost."""
 
@@ -37,8 +53,13 @@ class Holding:
     is_own: bool  # False: it is on `*` and also counts other endpoints
 
     @property
+    def unit(self) -> RateUnit:
+        allowance = allowance_of(self.limit.algorithm)
+        return RateUnit(allowance.window_s, allowance.window_words) if allowance else RateUnit()
+
+    @property
     def words(self) -> str:
-        return f"{number(self.rate)} req/s"
+        return f"{number(self.unit.of(self.rate))} {self.unit.label}"
 
 
 def holding_of(cell: Cell, cost: int) -> Holding | None:
@@ -64,6 +85,7 @@ class Bar:
     rate: str  # percent of the axis
     peak: str
     is_cut: bool  # its busiest second is beyond the axis
+    unit: RateUnit
 
     @property
     def middle(self) -> int:
@@ -71,11 +93,8 @@ class Bar:
 
     @property
     def label(self) -> str:
-        return (
-            f"{number(self.leader.rate)}, peak {number(self.leader.in_1s)} →"
-            if self.is_cut
-            else number(self.leader.rate)
-        )
+        rate = number(self.unit.of(self.leader.rate))
+        return f"{rate}, peak {number(self.unit.of(self.leader.in_1s))} →" if self.is_cut else rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +106,47 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From 0 to `top` requests per second."""
+    """From 0 to `top` requests in the unit."""
 
     top: float
+    unit: RateUnit
 
     @classmethod
-    def of(cls, leaders: BusiestTenants, holding: Holding | None) -> Axis:
+    def of(cls, leaders: BusiestTenants, holding: Holding | None, unit: RateUnit) -> Axis:
         """Busy seconds take at most half of the axis, so that they do not flatten the minutes and limits."""
         steady = max([1.3 * holding.rate if holding else 0, *(leader.peak for leader in leaders.leaders)])
         seconds = max(leader.in_1s for leader in leaders.leaders)
-        return cls(nice_top(max(steady, min(seconds, MOST_OF_SECONDS * steady)), DIVISIONS))
+        return cls(nice_top(unit.of(max(steady, min(seconds, MOST_OF_SECONDS * steady))), DIVISIONS), unit)
 
     @property
     def step(self) -> float:
         return self.top / STEPS
 
-    def percent(self, value: float) -> str:
-        return f"{min(100 * value / self.top, 100):.2f}".rstrip("0").rstrip(".") + "%"
+    @property
+    def top_per_second(self) -> float:
+        return self.top / self.unit.window_s
+
+    def percent(self, per_second: float) -> str:
+        return f"{min(100 * self.unit.of(per_second) / self.top, 100):.2f}".rstrip("0").rstrip(".") + "%"
 
     @property
     def ticks(self) -> list[Tick]:
-        values = [self.top * i / DIVISIONS for i in range(DIVISIONS + 1)]
-        return [Tick(self.percent(value), number(value), i % 2 == 1) for i, value in enumerate(values)]
+        shares = [i / DIVISIONS for i in range(DIVISIONS + 1)]
+        return [
+            Tick(self.percent(self.top_per_second * share), number(self.top * share), i % 2 == 1)
+            for i, share in enumerate(shares)
+        ]
 
     def bars(self, leaders: BusiestTenants) -> list[Bar]:
         return [
-            Bar(leader, 6 + 29 * i, self.percent(leader.rate), self.percent(leader.in_1s), leader.in_1s > self.top)
+            Bar(
+                leader,
+                6 + 29 * i,
+                self.percent(leader.rate),
+                self.percent(leader.in_1s),
+                leader.in_1s > self.top_per_second,
+                self.unit,
+            )
             for i, leader in enumerate(leaders.leaders[:MOST_SHOWN])
         ]
 

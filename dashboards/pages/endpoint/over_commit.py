@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboards.pages.endpoint.limit_line import holding_of
+from dashboards.pages.endpoint.limit_line import RateUnit, holding_of
 from dashboards.svg import nice_top
 from dashboards.templatetags.numbers import number
 from quotas.matrix.queries import EVERYONE, Column, Matrix
@@ -21,7 +21,7 @@ class TierShare:
 
     tier: str
     color: int
-    rate: float  # requests per second
+    rate: float  # requests in the page's unit
     at: str = "0%"
     width: str = "0%"
 
@@ -63,23 +63,30 @@ class OverCommit:
 
 
 def over_commit_of(
-    tiers: Sequence[Column], matrix: Matrix, measured: TierUsage, endpoint: Endpoint, tried: tuple[str, float]
+    tiers: Sequence[Column],
+    matrix: Matrix,
+    measured: TierUsage,
+    endpoint: Endpoint,
+    tried: tuple[str, float],
+    unit: RateUnit,
 ) -> OverCommit:
+    """In the unit, except `tried`: a tier and its trial limit per second."""
+    trial = unit.of(tried[1])
     rates: dict[str, float] = {}
     for column in tiers:
         cell = matrix.cell(column.tier, endpoint.name)
         holding = holding_of(cell, endpoint.default_cost) if cell else None
         if holding:
-            rates[column.tier] = holding.rate
+            rates[column.tier] = unit.of(holding.rate)
     active = {column.tier: _active(measured, column, endpoint) for column in tiers}
     now = [TierShare(t, i + 1, rates.get(t, 0.0) * active[t]) for i, t in enumerate(active)]
-    then = [TierShare(p.tier, p.color, tried[1] * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
+    then = [TierShare(p.tier, p.color, trial * active[p.tier] if p.tier == tried[0] else p.rate) for p in now]
     everyone = matrix.cell(EVERYONE, endpoint.name)
     protect = holding_of(everyone, endpoint.default_cost) if everyone else None
-    bars = [CommitBar("Now", now), CommitBar(f"With {number(tried[1])} req/s", then)]
-    top = nice_top(max([bar.total for bar in bars] + ([protect.rate] if protect else [])), DIVISIONS)
+    bars = [CommitBar("Now", now), CommitBar(f"With {number(trial)} {unit.label}", then)]
+    top = nice_top(max([bar.total for bar in bars] + ([unit.of(protect.rate)] if protect else [])), DIVISIONS)
     placed = [CommitBar(bar.name, _placed(bar.shares, top), _percent(bar.total, top)) for bar in bars]
-    return OverCommit(placed, top, protect.rate if protect else None, [t for t in active if t not in rates])
+    return OverCommit(placed, top, unit.of(protect.rate) if protect else None, [t for t in active if t not in rates])
 
 
 def _active(measured: TierUsage, column: Column, endpoint: Endpoint) -> int:

@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.addresses import address
-from dashboards.forms import NOT_SAVED, number_of, outcome_toast, told
+from dashboards.forms import NOT_SAVED, PeriodError, bad_request, number_of, outcome_toast, period_of, told
 from dashboards.pages.endpoint.latency import latency_figure
 from dashboards.pages.endpoint.limit_line import (
     Axis,
     Holding,
+    RateUnit,
     Trial,
     burst_for,
     burst_words,
@@ -25,6 +26,7 @@ from dashboards.pages.endpoint.limit_line import (
     scope_words,
 )
 from dashboards.pages.endpoint.over_commit import over_commit_of
+from dashboards.pages.endpoint.traffic import traffic_shown
 from dashboards.pages.matrix.cells import without_own
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
@@ -62,26 +64,36 @@ class EndpointTier:
         return holding_of(self.cell, self.endpoint.default_cost)
 
     @property
+    def unit(self) -> RateUnit:
+        holding = self.holding
+        return holding.unit if holding else RateUnit()
+
+    @property
     def tiers(self) -> list[Column]:
         return [column for column in self.matrix.columns if column.number]
 
 
 @require_safe
 def endpoint(request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        period = period_of(request, timezone.now(), default="24h")
+    except PeriodError as error:
+        return bad_request(request, error)
     endpoint_tier = _endpoint_tier(name, request.GET.get("tier", ""))
     context: dict[str, Any] = {
+        **traffic_shown(endpoint_tier.endpoint, period),
         "endpoint_tier": endpoint_tier,
         "endpoint": endpoint_tier.endpoint,
         "holding": endpoint_tier.holding,
     }
     if endpoint_tier.leaders is not None:
         rate = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate
-        axis = Axis.of(endpoint_tier.leaders, endpoint_tier.holding)
+        axis = Axis.of(endpoint_tier.leaders, endpoint_tier.holding, endpoint_tier.unit)
         context |= {
             "axis": axis,
             "bars": axis.bars(endpoint_tier.leaders),
             "now": axis.percent(endpoint_tier.holding.rate) if endpoint_tier.holding else "",
-            "is_left": endpoint_tier.holding is not None and endpoint_tier.holding.rate < axis.top * NO_ROOM,
+            "is_left": endpoint_tier.holding is not None and endpoint_tier.holding.rate < axis.top_per_second * NO_ROOM,
             "line": axis.percent(rate),
             "height": 6 + 29 * min(len(endpoint_tier.leaders.leaders), 16),
             "latency": latency_figure(endpoint_tier.endpoint, timezone.now()),
@@ -92,8 +104,10 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_safe
 def endpoint_impact(request: HttpRequest, name: str) -> HttpResponse:
-    """The effect of a trial limit, requested while the line is dragged."""
-    endpoint_tier, rate = _endpoint_tier(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
+    """The effect of a trial limit, requested while the line is dragged. `rate` requests in `per` seconds."""
+    endpoint_tier, asked = _endpoint_tier(name, request.GET.get("tier", "")), _rate(request.GET.get("rate", ""))
+    per = _rate(request.GET.get("per", "1"))
+    rate = asked / per if asked and per else None
     if rate is None or endpoint_tier.leaders is None:
         return HttpResponseBadRequest(
             "rate must be a number above 0, and the tier must have traffic.", content_type="text/plain"
@@ -154,6 +168,7 @@ def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) ->
         else None
     )
     return {
+        "unit": endpoint_tier.unit,
         "trial": Trial.of(leaders, rate, burst),
         "burst_words": burst_words(parameters),
         "today": today,
@@ -164,6 +179,7 @@ def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) ->
             endpoint_tier.measured,
             endpoint_tier.endpoint,
             (endpoint_tier.tier.tier, rate),
+            endpoint_tier.unit,
         ),
     }
 

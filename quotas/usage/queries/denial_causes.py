@@ -94,10 +94,16 @@ def causes_read(period: Period) -> list[DenialCause]:
 
 
 def throttled_read(
-    period: Period, *, tenant: int | None = None, most: int = MOST, with_changes: bool = True
+    period: Period,
+    *,
+    tenant: int | None = None,
+    endpoint: int | None = None,
+    most: int = MOST,
+    with_changes: bool = True,
 ) -> list[ThrottledTenant]:
     """Tenant × endpoint × limit, most denied first. `with_changes`: and what was denied since the limit was changed."""
     rows = refused_rows(period, tenant)
+    rows = rows if endpoint is None else rows.filter(endpoint_number=endpoint)
     denied = rows.values("tenant_number", "endpoint_number", "limit_number").annotate(denied=Sum("count"))
     top = list(denied.order_by("-denied")[:most])
     if not top:
@@ -114,7 +120,7 @@ def throttled_read(
         ThrottledTenant(
             tenant=known.name if (known := tenants.get(row["tenant_number"])) else "",
             tier=known.tier.name if known else "",
-            endpoint=endpoint.name if (endpoint := endpoints.get(row["endpoint_number"])) else "",
+            endpoint=place.name if (place := endpoints.get(row["endpoint_number"])) else "",
             limit=limit.name if (limit := limits.get(row["limit_number"])) else "",
             denied=int(row["denied"]),
             asked=asked[row["tenant_number"], row["endpoint_number"]],

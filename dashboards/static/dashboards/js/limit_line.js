@@ -37,7 +37,7 @@ function start() {
     if (bar) { over.replaceChildren(bar); }
     impact.replaceChildren(...parts.body.childNodes);
     const sentence = $("#sentence", impact).textContent;
-    line.setAttribute("aria-valuetext", `${format.format(now())} requests per second: ${sentence}`);
+    line.setAttribute("aria-valuetext", `${format.format(now())} ${line.dataset.unit}: ${sentence}`);
   }
 
   function move(value) {
@@ -45,7 +45,7 @@ function start() {
     if (rate === now()) return;
     line.setAttribute("aria-valuenow", String(rate));
     inner.setAttribute("x", `${(100 * rate) / top}%`);
-    $(".grip-text", line).textContent = `${format.format(rate)} req/s`;
+    $(".grip-text", line).textContent = `${format.format(rate)} ${line.dataset.unit}`;
     wanted = rate;
     ask();
   }
