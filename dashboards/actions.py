@@ -32,6 +32,7 @@ class Action:
         return all(any(name.startswith(word) for name in names) for word in query.casefold().split())
 
     def is_open_to(self, principal: Principal) -> bool:
+        """An action whose page does not exist is open to nobody."""
         if not self.url:
             return True
         return bool(address(self.url)) and may(principal, *(self.needs or (self.url, "GET")))
@@ -64,6 +65,11 @@ ACTIONS: Final = (
     ),
     Action("Register endpoint", "plus", "dashboards:endpoint-new", "new add create"),
     Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger register"),
+    Action("New endpoint", "endpoint", "dashboards:endpoint-new", "add create register"),
+    Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger paste"),
+    Action("New tenant", "tenants", "dashboards:tenant-new", "add create customer"),
+    Action("Import tenants from CSV", "download", "dashboards:tenants-import", "upload many"),
+    Action("New policy", "matrix", "dashboards:policy-new", "add create limits global service"),
     Action("Import limits from CSV", "download", "dashboards:matrix-import", "upload sheet"),
     Action(
         "Bypass limits",

@@ -112,6 +112,9 @@ def test_the_palette_finds_actions_of_the_role(busy: None, client: Client) -> No
     assert "Freeze changes" in page(signed_in("anna", "approver"), "/palette?q=freeze")
     assert 'data-href="/tenants/acme#open-dlg-override"' in page(olga, "/palette?q=give+override+ac")
     assert "Give acme an override" not in page(client, "/palette?q=give+override+ac")
+    assert 'data-href="/endpoints/new"' in page(olga, "/palette?q=new+endpoint")
+    assert 'data-href="/endpoints/import"' in page(olga, "/palette?q=import+openapi")
+    assert 'data-href="/endpoints/new"' not in page(client, "/palette?q=new+endpoint")
     assert 'data-presses="#sign-out button"' in page(client, "/palette?q=sign+out")
 
 
