@@ -170,7 +170,8 @@ def test_a_key_is_rotated_with_an_overlap(operator: Client) -> None:
     assert "Until is in the past; choose a later time." in text_of(wrong.content)
     text = text_of(operator.post(path, typed).content)
     new = ApiKey.objects.exclude(pk=old.pk).get()
-    assert re.search(rf"curl -s \S+/v1/check -H .Authorization: Bearer hr_{new.key_id}_\w{{64}}", html.unescape(text))
+    example = rf"curl -s \S+/v1/check \\ -H .Authorization: Bearer hr_{new.key_id}_\w{{64}}"
+    assert re.search(example, html.unescape(text))
     shown = page(operator, "/tenants/acme")
     assert "in overlap" in shown
     assert f'replaced by <span class="mono">{new.key_id[:6]}' in shown
