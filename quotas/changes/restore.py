@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from quotas.changes.foresight import with_candidates_of
@@ -29,7 +30,7 @@ from quotas.errors import accepted
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Change, Endpoint, Limit, Override, Policy
 from quotas.models.change import ChangeState
-from quotas.overrides import add_override, cancel_override
+from quotas.overrides import add_override, cancel_override, set_end
 from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
 from quotas.policies.diff import ObjectDiff, differences
@@ -176,14 +177,17 @@ def _restore_change(opened: Draft, number: int, state: State) -> None:
 
 
 def _restore_override(opened: Draft, number: int, state: State) -> None:
-    """A cancelled override comes back as a new one, because it did not apply in between."""
+    """A cancelled override comes back as a new one, because it did not apply in between. One that still applies keeps
+    its number: only its end can have changed."""
     now = timezone.now()
     end = datetime.fromisoformat(state["end"]) if state and state["end"] else None
-    if state is None:
-        row = Override.objects.get(pk=number)
-        if row.end is None or row.end > now:
-            cancel_override(opened, row)
-    elif (end is None or end > now) and (tenant := find_tenant(state["tenant"])).archived_at is None:
+    live = Override.objects.filter(Q(end=None) | Q(end__gt=now), pk=number, cancelled_at=None).first()
+    is_over = end is not None and end <= now
+    if live is not None and (state is None or is_over):
+        cancel_override(opened, live)
+    elif live is not None:
+        set_end(opened, live, end)
+    elif state is not None and not is_over and (tenant := find_tenant(state["tenant"])).archived_at is None:
         numerator, denominator = state["multiplier"] or (None, None)
         add_override(
             opened,

@@ -35,6 +35,8 @@ VERBS: Final = {
     "candidate_promote": "Promote candidate on",
     "override_create": "Add override for",
     "override_cancel": "End override for",
+    "override_extend": "Extend override for",
+    "override_update": "Change override for",
     "document_apply": "Apply policy document:",
     "revision_rollback": "Roll back",
     "revision_revert": "Revert",
