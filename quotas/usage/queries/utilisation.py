@@ -70,8 +70,13 @@ class LimitUse:
 
 def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, PeakDemand]:
     """By endpoint number; EVERY_ENDPOINT is all endpoints together."""
-    rows = RatesHour.objects.filter(tenant_number=tenant, start__gte=begin, start__lt=end).order_by()
-    found = rows.values_list("endpoint_number").annotate(
+    return demands_of_many([tenant], begin, end).get(tenant, {})
+
+
+def demands_of_many(tenants: Collection[int], begin: datetime, end: datetime) -> dict[int, dict[int, PeakDemand]]:
+    """By tenant and endpoint, in one query."""
+    rows = RatesHour.objects.filter(tenant_number__in=tenants, start__gte=begin, start__lt=end).order_by()
+    found = rows.values_list("tenant_number", "endpoint_number").annotate(
         Max("peak_1s"),
         Max("peak_10s"),
         Max("peak_60s"),
@@ -80,7 +85,10 @@ def demands_read(tenant: int, begin: datetime, end: datetime) -> dict[int, PeakD
         refused=Sum("denied"),
         **{f"most_{window}": Max(Coalesce(f"cost_{window}", f"peak_{window}")) for window in ("1s", "10s", "60s")},
     )
-    return {number: PeakDemand(*(int(value or 0) for value in values)) for number, *values in found}
+    demands: dict[int, dict[int, PeakDemand]] = {tenant: {} for tenant in tenants}
+    for tenant, endpoint, *values in found:
+        demands[tenant][endpoint] = PeakDemand(*(int(value or 0) for value in values))
+    return demands
 
 
 def denials_by_limit(tenant: int, begin: datetime, end: datetime) -> dict[tuple[int, int], int]:
