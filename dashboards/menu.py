@@ -61,6 +61,7 @@ MENU: tuple[MenuItem, ...] = (
         go="e",
     ),
     MenuItem("Observe", "Decision log", "log", "dashboards:decisions", go="d"),
+    MenuItem("Limits", "Overrides", "clock", "dashboards:overrides"),
     MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",), go="m"),
     MenuItem(
         "Limits",

@@ -17,7 +17,16 @@ from dashboards.pages.live import live
 from dashboards.pages.login import SignIn, SignOut
 from dashboards.pages.matrix.sheet_import import matrix_import
 from dashboards.pages.matrix.view import matrix, matrix_cell, matrix_csv, matrix_plan, matrix_publish, matrix_published
-from dashboards.pages.overrides import override_end, override_give, override_new, override_preview
+from dashboards.pages.overrides.fleet import overrides, overrides_csv
+from dashboards.pages.overrides.give import (
+    override_give,
+    override_new,
+    override_preview,
+    overrides_give,
+    overrides_new,
+    overrides_preview,
+)
+from dashboards.pages.overrides.many import override_edit, override_end, overrides_end_many, overrides_extend_many
 from dashboards.pages.overview.view import overview
 from dashboards.pages.palette import palette
 from dashboards.pages.policies import actions as policy_actions
@@ -120,6 +129,14 @@ urlpatterns = [
     path("tenants/<slug:name>/keys/<slug:key_id>/rotate", tenant_keys.key_rotate, name="key-rotate"),
     path("tenants/<slug:name>/keys/<slug:key_id>/label", tenant_keys.key_label, name="key-label"),
     path("tenants/<slug:name>/keys/<slug:key_id>/revoke", tenant_keys.key_revoke, name="key-revoke"),
+    path("overrides", overrides, name="overrides"),
+    path("overrides.csv", overrides_csv, name="overrides-csv"),
+    path("overrides/new", overrides_new, name="overrides-new"),
+    path("overrides/preview", overrides_preview, name="overrides-preview"),
+    path("overrides/give", overrides_give, name="overrides-give"),
+    path("overrides/extend", overrides_extend_many, name="overrides-extend"),
+    path("overrides/end", overrides_end_many, name="overrides-end"),
+    path("overrides/<int:number>/edit", override_edit, name="override-edit"),
     path("changes", changes, name="changes"),
     path("changes/<int:number>/undo/<slug:way>", change_actions.undo, name="undo"),
     path("changes/open/<int:number>/approve", change_actions.approve, name="change-approve"),

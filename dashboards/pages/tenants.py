@@ -128,6 +128,14 @@ def picked(request: HttpRequest) -> list[str] | None:
     return None if request.method != "POST" or request.POST.get("all") == "1" else request.POST.getlist("names")
 
 
+def chosen_tenants(request: HttpRequest, most: int) -> list[str]:
+    """The names that a bulk action is posted with; one more than `most` if there are more."""
+    if (names := picked(request)) is not None:
+        return list(dict.fromkeys(names))
+    found = tenants_wanted(request, tenants_asked(request.GET), timezone.now())
+    return list(found.order_by("name").values_list("name", flat=True)[: most + 1])
+
+
 def _lines(found: QuerySet[Tenant], order: str, now: datetime) -> Iterator[Sequence[object]]:
     return (tenant_cells(tenant, now) for tenant in every_row(found, ORDERS, order))
 

@@ -226,11 +226,14 @@ def until(
     classes: str = "",
     hint: str = "",
     optional: bool = False,
+    default: int = 0,
+    at: datetime | None = None,
 ) -> dict[str, Any]:
     """A MomentField with its zone named, buttons for 1 h, 24 h and 7 d, and the moment in UTC.
 
     `also`: a second zone to write the moment in, such as the tenant's. `after`: the field with the start, from which
-    the buttons count. The form needs a hidden `zone` field with data-zone-name; read the moment with `in_zone`.
+    the buttons count. `default`: an empty field starts with so many seconds from now; `at`: with this moment. The form
+    needs a hidden `zone` field with data-zone-name; read the moment with `in_zone`.
     """
     return {
         "field": bound,
@@ -240,6 +243,8 @@ def until(
         "classes": classes,
         "help": hint or bound.help_text,
         "optional": optional,
+        "default": default,
+        "at": at,
     }
 
 

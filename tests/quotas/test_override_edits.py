@@ -96,7 +96,7 @@ def test_what_cannot_be_extended_says_what_to_do() -> None:
         ({"overrides": [999_999], "by": timedelta(1)}, "there is no override 999999"),
     ):
         with pytest.raises(Refused, match=words):
-            overrides_extend(**fields, **SAID)  # type: ignore[arg-type]
+            overrides_extend(**fields, **SAID)
 
 
 def test_other_values_begin_a_new_override_with_the_same_end() -> None:

@@ -1,10 +1,11 @@
-"""Adding and ending overrides of a tenant, with a dry run while the user types."""
+"""The dialog that gives an override, to one tenant or to many, with a dry run while the user types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from math import ceil
 from typing import Any, ClassVar
@@ -15,28 +16,40 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of
 from dashboards.pages.tenant.state import tenant_state
+from dashboards.pages.tenants import chosen_tenants
 from dashboards.viewer import principal_of
 from quotas.changes.commit import Outcome, commit
 from quotas.errors import Refused
-from quotas.overrides import override_cancel, override_create
+from quotas.overrides import MOST_AT_ONCE, OverrideChange, overrides_create
 from quotas.policies.allowance import parameters_of
 from quotas.policies.diff import ObjectDiff
 from quotas.recommendations.settings import calibration_parameters
 from tenants.models import Tenant
-from tenants.scope import tenant_get
+from tenants.scope import tenant_get, tenants_of
 
 STEP_UP = 1.5  # if the peak is unknown or already fits
+FACTOR = "*|×"  # every limit of the tenant, by a factor
+DEFAULT_END_S = 86_400
+MOST_NAMES = 40_000  # characters: as many tenants as one revision takes
 UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 
 
 class OverrideForm(ReasonedForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
-    main = forms.IntegerField(label="Limit", min_value=1, error_messages={"required": "Enter a whole number."})
+    tenants = forms.CharField(
+        required=False,
+        max_length=MOST_NAMES,
+        widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false", "list": "o-tenants"}),
+    )
+    main = forms.IntegerField(label="Limit", min_value=1, required=False)
+    factor = forms.DecimalField(
+        label="Factor", min_value=Decimal("0.01"), max_value=1000, max_digits=6, decimal_places=2, required=False
+    )
     size = forms.IntegerField(label="Burst", min_value=1, required=False)
     starts = MomentField(label="Starts", required=False)
     ends = MomentField(label="Ends", required=False)
@@ -45,6 +58,8 @@ class OverrideForm(ReasonedForm):
 
     fields_of: ClassVar[dict[str, str]] = {
         "rate": "main",
+        "tenant": "tenants",
+        "multiplier": "factor",
         "limit": "main",
         "burst": "size",
         "queue": "size",
@@ -57,7 +72,8 @@ class OverrideForm(ReasonedForm):
         super().__init__(*args, auto_id="o_%s", **kwargs)
         own = [line for line in lines if not line.effective.is_global]
         self.lines = {line.key: line for line in own}
-        self.fields["place"].widget.choices = [(line.key, f"{_where(line)}: {line.limit.name}") for line in own]
+        choices = [(line.key, f"{_where(line)}: {line.limit.name} ({line.short})") for line in own]
+        self.fields["place"].widget.choices = [*choices, (FACTOR, "All limits, by a factor")]
 
     @property
     def line(self) -> TenantLimit | None:
@@ -66,6 +82,29 @@ class OverrideForm(ReasonedForm):
     def moment(self, name: str) -> datetime | None:
         """The field has no zone; it is in the viewer's."""
         return in_zone(self.cleaned_data.get(name), self.cleaned_data.get("zone", ""))
+
+    @property
+    def is_factor(self) -> bool:
+        return str(self["place"].value()) == FACTOR
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        wanted, words = (
+            ("factor", "Enter a factor such as 1.5.") if self.is_factor else ("main", "Enter a whole number.")
+        )
+        if data.get(wanted) is None and wanted not in self.errors:
+            self.add_error(wanted, words)
+        return data
+
+    def change(self) -> OverrideChange:
+        """What was typed, as the service takes it."""
+        start, end = self.moment("starts"), self.moment("ends")
+        if self.is_factor:
+            numerator, denominator = self.cleaned_data["factor"].as_integer_ratio()
+            return OverrideChange(start=start, end=end, multiplier=(numerator, denominator))
+        line = self.line
+        limits = {line.limit.name: self.changed_fields()} if line else {}
+        return OverrideChange(line.scope if line else "*", start, end, limits)
 
     def changed_fields(self) -> dict[str, int]:
         line = self.line
@@ -83,7 +122,12 @@ def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> d
     own = [line for line in lines if not line.effective.is_global]
     line = chosen if chosen in own else next(iter(own), None)
     words = _words(line)
-    return {"form": OverrideForm(lines, initial=words.get("suggestion")), "line": line, **words}
+    return {
+        "default_end": DEFAULT_END_S,
+        "form": OverrideForm(lines, initial=words.get("suggestion")),
+        "line": line,
+        **words,
+    }
 
 
 def _words(line: TenantLimit | None) -> dict[str, Any]:
@@ -124,25 +168,113 @@ def _where(line: TenantLimit) -> str:
     return "all endpoints" if line.scope == "*" else line.scope
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom the dialog is about. `is_fleet`: it was opened on a list, so it names the tenants itself."""
+
+    tenants: Sequence[Tenant]
+    is_fleet: bool = False
+    problem: str = ""  # with what was typed as tenants
+
+    @property
+    def first(self) -> Tenant | None:
+        return next(iter(self.tenants), None)
+
+    @property
+    def names(self) -> list[str]:
+        return [tenant.name for tenant in self.tenants]
+
+    def address(self, step: str) -> str:
+        """`step`: new, preview or give."""
+        if self.is_fleet or self.first is None:
+            return reverse(f"dashboards:overrides-{step}")
+        return reverse(f"dashboards:override-{step}", args=[self.first.name])
+
+    @property
+    def context(self) -> dict[str, Any]:
+        return {
+            "target": self,
+            "tenant": self.first,
+            "new_address": self.address("new"),
+            "preview_address": self.address("preview"),
+            "give_address": self.address("give"),
+        }
+
+
+def target_of(request: HttpRequest, name: str) -> Target:
+    return Target([tenant_get(principal_of(request), name)])
+
+
+def fleet_of(request: HttpRequest, names: Sequence[str]) -> Target:
+    rows = tenants_of(principal_of(request)).filter(archived_at=None).in_bulk(list(names), field_name="name")
+    unknown = [name for name in names if name not in rows]
+    problem = f"There is no tenant {unknown[0]}; correct the name." if unknown else ""
+    return Target([rows[name] for name in names if name in rows], is_fleet=True, problem=problem)
+
+
+def _typed(request: HttpRequest) -> list[str]:
+    given = request.POST if request.method == "POST" else request.GET
+    return list(dict.fromkeys(given.get("tenants", "")[:MOST_NAMES].replace(",", " ").lower().split()))
+
+
+def _lines(target: Target) -> Sequence[TenantLimit]:
+    """Of the first tenant: the dialog shows its values as examples of all."""
+    return tenant_state(target.first, timezone.now()).lines if target.first else ()
+
+
+def _fresh(target: Target, place: str) -> dict[str, Any]:
+    lines = _lines(target)
+    if place == FACTOR or not lines:
+        form = OverrideForm(lines, initial={"place": FACTOR, "factor": "1.5"})
+        context: dict[str, Any] = {"default_end": DEFAULT_END_S, "form": form, "line": None}
+    else:
+        scope, _, limit = place.partition("|")
+        context = override_form(lines, chosen_of(lines, scope, limit))
+        form = context["form"]
+    if target.is_fleet:
+        form.initial["tenants"] = " ".join(target.names)
+    return context
+
+
 @require_safe
 def override_new(request: HttpRequest, name: str) -> HttpResponse:
     """The form after the user selected another limit."""
-    row = tenant_get(principal_of(request), name)
-    state = tenant_state(row, timezone.now())
-    scope, _, limit = request.GET.get("place", "").partition("|")
-    chosen = chosen_of(state.lines, scope, limit)
-    return _shown(request, row, override_form(state.lines, chosen))
+    target = target_of(request, name)
+    return _shown(request, target, _fresh(target, request.GET.get("place", "")))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def overrides_new(request: HttpRequest) -> HttpResponse:
+    """The dialog for tenants that are ticked in their list (posted), or typed here."""
+    is_part = request.GET.get("part") == "form"
+    names = _typed(request) if is_part or request.method != "POST" else chosen_tenants(request, MOST_AT_ONCE)
+    target = fleet_of(request, names)
+    context = _fresh(target, request.GET.get("place", ""))
+    if is_part:
+        return _shown(request, target, context)
+    suggested = tenants_of(principal_of(request)).filter(archived_at=None).order_by("name")[:200]
+    more = {"suggested": suggested, **target.context, **context}
+    return render(request, "dashboards/overrides/dialog.html", more)
 
 
 @require_POST
 def override_preview(request: HttpRequest, name: str) -> HttpResponse:
+    return _preview(request, target_of(request, name))
+
+
+@require_POST
+def overrides_preview(request: HttpRequest) -> HttpResponse:
+    return _preview(request, fleet_of(request, _typed(request)))
+
+
+def _preview(request: HttpRequest, target: Target) -> HttpResponse:
     """A dry run of the override. Nothing is saved, and a missing reason is not an error yet."""
-    row, form = _posted(request, name)
+    form = OverrideForm(_lines(target), request.POST)
     found: Outcome[object] | None = None
-    problems: list[str] = []
-    if form.is_valid() or set(form.errors) <= {"reason"}:
+    problems = [target.problem] if target.problem else []
+    if not problems and target.tenants and (form.is_valid() or set(form.errors) <= {"reason"}):
         try:
-            preview = partial(_create, request, row, form, "dry run", force=True)
+            preview = partial(_create, request, target, form, "dry run", force=True)
             found = commit(preview, "dry_run")
         except Refused as refused:
             problems = sentences_of(refused)
@@ -151,7 +283,7 @@ def override_preview(request: HttpRequest, name: str) -> HttpResponse:
         "changes": _limits_only(found.effect.changes) if found else (),
         "problems": problems,
         "line": form.line,
-        "wanted": form.cleaned_data.get("main"),
+        "wanted": form.cleaned_data.get("main") if form.is_bound and hasattr(form, "cleaned_data") else None,
     }
     return render(request, "dashboards/parts/dry_run.html", context)
 
@@ -166,60 +298,35 @@ def _limits_only(changes: Iterable[ObjectDiff]) -> list[ObjectDiff]:
 
 @require_POST
 def override_give(request: HttpRequest, name: str) -> HttpResponse:
-    row, form = _posted(request, name)
+    return _give(request, target_of(request, name), reverse("dashboards:tenant", args=[name]))
+
+
+@require_POST
+def overrides_give(request: HttpRequest) -> HttpResponse:
+    return _give(request, fleet_of(request, _typed(request)), reverse("dashboards:overrides"))
+
+
+def _give(request: HttpRequest, target: Target, back: str) -> HttpResponse:
+    form = OverrideForm(_lines(target), request.POST)
+    if target.is_fleet and (target.problem or not target.tenants):
+        form.add_error("tenants", target.problem or "Name at least one tenant.")
     if form.is_valid():
         data = form.cleaned_data
         try:
-            outcome = commit(partial(_create, request, row, form, data["reason"], force=data["force"]))
+            outcome = commit(partial(_create, request, target, form, data["reason"], force=data["force"]))
         except Refused as refused:
             form.refused(refused)
         else:
             messages.success(request, outcome_toast(outcome))
-            return HttpResponse(headers={"HX-Redirect": reverse("dashboards:tenant", args=[name])})
-    return _shown(request, row, {"form": form, "line": form.line, **_words(form.line)}, status=422)
+            return HttpResponse(headers={"HX-Redirect": back})
+    return _shown(request, target, {"form": form, "line": form.line, **_words(form.line)}, status=422)
 
 
-@require_POST
-def override_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Ends the override immediately; the usual limits apply again."""
-    row = tenant_get(principal_of(request), name)
-    form = ReasonedForm(request.POST)
-    force = request.POST.get("force") == "on"
-    if form.is_valid():
-        act = partial(
-            override_cancel,
-            override=number,
-            author=principal_of(request).actor,
-            reason=form.cleaned_data["reason"],
-            force=force,
-        )
-        try:
-            messages.success(request, outcome_toast(commit(act)))
-            return HttpResponse(headers={"HX-Redirect": f"{reverse('dashboards:tenant', args=[name])}#overrides"})
-        except Refused as refused:
-            form.refused(refused)
-    context = {"tenant": row, "number": number, "end_form": form}
-    return render(request, "dashboards/overrides/end_form.html", context, status=422)
-
-
-def _posted(request: HttpRequest, name: str) -> tuple[Tenant, OverrideForm]:
-    row = tenant_get(principal_of(request), name)
-    return row, OverrideForm(tenant_state(row, timezone.now()).lines, request.POST)
-
-
-def _create(request: HttpRequest, row: Tenant, form: OverrideForm, reason: str, *, force: bool) -> object:
-    line = form.line
-    return override_create(
-        tenant=row.name,
-        author=principal_of(request).actor,
-        reason=reason,
-        endpoint=line.scope if line else "*",
-        start=form.moment("starts"),
-        end=form.moment("ends"),
-        limits={line.limit.name: form.changed_fields()} if line else {},
-        force=force,
+def _create(request: HttpRequest, target: Target, form: OverrideForm, reason: str, *, force: bool) -> object:
+    return overrides_create(
+        tenants=target.names, change=form.change(), author=principal_of(request).actor, reason=reason, force=force
     )
 
 
-def _shown(request: HttpRequest, row: Tenant, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    return render(request, "dashboards/overrides/form.html", {"tenant": row, **context}, status=status)
+def _shown(request: HttpRequest, target: Target, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    return render(request, "dashboards/overrides/form.html", {**target.context, **context}, status=status)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.forms import PeriodError, ReasonedForm, bad_request, period_of
-from dashboards.pages.overrides import override_form
+from dashboards.pages.overrides.give import Target, override_form
 from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant.compare import comparison_of
 from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
@@ -68,6 +68,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "throttled": throttled_read(period, tenant=state.tenant.number, most=3),
         **_below(state),
         **_sparks(traffic),
+        **Target([state.tenant]).context,
         **override_form(lines, chosen),
         **_blank_forms(state.tenant),
         "asked": _asked(state.tenant),

@@ -37,8 +37,19 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-lasts]");
   if (button) last(button.closest("[data-until]"), Number(button.dataset.lasts));
 });
+// A choice that shows a field, such as `Until…` beside the usual lengths.
+document.addEventListener("change", (event) => {
+  const { shows, hides } = event.target.dataset;
+  if (shows || hides) document.getElementById(shows ?? hides).hidden = !shows;
+});
 document.addEventListener("input", (event) => {
   const part = event.target.closest("[data-until]");
   if (part) show(part);
 });
-onFresh((root) => root.querySelectorAll("[data-until]").forEach(show));
+onFresh((root) => root.querySelectorAll("[data-until]").forEach((part) => {
+  const seconds = Number(part.dataset.default ?? 0);
+  delete part.dataset.default; // who empties the field wants it empty
+  if (part.dataset.at && !$("input", part).value) $("input", part).value = typed(new Date(part.dataset.at));
+  delete part.dataset.at;
+  if (seconds && !$("input", part).value) last(part, seconds); else show(part);
+}));
