@@ -161,7 +161,7 @@ class _Use:
         return Need(max(shares), "", is_tighter) if shares else Need(None, uses[0].why_not, is_tighter)
 
 
-def _amount(effective: Effective) -> int:
+def _amount(effective: Effective) -> float:
     return parameters_of(effective.limit.algorithm)[0].held
 
 

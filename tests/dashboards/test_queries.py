@@ -29,6 +29,7 @@ MANY = 30
 def owner(valkey: object) -> Client:
     make_world()
     _busy("acme")
+    override_create(tenant="bolt", limits={"burst": {"rate": 900, "burst": 1800}}, **SAID)
     measure_tenants(timezone.now())
     drained()
     published()

@@ -15,6 +15,7 @@ from quotas.models import Endpoint, LimitName, Override, Revision
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.policies.edit import limit_set, policy_create, policy_update
+from quotas.tenant_summary import measure_tenants
 from quotas.tenants import tenant_suspend
 from quotas.usage.backfill import backfill_usage
 from tenants.models import ApiKey, Tenant
@@ -220,6 +221,7 @@ def test_who_only_looks_is_offered_nothing_to_press(client: Client) -> None:
 def test_the_list_finds_tenants_by_name_tier_and_state(client: Client) -> None:
     tenant_suspend(name="bolt", **SAID)
     counted("acme", "d", 3, limit="burst")
+    measure_tenants(timezone.now())
     for query, names in (
         ("", {"acme", "bolt"}),
         ("q=ac", {"acme"}),
@@ -247,7 +249,7 @@ def test_an_override_that_ended_says_so(client: Client) -> None:
 def test_the_end_of_an_override_names_its_zone_and_the_tenants(operator: Client) -> None:
     Tenant.objects.filter(name="acme").update(timezone="Asia/Tokyo")
     text = page(operator, "/tenants/acme")
-    assert 'data-also="Asia/Tokyo" data-after="o_starts"' in text
+    assert 'data-also="Asia/Tokyo" data-default="86400" data-after="o_starts"' in text
     assert text.count("data-lasts=") == 3
 
 
