@@ -11,7 +11,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from quotas.changes.draft import Permits
-from quotas.changes.rollout import change_agree, change_promote
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_agree
 from quotas.errors import author_and_reason, refuse
 from quotas.lookups import find_numbered, find_tenant
 from quotas.models import Override

@@ -131,7 +131,7 @@ def _sides(text: str, author: str) -> _Sides:
     apply = partial(document_apply, document=document, author=author, reason="what if", force=True)
     with dry_run():
         revision, before = newest_revision_number(), configuration_load()
-        outcome = commit(apply, "dry_run")
+        outcome = commit(apply, "ask")
         after = foreseen(before, outcome.proposal.after) if isinstance(outcome, Proposed) else before
     indices = (PolicyIndex.of_configuration(before), PolicyIndex.of_configuration(after))
     return _Sides(revision, before, after, indices)

@@ -26,7 +26,17 @@ from quotas.changes.snapshot import (
     rewound,
     split_key,
 )
-from quotas.policies.compare import TOLERATED, Cut, Plan, Tightened, cuts, same_enforced, tightened
+from quotas.policies.compare import (
+    TOLERATED,
+    Cut,
+    Plan,
+    Tightened,
+    Unenforced,
+    cuts,
+    same_enforced,
+    tightened,
+    unenforced,
+)
 from quotas.policies.configuration import configuration_part, tenants_with_own_limits
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.layers import Layers, PolicyIndex
@@ -190,6 +200,7 @@ class Judgement:
     _alike: dict[tuple[object, ...], tuple[Period, ...]] = field(default_factory=dict, compare=False, repr=False)
     _cuts: dict[tuple[int, Fraction], list[Cut]] = field(default_factory=dict, compare=False, repr=False)
     _tightened: dict[int, list[Tightened]] = field(default_factory=dict, compare=False, repr=False)
+    _unenforced: dict[int, list[Unenforced]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, concerned: Concerned, before: States) -> Judgement:
@@ -232,6 +243,11 @@ class Judgement:
             self._tightened[id(period)] = tightened(period.before, period.after)
         return self._tightened[id(period)]
 
+    def unenforced_in(self, period: Period) -> list[Unenforced]:
+        if id(period) not in self._unenforced:
+            self._unenforced[id(period)] = unenforced(period.before, period.after)
+        return self._unenforced[id(period)]
+
     def _shared(self, group: Group) -> tuple[Period, ...]:
         """Tenants without policies and overrides of their own have what their tiers have. History does not matter."""
         if not group.tenant:
@@ -258,6 +274,13 @@ class Judgement:
         """Each group that is hurt, with the cuts of its first period that has any."""
         for group in self.groups():
             found = next((lost for period in self.periods(group) if (lost := self.cuts_in(period))), [])
+            if found and self.names(group, 1):
+                yield group, found
+
+    def unenforced(self) -> Iterator[tuple[Group, list[Unenforced]]]:
+        """Each group for which a limit is no longer enforced, in the first period in which that is so."""
+        for group in self.groups():
+            found = next((lost for period in self.periods(group) if (lost := self.unenforced_in(period))), [])
             if found and self.names(group, 1):
                 yield group, found
 

@@ -21,7 +21,7 @@ from django.db import transaction
 from quotas.changes.affected import Effect, effect_of
 from quotas.changes.draft import Attempt, EditEndedError, Proposal, attempting, heeds_freezes
 from quotas.changes.dry_run import dry_run, tried_again
-from quotas.changes.guard import Impact
+from quotas.changes.impact import Impact
 from quotas.changes.turn import turn
 from quotas.models import Change, Revision
 from tenants.history import acting
@@ -29,7 +29,7 @@ from tenants.identity import Actor, actor_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-Mode = Literal["write", "dry_run", "propose"]
+Mode = Literal["write", "dry_run", "propose", "ask"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def commit(
 
     `write`: an edit that has to wait for an approver is rolled back and filed. `propose`: every edit is. `dry_run`: the
     edit is rolled back, and the outcome says what it would do; call the service with force=True, or cuts are refused.
-    These two wait for nobody and keep nobody waiting; they may run `edit` again if somebody writes meanwhile.
+    `ask`: a dry run of what nobody is about to write, so it may touch a policy that another change is trying out.
+    These wait for nobody and keep nobody waiting; they may run `edit` again if somebody writes meanwhile.
     The edit ends at the first draft that is not written: nothing after it runs.
 
     `rehearsal`: the same edit, to be judged by a dry run first. A large edit then holds the turn only while it writes,
@@ -120,12 +121,12 @@ def commit(
 
 
 def _rehearsed(edit: Callable[[], T], mode: Mode, *, to_write: bool = False) -> Outcome[T]:
-    attempt = Attempt(may_write=False, heeds_freezes=to_write, is_filed=mode == "propose")
+    attempt = Attempt(may_write=False, heeds_freezes=to_write, is_filed=mode == "propose", heeds_trials=mode != "ask")
     try:
         with dry_run(), attempting(attempt):
             return Unchanged(edit())
     except EditEndedError as ended:
-        return Proposed(ended.proposal, None if mode == "dry_run" else file_change(ended.proposal))
+        return Proposed(ended.proposal, file_change(ended.proposal) if mode == "propose" else None)
 
 
 def judge(rehearsal: Callable[[], object], *, to_write: bool = False) -> Proposal | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
 from django.db import transaction
@@ -23,7 +23,8 @@ from quotas.changes.affected import Concerned, Targets
 from quotas.changes.approval import has_to_wait
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
-from quotas.changes.guard import Impact, check_cuts, check_unnoticed, impact_of
+from quotas.changes.guard import check_cuts, check_unnoticed
+from quotas.changes.impact import Impact, impact_of
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
@@ -69,6 +70,7 @@ class Attempt:
     may_write: bool  # False: the first draft that changes something ends the edit
     heeds_freezes: bool  # it writes, or is judged in order to be written
     is_filed: bool = False  # what ends the edit becomes a change, whose new objects need numbers that stay theirs
+    heeds_trials: bool = True  # False: a question, which may be asked about a policy that is on trial
     rehearsed: Proposal | None = None  # what a rehearsal of this edit found, without the lock
     proposal: Proposal | None = None
     revision: Revision | None = None
@@ -113,6 +115,7 @@ class _Rules:
     emergency: bool
     by_design: bool
     judged: Proposal | None
+    is_filed: bool = False
 
     @property
     def waits_for_nobody(self) -> bool:
@@ -166,14 +169,17 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
         return
     # First, because no other answer helps while it is frozen: force would not write it either.
     passed = _passed(opened, action, rules)
-    _check_not_held(touched)
     attempt = _attempt.get()
+    if attempt is None or attempt.heeds_trials:
+        _check_not_held(touched)
+    waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
+    # What is only filed cuts nobody yet: its cuts are judged again, and accepted, when it is promoted.
+    is_filed = attempt is not None and (attempt.is_filed or waits)
     proposal = rules.judged or (attempt.rehearsed if attempt else None)
     if proposal is None or not _is_same(proposal, opened, action, touched, after):
-        proposal = _proposal(opened, action, rules, touched, after)
+        proposal = _proposal(opened, action, replace(rules, is_filed=is_filed), touched, after)
     if attempt and not attempt.may_write:
         raise EditEndedError(proposal)
-    waits = not rules.is_approved and has_to_wait(action, emergency=rules.waits_for_nobody)
     if waits and attempt is None:
         message = f"{action} needs an approver; propose it as a change, or declare an emergency"
         raise refuse("change", "approval", message)
@@ -247,7 +253,7 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     if rules.is_unnoticed:
         check_unnoticed(concerned, before)
     impact = impact_of(concerned, before)
-    check_cuts(impact, force=rules.force)
+    check_cuts(impact, force=rules.force or rules.is_filed)
     return Proposal(
         action,
         opened.author,

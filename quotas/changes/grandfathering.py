@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from quotas.changes.affected import Concerned, Group, Judgement, Period, Targets
+from quotas.changes.peaks import below_peaks
 from quotas.changes.snapshot import Draft, snapshots
 from quotas.errors import refuse
 from quotas.lookups import find_endpoint, find_tenant
 from quotas.models import Override
 from quotas.overrides import add_override
-from quotas.policies.compare import cuts
+from quotas.policies.compare import TOLERATED, cuts
 from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import EPOCH, EVERYWHERE, MICROSECOND
 
@@ -33,8 +35,8 @@ class _Stay:
     patches: Patches
 
 
-def spare(opened: Draft, names: Sequence[str]) -> None:
-    """Adds overrides for the named tenants (`*`: for all) whom the draft hurts so far."""
+def spare(opened: Draft, names: Sequence[str], until: datetime | None = None) -> None:
+    """Adds overrides for the named tenants (`*`: for all) whom the draft hurts so far. `until` None: without end."""
     if not names:
         return
     after = snapshots(opened.before)
@@ -43,24 +45,35 @@ def spare(opened: Draft, names: Sequence[str]) -> None:
     judgement = Judgement.of(concerned, {key: opened.before[key] for key in touched})
     for name, stays in _spared(judgement, names):
         for stay in stays:
-            _override(opened, name, stay)
+            _override(opened, name, stay, until)
 
 
 def _spared(judgement: Judgement, names: Sequence[str]) -> list[tuple[str, list[_Stay]]]:
     found: list[tuple[str, list[_Stay]]] = []
-    for group in [group for group, _ in judgement.losses() if group != Group()]:
-        stays = _joined(stay for period in judgement.periods(group) for stay in _stays(period))
+    large = [group for group, _ in judgement.losses() if group != Group()]
+    for group in large:
         hurt = judgement.names(group, MOST_SPARED + 1, None if ALL_HURT in names else names)
-        found += [(name, stays) for name in hurt] if stays else []
+        found += _with_stays(judgement, group, hurt, TOLERATED)
+    for peak in below_peaks(judgement):
+        if peak.group not in large:  # a small cut hurts those who ask for so much
+            hurt = [name for name in peak.names if ALL_HURT in names or name in names]
+            found += _with_stays(judgement, peak.group, hurt, Fraction(0))
     if len(found) > MOST_SPARED:
         message = f"more than {MOST_SPARED:,} tenants would be left as they are; make them a tier of their own instead"
         raise refuse("grandfather", "too_many", message)
     return found
 
 
-def _stays(period: Period) -> Iterator[_Stay]:
+def _with_stays(
+    judgement: Judgement, group: Group, names: Sequence[str], above: Fraction
+) -> list[tuple[str, list[_Stay]]]:
+    stays = _joined(stay for period in judgement.periods(group) for stay in _stays(period, above))
+    return [(name, stays) for name in names] if stays else []
+
+
+def _stays(period: Period, above: Fraction) -> Iterator[_Stay]:
     patches: dict[str, Patches] = {}
-    for cut in cuts(period.before, period.after):
+    for cut in cuts(period.before, period.after, above):
         was = {effective.limit.name: effective.limit for effective in period.before.at(cut.endpoint)}
         now = {effective.limit.name: effective.limit for effective in period.after.at(cut.endpoint)}
         fields = limit_fields(was[cut.limit]) if cut.limit in was else {"mode": "off"}
@@ -83,12 +96,16 @@ def _joined(stays: Iterator[_Stay]) -> list[_Stay]:
     return found
 
 
-def _override(opened: Draft, name: str, stay: _Stay) -> None:
+def _override(opened: Draft, name: str, stay: _Stay, until: datetime | None) -> None:
+    ends = [end for end in (until, None if stay.end_us is None else _moment(stay.end_us)) if end is not None]
+    start = _moment(stay.start_us)
+    if ends and min(ends) <= start:
+        return
     row = Override(
         tenant=find_tenant(name),
         endpoint=None if stay.endpoint == EVERYWHERE else find_endpoint(stay.endpoint),
-        start=_moment(stay.start_us),
-        end=None if stay.end_us is None else _moment(stay.end_us),
+        start=start,
+        end=min(ends, default=None),
         limits=dict[str, Mapping[str, Any]](stay.patches),
         reason=opened.reason,
         author=opened.author,

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from quotas.changes.foresight import with_candidates_of
+from quotas.changes.recommended import follow
 from quotas.changes.rehearsal import FORESEEN, foresee
 from quotas.changes.snapshot import (
     CHANGE,
@@ -212,6 +213,7 @@ def end_change(opened: Draft, row: Change, state: ChangeState) -> None:
     row.state, row.staged, row.problem = state, None, ""
     row.end_author, row.end_reason, row.end_revision_id = opened.author, opened.reason, opened.number
     row.save()
+    follow(row)
 
 
 def _resume_change(opened: Draft, row: Change, state: Mapping[str, Any]) -> None:
@@ -222,8 +224,11 @@ def _resume_change(opened: Draft, row: Change, state: Mapping[str, Any]) -> None
     else:
         row.state, row.staged = ChangeState.SHADOW, snapshots(key_of(POLICY, name) for name in row.policies)
     row.end_author = row.end_reason = ""
-    row.end_revision_id = None
+    row.end_revision_id = row.revert_revision_id = None
+    if row.state == ChangeState.SHADOW:
+        row.start_revision_id = opened.number  # it did not count in between
     row.save()
+    follow(row)
 
 
 def remember_canary(opened: Draft, row: Change) -> None:

@@ -1,8 +1,13 @@
-"""The life of a change: proposed, on trial in shadow or as a canary, or scheduled; then promoted or dropped."""
+"""The life of a change: proposed, on trial in shadow or as a canary, or scheduled; then promoted or dropped.
+
+This is the state machine. What a trial writes into policies is in `quotas.changes.trial_policies`, the promotion and
+its guard in `quotas.changes.promotion`, what a trial has shown in `quotas.trials`. A recommendation has no states of
+its own once it is approved: it shows those of its change (`quotas.changes.recommended`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -12,27 +17,20 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.approval import approve, check_approved
-from quotas.changes.commit import Unchanged, commit, file_change, judge
-from quotas.changes.draft import Permits, Proposal, draft
+from quotas.changes.commit import Unchanged, commit, file_change
+from quotas.changes.draft import Permits, draft
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import Frozen, freezes_active, pass_freezes
-from quotas.changes.grandfathering import ALL_HURT
-from quotas.changes.guard import Impact, WorstCut, check_accepted, check_cuts
+from quotas.changes.guard import ANYBODY, check_below, check_cuts
+from quotas.changes.promotion import change_promote, judged_promotion, spared_tenants
+from quotas.changes.recommended import follow
 from quotas.changes.restore import end_change
 from quotas.changes.snapshot import CHANGE, key_of
-from quotas.changes.staging import (
-    check_base,
-    check_canary,
-    find_active,
-    nothing_to_promote,
-    promote,
-    stage_shadow,
-    unstage,
-)
+from quotas.changes.trial_policies import check_base, check_canary, find_active, stage_shadow, unstage
+from quotas.changes.trial_rule import CANARY_FOR, SHADOW_FOR, TrialRule, apply_rule
 from quotas.changes.turn import Busy, turn
 from quotas.changes.two_people import check_two, objection
 from quotas.errors import Refused, author_and_reason, check_moment, refuse
-from quotas.lookups import find_tenant
 from quotas.models import AuditEvent, Change
 from quotas.models.change import ChangeState
 from quotas.policies.spec import CANARY_PARTS
@@ -46,7 +44,7 @@ MODES: tuple[Mode, ...] = ("shadow", "scheduled", "canary")
 def change_propose(edit: Callable[..., object], *, author: str, reason: str, **arguments: Any) -> Change:
     """Files what `edit`, a service function, would write with these arguments.
 
-    Its cuts are not accepted by that: starting or promoting the change takes force.
+    That needs no force, and accepts no cut: promoting the change does.
     """
     return _propose(edit, actor_of(author), reason, arguments)
 
@@ -73,20 +71,13 @@ def change_agree(
     return change
 
 
-def change_impact(*, change: int, author: str, grandfather: Sequence[str] = ()) -> Impact:
-    """Whom promoting it now would hurt; nothing is written."""
-    return _judged(change, author=author, reason="to see whom it hurts", spared=_spared(grandfather)).impact
-
-
-def _judged(
-    number: int, *, author: str, reason: str, spared: Sequence[str], emergency: bool = False, to_write: bool = False
-) -> Proposal:
-    """What promoting it would do. `to_write`: it is promoted next."""
-    promotion = partial(promote, number, author=author, reason=reason, spared=spared, emergency=emergency)
-    proposal = judge(promotion, to_write=to_write)
-    if proposal is None:
-        raise nothing_to_promote(number)
-    return proposal
+def change_accept_cuts(row: Change) -> None:
+    """Whoever approved the change has seen its impact: promoting it may cut that much, and nobody else."""
+    impact = row.impact
+    names = [below["tenant"] for below in impact["below"]]
+    row.force = bool(impact["cut_count"] or impact["unenforced"])
+    row.accepted = names if impact["below_count"] == len(names) else [ANYBODY]
+    row.save(update_fields=["force", "accepted"])
 
 
 def change_start(
@@ -98,38 +89,27 @@ def change_start(
     at: datetime | None = None,
     share_percent: float | None = None,
     grandfather: Sequence[str] = (),
+    accept: Collection[str] = (),
+    rule: TrialRule | None = None,
     **permits: Unpack[Permits],
 ) -> Change:
     """In shadow, scheduled `at`, or as a canary for a share of the tenants; call it again to change the share.
 
     `grandfather`: the tenants that a scheduled change leaves as they are; `*`: all that it would hurt.
+    `accept`: those that a scheduled change may cut below their peak. `rule`: of its trial.
     """
     with turn():
         row = _to_start(change, mode)
+        apply_rule(row, rule or TrialRule())
         if mode == "shadow":
             _start_shadow(row, author, reason)
         elif mode == "canary":
             _start_canary(row, _share(share_percent), author, reason, permits)
         else:
-            _schedule(row, _due(at), _spared(grandfather), author_and_reason(author, reason), permits)
+            spared = spared_tenants(grandfather)
+            _schedule(row, _due(at), spared, accept, author_and_reason(author, reason), permits)
+        follow(row)
         return row
-
-
-def change_promote(
-    *, change: int, author: str, reason: str, grandfather: Sequence[str] | None = None, **permits: Unpack[Permits]
-) -> Change:
-    """Enforces the change for all. Cuts that were accepted when it was scheduled need no new force."""
-    force, emergency = permits.get("force", False), permits.get("emergency", False)
-    with turn():
-        row = find_active(change)
-        check_approved(row, emergency=emergency)
-        spared = row.grandfather if grandfather is None else _spared(grandfather)
-        judged = _judged(change, author=author, reason=reason, spared=spared, emergency=emergency, to_write=True)
-        if row.force and not force:
-            check_accepted(judged.impact, [WorstCut(**worst) for worst in row.impact["worst"]])
-        else:
-            check_cuts(judged.impact, force=force)
-        return promote(change, author=author, reason=reason, spared=spared, judged=judged, emergency=emergency)
 
 
 def change_drop(*, change: int, author: str, reason: str) -> Change:
@@ -172,6 +152,7 @@ def _block(number: int, problem: str) -> None:
             return
         row.state, row.problem = ChangeState.BLOCKED, problem
         row.save(update_fields=["state", "problem"])
+        follow(row)
         AuditEvent.objects.create(kind="change_blocked", detail={"change": number, "problem": problem})
 
 
@@ -197,6 +178,7 @@ def _start_shadow(row: Change, author: str, reason: str) -> None:
             opened.number,
             "",
         )
+        row.trial_ends = row.trial_ends or timezone.now() + SHADOW_FOR
         row.save()
 
 
@@ -208,11 +190,14 @@ def _start_canary(row: Change, share: int, author: str, reason: str, permits: Pe
         if row.state != ChangeState.CANARY:
             unstage(opened, row)
             row.state, row.start_revision_id = ChangeState.CANARY, opened.number
+            row.trial_ends = timezone.now() + CANARY_FOR
         row.share, row.starter, row.problem = share, opened.author, ""
         row.save()
 
 
-def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str], permits: Permits) -> None:
+def _schedule(
+    row: Change, at: datetime, spared: list[str], accept: Collection[str], who: tuple[str, str], permits: Permits
+) -> None:
     """Nothing is enforced yet; the impact is checked now, and again when the change is due."""
     author, reason = who
     emergency = permits.get("emergency", False)
@@ -221,15 +206,17 @@ def _schedule(row: Change, at: datetime, spared: list[str], who: tuple[str, str]
     passed = pass_freezes(author=author, action="change_schedule", emergency=emergency)
     passed.record(action="change_schedule", author=author, reason=reason, what=str(row))
     check_approved(row, emergency=emergency or permits.get("by_design", False))
-    impact = _judged(row.pk, author=author, reason=reason, spared=spared).impact
+    impact = judged_promotion(row, author=author, reason=reason, spared=spared).impact
     check_cuts(impact, force=permits.get("force", False))
+    check_below(impact, accept)
     if emergency:
         note_skipped(
             action="change_schedule", author=author, reason=reason, what=str(row), is_grave=passed.by_emergency
         )
     with acting(author=author, action="change_schedule", reason=reason):
         row.state, row.at, row.grandfather, row.starter, row.problem = ChangeState.SCHEDULED, at, spared, author, ""
-        row.impact, row.force, row.emergency = asdict(impact), bool(impact.cuts), emergency or row.emergency
+        row.impact, row.force, row.emergency = asdict(impact), impact.needs_force, emergency or row.emergency
+        row.accepted, row.grandfather_days = sorted(accept), None
         row.save()
 
 
@@ -247,10 +234,3 @@ def _due(at: datetime | None) -> datetime:
     if at <= timezone.now():
         raise refuse("at", "past", "at is in the past; choose a later time, or promote the change now")
     return at
-
-
-def _spared(names: Sequence[str]) -> list[str]:
-    for name in names:
-        if name != ALL_HURT:
-            find_tenant(name)
-    return sorted(set(names))

@@ -2,23 +2,32 @@
 
 Each is a change like any other, with a revision of its own. Neither touches API keys, suspensions or the tiers that
 tenants are on, and neither removes a tenant or a tier. A revert of an archive brings the tenant back, without keys; a
-rollback leaves tenants archived.
+rollback leaves tenants archived. A trial that has ended stays over, unless somebody asks for it; a promotion that is
+undone leaves its change reverted. Who takes back what they wrote within the last hour need not force it
+(docs/adr/own-undo.md).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 from typing import Final, Unpack
 
 from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
 
 from quotas.changes.draft import Permits, draft
+from quotas.changes.recommended import follow
 from quotas.changes.restore import restore, restore_foreseen
-from quotas.changes.snapshot import Draft, State, States
-from quotas.errors import refuse
-from quotas.models import Revision
+from quotas.changes.snapshot import CHANGE, Draft, State, States, key_of, present_states
+from quotas.changes.turn import turn
+from quotas.errors import Refused, refuse
+from quotas.models import Change, Revision
+from quotas.models.change import ENDED, ChangeState
 from quotas.models.revision import newest_revision_number
+from tenants.history import acting
 
 MOST_NAMED: Final = 10  # objects in a refusal
 # The earliest of the revisions has the state we want. Postgres picks it, so that few states are read.
@@ -40,36 +49,122 @@ _TOUCHED_SINCE: Final = """
 """
 
 
+_CHANGES: Final = """
+    SELECT DISTINCT key FROM quotas_revision, unnest(touched) AS key
+    WHERE number BETWEEN %s AND %s AND split_part(key, ':', 1) = 'change' ORDER BY key LIMIT 200
+"""
+OWN_UNDO: Final = timedelta(hours=1)
+
+
 def revision_rollback(
-    *, number: int, author: str, reason: str, newest: int | None = None, **permits: Unpack[Permits]
+    *,
+    number: int,
+    author: str,
+    reason: str,
+    newest: int | None = None,
+    reopen_trials: bool = False,
+    **permits: Unpack[Permits],
 ) -> Revision | None:
     """Restores everything that later revisions touched to its state after revision `number`.
 
     `newest`: the newest revision that the author has seen; refused if there is a newer one, which it would undo too.
+    `reopen_trials`: changes that were on trial then, and are over, go on trial again.
     """
-    with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
-        check_there(number)
-        last = opened.number - 1
-        if newest is not None and newest != last:
-            message = f"revision {last} was written since, and would be undone too; close this and look again"
-            raise refuse("number", "newer", message)
-        _restore(opened, states_before(number + 1, last))
+    with turn():
+        last = newest_revision_number()
+        permits = _permitted(number + 1, last, author, permits)
+        with draft(action="revision_rollback", author=author, reason=reason, **permits) as opened:
+            check_there(number)
+            if newest is not None and newest != last:
+                message = f"revision {last} was written since, and would be undone too; close this and look again"
+                raise refuse("number", "newer", message)
+            states = states_before(number + 1, last)
+            _restore(opened, states if reopen_trials else without_ended_trials(states))
+        if opened.revision is not None:
+            turn_back(opened, Q(end_revision__gt=number), Q(end_revision__lte=number, revert_revision__gt=number))
     return opened.revision
 
 
-def revision_revert(*, number: int, author: str, reason: str, **permits: Unpack[Permits]) -> Revision:
+def revision_revert(
+    *, number: int, author: str, reason: str, reopen_trials: bool = False, **permits: Unpack[Permits]
+) -> Revision:
     """Restores what revision `number` touched to its state before it; refused if any of it was touched since."""
-    with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
-        check_there(number)
-        check_untouched(number)
-        _restore(opened, states_before(number, number), lifts_archive=True)
-    if opened.revision is None:
-        message = (
-            f"revision {number} only created, moved, suspended or restored tenants; "
-            "move, resume or archive them instead"
-        )
-        raise refuse("number", "nothing", message)
+    with turn():
+        permits = _permitted(number, number, author, permits)
+        with draft(action="revision_revert", author=author, reason=reason, **permits) as opened:
+            check_there(number)
+            check_untouched(number)
+            states = states_before(number, number)
+            kept = states if reopen_trials else without_ended_trials(states)
+            _restore(opened, kept, lifts_archive=True)
+        if opened.revision is None:
+            raise _nothing(number, is_trial=kept != states)
+        turn_back(opened, Q(end_revision=number), Q(revert_revision=number))
     return opened.revision
+
+
+def trials_undone(first: int, last: int) -> list[Change]:
+    """Changes that are over, and were on trial before the first of these revisions: an undo may reopen them."""
+    return list(_ended_trials(states_before(first, last, _change_keys(first, last))))
+
+
+def is_own_undo(first: int, last: int, author: str, now: datetime | None = None) -> bool:
+    """Whether the author wrote all of these revisions, within the last hour."""
+    rows = Revision.objects.filter(number__gte=first, number__lte=last)
+    since = (now or timezone.now()) - OWN_UNDO
+    return first <= last and not rows.filter(~Q(author=author) | Q(created__lt=since)).exists()
+
+
+def _permitted(first: int, last: int, author: str, permits: Permits) -> Permits:
+    return {**permits, "force": True} if is_own_undo(first, last, author) else permits
+
+
+def _nothing(number: int, *, is_trial: bool) -> Refused:
+    if is_trial:
+        message = f"revision {number} ended a trial, which stays over; reopen it (reopen_trials), or propose it again"
+        return refuse("reopen_trials", "trial", message)
+    message = (
+        f"revision {number} only created, moved, suspended or restored tenants; move, resume or archive them instead"
+    )
+    return refuse("number", "nothing", message)
+
+
+def without_ended_trials(states: States) -> dict[str, State]:
+    """The same, with the policies as they are without the trials that are over."""
+    kept = dict(states)
+    for row in _ended_trials(states):
+        del kept[key_of(CHANGE, row.pk)]
+        kept |= {key: row.before[key] for key in row.touched if key in kept}
+    return kept
+
+
+def _ended_trials(states: States) -> Iterator[Change]:
+    numbers = [int(name) for name, _ in present_states(states, CHANGE)]
+    yield from Change.objects.filter(pk__in=numbers, state__in=ENDED) if numbers else ()
+
+
+def _change_keys(first: int, last: int) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(_CHANGES, [first, last])
+        return [key for (key,) in cursor.fetchall()]
+
+
+def turn_back(opened: Draft, promoted: Q, reverted: Q) -> None:
+    """Of the undone revisions: promotions are reverted now, and what was reverted is promoted again."""
+    with acting(author=opened.author, action="change_revert"):
+        for rows, state in (
+            (Change.objects.filter(promoted, state=ChangeState.PROMOTED), ChangeState.REVERTED),
+            (Change.objects.filter(reverted, state=ChangeState.REVERTED), ChangeState.PROMOTED),
+        ):
+            for row in list(rows):
+                revert_change(row, state, opened.author, opened.reason, opened.number)
+
+
+def revert_change(row: Change, state: ChangeState, author: str, reason: str, revision: int) -> None:
+    row.state, row.end_author, row.end_reason = state, author, reason
+    row.revert_revision_id = revision if state == ChangeState.REVERTED else None
+    row.save()
+    follow(row)
 
 
 def states_before(first: int, last: int, keys: Collection[str] | None = None) -> dict[str, State]:

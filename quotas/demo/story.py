@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict
 from quotas.api_keys import api_key_issue
 from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.snapshot import POLICY, key_of
+from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
 from quotas.errors import accepted
@@ -153,4 +154,6 @@ def _sign_up(*, new: Sequence[NewTenant], author: str, reason: str) -> None:
 
 def _stage(*, policy: str, limit: Fields, how: Mapping[str, Any], author: str, reason: str) -> None:
     change = change_propose(limit_set, author=author, reason=reason, policy=policy, limit=limit)
-    change_start(change=change.pk, author=author, reason=reason, **how, **PERMITTED)
+    # It stays for visitors to look at, whatever it would deny.
+    rule = TrialRule(auto_stop=False)
+    change_start(change=change.pk, author=author, reason=reason, rule=rule, **how, **PERMITTED)

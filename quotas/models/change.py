@@ -24,9 +24,21 @@ class ChangeState(models.TextChoices):
     BLOCKED = "blocked"  # it was due, but what was approved could no longer be written
     PROMOTED = "promoted"
     DROPPED = "dropped"
+    REVERTED = "reverted"  # promoted, and taken back later
 
 
-ENDED = (ChangeState.PROMOTED, ChangeState.DROPPED)
+ENDED = (ChangeState.PROMOTED, ChangeState.DROPPED, ChangeState.REVERTED)
+
+
+TRIED = (ChangeState.SHADOW, ChangeState.CANARY)
+
+
+class TrialEnd(models.TextChoices):
+    """What happens at the planned end of a trial that stayed below its bars."""
+
+    ASK = "ask"  # it goes on, and waits for a person
+    PROMOTE = "promote"  # if it is approved and cuts nobody
+    END = "end"  # it is dropped
 
 
 @tracked()
@@ -51,6 +63,29 @@ class Change(models.Model):
     grandfather = ArrayField(
         models.CharField(max_length=63), default=list, blank=True, help_text="tenants to leave as they are; *: all hurt"
     )
+    grandfather_days = models.IntegerField(
+        null=True, blank=True, help_text="how long those tenants are left as they are; null: without end"
+    )
+    accepted = ArrayField(
+        models.CharField(max_length=63),
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="tenants whose cut below their peak was accepted; *: all of them",
+    )
+    bar_share = models.FloatField(
+        default=0.01, db_default=0.01, help_text="of all requests in its trial, the most that it may deny"
+    )
+    bar_tenant = models.FloatField(
+        default=0.05, db_default=0.05, help_text="of one tenant's requests, the most that it may deny"
+    )
+    trial_ends = models.DateTimeField(null=True, blank=True, help_text="the planned end of its trial")
+    trial_then = models.CharField(
+        max_length=8, choices=TrialEnd.choices, default=TrialEnd.ASK, db_default="ask", help_text="what happens then"
+    )
+    auto_stop = models.BooleanField(
+        default=True, db_default=True, help_text="an hour above a bar ends its trial without asking"
+    )
     staged = models.JSONField(null=True, blank=True, help_text="policy → its state while this stands in its shadow")
     starter = models.CharField(max_length=150, blank=True, default="", help_text="who started its present state")
     emergency = models.BooleanField(default=False, help_text="it waits for no approver")
@@ -60,6 +95,9 @@ class Change(models.Model):
     created = models.DateTimeField(db_default=Now(), editable=False)
     start_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     end_revision = models.ForeignKey(Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    revert_revision = models.ForeignKey(
+        Revision, on_delete=models.PROTECT, null=True, blank=True, related_name="+", help_text="took a promotion back"
+    )
 
     class Meta:
         ordering = ["-id"]
@@ -77,8 +115,19 @@ class Change(models.Model):
             json_is("after", "object", "change_after"),
             json_is("staged", "object", "change_staged"),
             models.CheckConstraint(
-                condition=~Q(state__in=["promoted", "dropped"]) | ~Q(end_author="") & ~Q(end_reason=""),
+                condition=~Q(state__in=["promoted", "dropped", "reverted"]) | ~Q(end_author="") & ~Q(end_reason=""),
                 name="change_end_author_and_reason",
+            ),
+            one_of("trial_then", tuple(TrialEnd.values), "change_trial_then"),
+            models.CheckConstraint(
+                condition=Q(bar_share__gt=0, bar_share__lte=1, bar_tenant__gt=0, bar_tenant__lte=1),
+                name="change_bars",
+            ),
+            models.CheckConstraint(
+                condition=Q(grandfather_days=None) | Q(grandfather_days__gt=0), name="change_grandfather_days"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="reverted") | Q(revert_revision__isnull=False), name="change_reverted_by"
             ),
             models.CheckConstraint(condition=~Q(state="scheduled") | Q(at__isnull=False), name="change_scheduled_at"),
             models.CheckConstraint(

@@ -15,7 +15,7 @@ from quotas.changes.commit import commit
 from quotas.changes.draft import Permits, draft
 from quotas.changes.dry_run import dry_run
 from quotas.changes.foresight import with_candidates_of
-from quotas.changes.guard import Impact
+from quotas.changes.impact import Impact
 from quotas.changes.rehearsal import foresee
 from quotas.changes.snapshot import ENDPOINT, POLICY, TIER, State, key_of, snapshots, split_key
 from quotas.endpoints import write_endpoints

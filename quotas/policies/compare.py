@@ -84,6 +84,30 @@ def cuts(before: Plan, after: Plan, above: Fraction = TOLERATED) -> list[Cut]:
     return sorted(found.values(), key=lambda cut: (-cut.percent, cut.endpoint, cut.limit))
 
 
+@dataclass(frozen=True, slots=True)
+class Unenforced:
+    """A limit that was enforced and is still there, but only counts, or is off."""
+
+    endpoint: str
+    limit: str
+    before: str  # in words
+    mode: str  # shadow or off
+
+
+def unenforced(before: Plan, after: Plan) -> list[Unenforced]:
+    """A limit that is removed is not among them: nobody takes that for a limit."""
+    found: dict[tuple[str, str], Unenforced] = {}
+    for endpoint in compared(before, after):
+        now = {(e.scope, e.limit.name): e.limit.mode for e in after.at(endpoint) if e.limit.mode != "enforce"}
+        kept = after.enforced(endpoint)
+        for key, was in before.enforced(endpoint).items():
+            mode = now.get((was.scope, was.limit.name))
+            if mode is not None and key not in kept:
+                one = Unenforced(was.scope, was.limit.name, was.limit.algorithm.words(), mode)
+                found.setdefault((was.scope, was.limit.name), one)
+    return list(found.values())
+
+
 def same_enforced(before: Plan, after: Plan) -> bool:
     """Whether both deny exactly the same requests."""
     return all(_enforced_values(before, name) == _enforced_values(after, name) for name in compared(before, after))
@@ -150,7 +174,9 @@ def is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]
 
 def is_comparable(was: Limit, now: Limit) -> bool:
     """Whether the old limit and the new one count comparable things."""
-    return (_rate(was.algorithm) is None) == (_rate(now.algorithm) is None) and _is_finer(now.subject, was.subject)
+    return (long_run_rate(was.algorithm) is None) == (long_run_rate(now.algorithm) is None) and _is_finer(
+        now.subject, was.subject
+    )
 
 
 def _is_finer(subject: Subject, than: Subject) -> bool:
@@ -172,10 +198,10 @@ def measures_of(limit: Limit, cost: int) -> tuple[Fraction, Fraction, Fraction]:
     algorithm = limit.algorithm
     weight = cost if limit.unit == "cost" else 1
     wait_us = algorithm.max_wait_us if isinstance(algorithm, TokenBucket) else 0
-    return (_rate(algorithm) or Fraction(0)) / weight, Fraction(algorithm.capacity, weight), Fraction(wait_us)
+    return (long_run_rate(algorithm) or Fraction(0)) / weight, Fraction(algorithm.capacity, weight), Fraction(wait_us)
 
 
-def _rate(algorithm: Algorithm) -> Fraction | None:
+def long_run_rate(algorithm: Algorithm) -> Fraction | None:
     """Units per second in the long run. None: it limits requests in flight."""
     if isinstance(algorithm, TokenBucket | Gcra | LeakyBucket):
         return Fraction(algorithm.rate * SECOND_US, algorithm.per_us)

@@ -72,25 +72,11 @@ def _advance(number: int, now: datetime, parameters: Parameters) -> Recommendati
 
 
 def _watch_shadow(row: Recommendation, now: datetime) -> None:
-    if row.change is not None and row.change.is_over:
-        _outside(row, now)
-        return
     target = target_of(row.policy, row.limit)
     if target is None or row.shadow_at is None:
         return
     seen = seen_since(row, target, row.shadow_at, now)
     row.observed = {**_json(seen, row.shadow_at), "denied_share": round(seen.candidate_share, 8)}
-    row.save()
-
-
-def _outside(row: Recommendation, now: datetime) -> None:
-    """Somebody promoted or dropped its change on the page of changes."""
-    change = row.change
-    if change is not None and change.state == "promoted":
-        row.stage, row.enforced_at = Stage.ENFORCED, now
-    elif change is not None:
-        row.stage, row.ended_at = Stage.DISMISSED, now
-        row.decider, row.decider_identity, row.reason = change.end_author, "", change.end_reason
     row.save()
 
 
@@ -122,7 +108,9 @@ def _back_to_shadow(row: Recommendation, seen: Seen, borne: float, now: datetime
         with transaction.atomic():
             undo(row, author=AUTHOR, reason=said)
             row.observed |= {"verdict": said}
-            row.stage, row.change, row.enforced_at = Stage.APPROVED, None, None
+            # Its change is over, and says so. The same values go on trial again, as a new one.
+            row.stage, row.change, row.enforced_at, row.ended_at = Stage.APPROVED, None, None, None
+            row.save()
             start_trial(row)
     except Refused as refused:
         row.problem = f"{said}, but it cannot be rolled back: {refused}"[:500]

@@ -1,15 +1,17 @@
 """The lifecycle of a recommendation: simulate, edit, approve, try in shadow, enforce; or dismiss, or roll back.
 
-A recommendation changes limits through a change, which sets, promotes or drops the candidate. An override that only
-raises a tenant's limit cannot deny more requests, so it needs no shadow.
+Once it is approved, a recommendation is its change: it shows the state that the change is in, whoever moves that
+(`quotas.changes.recommended`), and has only its evaluation for itself. An override that only raises a tenant's limit
+cannot deny more requests, so it needs no shadow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -19,15 +21,23 @@ from django.utils import timezone
 from headroom_edge.algorithms.base import Algorithm, ParameterError
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import is_sized, resized_exactly
+from quotas.changes.commit import commit
 from quotas.changes.freeze import pass_freezes
-from quotas.changes.rollout import change_agree, change_drop, change_promote, change_start
+from quotas.changes.impact import Impact
+from quotas.changes.promotion import change_promote
+from quotas.changes.recommended import follow
+from quotas.changes.rollout import change_accept_cuts, change_agree, change_drop, change_start
+from quotas.changes.trial_rule import TrialRule
 from quotas.changes.turn import turn
 from quotas.changes.two_people import check_two
+from quotas.changes.undo import revert_change
 from quotas.errors import Refused, author_and_reason, refuse
 from quotas.long_tasks import Progress
 from quotas.lookups import find_numbered
-from quotas.models import Limit, Override, Recommendation
+from quotas.models import Change, Limit, Override, Recommendation
+from quotas.models.change import ChangeState
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.models.revision import newest_revision_number
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import algorithm_dump, algorithm_load, fields_of_stored, row_fields, row_stored
@@ -152,6 +162,7 @@ def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> 
         _check_stage(row, "dismissed", Stage.INSUFFICIENT, Stage.DRAFT, Stage.SIMULATED, Stage.APPROVED, Stage.SHADOW)
         if row.change is not None and not row.change.is_over:
             change_drop(change=row.change.pk, author=author, reason=reason)
+            row.refresh_from_db()
         if row.proposed is None:
             row.proposed = row.current
         _end(row, Stage.DISMISSED, author, reason)
@@ -159,9 +170,19 @@ def recommendation_dismiss(*, recommendation: int, author: str, reason: str) -> 
 
 
 def recommendation_enforce(
-    *, recommendation: int, author: str, reason: str, early: bool = False, now: datetime | None = None
+    *,
+    recommendation: int,
+    author: str,
+    reason: str,
+    early: bool = False,
+    now: datetime | None = None,
+    force: bool = False,
+    accept: Collection[str] = (),
 ) -> Recommendation:
-    """Ends the shadow. Before the shadow has lasted long enough, `early` is required."""
+    """Promotes its change. Before the shadow has lasted long enough, `early` is required.
+
+    It may cut what the approver saw. More than that is refused with names, unless `force` and `accept` cover it.
+    """
     author, reason = author_and_reason(author, reason)
     now = now or timezone.now()
     with turn(), acting(author=author, action="recommendation_enforce"):
@@ -175,8 +196,10 @@ def recommendation_enforce(
             raise refuse("early", "too_early", message)
         if row.change is None:
             raise refuse("recommendation", "change", f"{row} no longer has its change; dismiss it")
-        change_promote(change=row.change.pk, author=author, reason=reason, force=True)
-        _mark_enforced(row, now)
+        change_promote(change=row.change.pk, author=author, reason=reason, force=force, accept=accept)
+        row.refresh_from_db()
+        row.enforced_at = now
+        row.save(update_fields=["enforced_at"])
     return row
 
 
@@ -189,6 +212,7 @@ def recommendation_roll_back(
         row = _locked(recommendation)
         _check_stage(row, "rolled back", Stage.ENFORCED, Stage.EVALUATED)
         undo(row, author=author, reason=reason)
+        row.refresh_from_db()
         _end(row, Stage.ROLLED_BACK, author, reason, now)
     return row
 
@@ -207,7 +231,26 @@ def start_trial(row: Recommendation) -> None:
     row.save()
 
 
+def recommendation_impact(row: Recommendation) -> Impact:
+    """Whom it cuts, for whoever is about to approve it: that much may be cut later without asking again."""
+    if row.proposed is None or row.kind == Kind.OVERRIDE:
+        return Impact()
+    try:
+        wanted = {"name": row.limit, **row_fields(_limit(row), row.proposed)}
+        edit = partial(limit_set, policy=row.policy, limit=wanted, author=AUTHOR, reason="to see", force=True)
+        return commit(edit, "ask").impact
+    except Refused:
+        return Impact()  # approving it tells why it cannot go on
+
+
 def undo(row: Recommendation, *, author: str, reason: str) -> None:
+    """Takes the promotion of its change back."""
+    _write_former(row, author=author, reason=reason)
+    if row.change is not None and row.change.state == ChangeState.PROMOTED:
+        revert_change(row.change, ChangeState.REVERTED, author, reason, newest_revision_number())
+
+
+def _write_former(row: Recommendation, *, author: str, reason: str) -> None:
     if row.kind == Kind.OVERRIDE:
         override_cancel(override=_override(row), author=author, reason=reason, **_PERMITTED)
         return
@@ -224,11 +267,11 @@ def undo(row: Recommendation, *, author: str, reason: str) -> None:
     )
 
 
-def shadow_ends(row: Recommendation, parameters: Parameters) -> datetime:
-    return (row.shadow_at or timezone.now()) + timedelta(hours=parameters.shadow_hours)
+def shadow_ends(row: Recommendation, parameters: Parameters, since: datetime | None = None) -> datetime:
+    return (since or row.shadow_at or timezone.now()) + timedelta(hours=parameters.shadow_hours)
 
 
-# The approver has seen the cuts in the forecast, and a rollback must not wait for an approval.
+# Going back to the limit from before takes nothing that was there before, and must not wait for an approval.
 _PERMITTED: Any = {"force": True, "by_design": True}
 
 
@@ -238,8 +281,18 @@ def _start_shadow(row: Recommendation) -> None:
     wanted = {"name": row.limit, **row_fields(_limit(row), row.proposed)}
     reason = f"{row}: {row.reason}"[:LONGEST]
     change = change_agree(limit_set, policy=row.policy, limit=wanted, **_agreed(row, reason))
-    row.change = change_start(change=change.pk, mode="shadow", author=row.decider, reason=reason)
-    row.stage, row.shadow_at = Stage.SHADOW, timezone.now()
+    change_accept_cuts(change)
+    now = timezone.now()
+    rule = TrialRule(ends=shadow_ends(row, calibration_parameters(), now))
+    _carry_out(row, change_start(change=change.pk, mode="shadow", author=row.decider, reason=reason, rule=rule))
+
+
+def _carry_out(row: Recommendation, change: Change) -> None:
+    """From here on, the change says at which stage the recommendation is."""
+    row.change = change
+    row.save(update_fields=["change"])
+    follow(change)
+    row.refresh_from_db()
 
 
 def _start_override(row: Recommendation) -> None:
@@ -248,8 +301,7 @@ def _start_override(row: Recommendation) -> None:
     change = change_agree(
         override_create, tenant=row.tenant, endpoint=row.endpoint, limits=limits, **_agreed(row, reason)
     )
-    row.change = change_promote(change=change.pk, author=row.decider, reason=reason)
-    _mark_enforced(row, timezone.now())
+    _carry_out(row, change_promote(change=change.pk, author=row.decider, reason=reason))
 
 
 def _check_approver(row: Recommendation, approver: Actor) -> None:
@@ -271,11 +323,6 @@ def _askers(row: Recommendation) -> list[Actor]:
 def _agreed(row: Recommendation, reason: str) -> dict[str, Any]:
     decider = actor_of(row.decider, row.decider_identity)
     return {"askers": _askers(row), "why": reason, "approver": decider, "reason": reason}
-
-
-def _mark_enforced(row: Recommendation, now: datetime) -> None:
-    row.stage, row.enforced_at, row.problem = Stage.ENFORCED, now, ""
-    row.save()
 
 
 def _end(row: Recommendation, stage: Stage, author: str, reason: str, now: datetime | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from django.utils import timezone
 
-from quotas.changes.guard import peaks_above
+from quotas.changes.peaks import peaks_above
 from quotas.lookups import find_active_tenants, find_tier
 from quotas.models import Endpoint
 from quotas.models.usage_rates import EVERY_ENDPOINT

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from quotas.changes.rollout import change_propose, change_start
 from quotas.errors import Refused
 from quotas.long_tasks import task_file
 from quotas.models import Revision, Task
+from quotas.policies.edit import limit_set
 from quotas.slices import task_do
 from quotas.what_if import MOST_OPEN, WHAT_IF, whatif, whatif_ask
 from tests.quotas.recorded import make_recorded, working
-from tests.quotas.world import GET, limit_of
+from tests.quotas.world import GET, SAID, limit_of
 
 pytestmark = pytest.mark.django_db
 
@@ -48,6 +50,16 @@ def test_it_says_who_is_freed_and_writes_nothing() -> None:
     assert set(stages) == {"replaying"}
     assert Revision.objects.count() == before
     assert limit_of("pro-get", "steady").parameters["rate"] == 12
+
+
+@pytest.mark.usefixtures("recorded")
+def test_it_runs_on_a_policy_that_another_change_is_trying_out() -> None:
+    plain = whatif(document(60, 60), days=2)
+    limit = {"name": "steady", "algorithm": "token_bucket", "rate": 30, "per": "1m", "burst": 30}
+    change = change_propose(limit_set, policy="pro-get", limit=limit, **SAID)
+    change_start(change=change.pk, mode="shadow", **SAID)
+    again = whatif(document(60, 60), days=2)
+    assert (again["freed"], again["denied_after"]) == (plain["freed"], plain["denied_after"])
 
 
 @pytest.mark.usefixtures("recorded")

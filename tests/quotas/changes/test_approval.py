@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from quotas.changes.approval import change_approve
 from quotas.changes.commit import Proposed, commit
-from quotas.changes.rollout import change_drop, change_promote, change_start, changes_apply_due
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_drop, change_start, changes_apply_due
 from quotas.changes.undo import revision_rollback
 from quotas.endpoints import endpoint_create
 from quotas.errors import Refused

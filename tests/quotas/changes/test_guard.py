@@ -8,11 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from quotas.changes import guard
+from quotas.changes import impact as impacts
 from quotas.changes.commit import Proposed, commit
 from quotas.changes.draft import Proposal
-from quotas.changes.guard import MOST_NAMES, Impact, revision_impact
-from quotas.changes.undo import revision_revert, revision_rollback
+from quotas.changes.impact import MOST_NAMES, Impact, revision_impact
+from quotas.changes.undo import is_own_undo, revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused, accepted
 from quotas.models import Policy, Revision
@@ -21,7 +21,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
 from quotas.tenants import NewTenant, tenant_move, tenant_resume, tenant_suspend, tenants_create, tier_create
-from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, newest
+from tests.quotas.world import DOCUMENT, FORCED, GET, PAY, SAID, bucket, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -155,7 +155,7 @@ class TestSmallSteps:
 
     def test_are_forgotten_after_a_day(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert limit_set(policy="pro-all", limit=bucket(92), **SAID)
-        monkeypatch.setattr(guard, "CUTS_SINCE", timedelta(0))
+        monkeypatch.setattr(impacts, "CUTS_SINCE", timedelta(0))
         assert limit_set(policy="pro-all", limit=bucket(85), **SAID)
 
 
@@ -178,14 +178,51 @@ class TestTheWayBack:
     def test_a_rollback_that_cuts_needs_force(self) -> None:
         number = newest().number
         limit_set(policy="pro-all", limit=bucket(500), **SAID)
-        refusal(lambda: revision_rollback(number=number, **SAID))
-        assert revision_rollback(number=number, **FORCED)
+        refusal(lambda: revision_rollback(number=number, author="bea", reason="too much"))
+        assert revision_rollback(number=number, author="bea", reason="too much", force=True)
 
     def test_and_a_revert(self) -> None:
         revision = limit_remove(policy="pro-all", limit="minute", **SAID)
         assert revision
-        refusal(lambda: revision_revert(number=revision.number, **SAID))
-        assert revision_revert(number=revision.number, **FORCED)
+        refusal(lambda: revision_revert(number=revision.number, author="bea", reason="it was needed"))
+        assert revision_revert(number=revision.number, author="bea", reason="it was needed", force=True)
+
+    def test_who_takes_back_what_they_just_wrote_need_not_force_it(self) -> None:
+        number = newest().number
+        limit_set(policy="pro-all", limit=bucket(500), **SAID)
+        assert revision_revert(number=number + 1, **SAID)
+        limit_set(policy="pro-all", limit=bucket(500), **SAID)
+        assert revision_rollback(number=number, **SAID)
+
+    def test_after_an_hour_or_with_the_work_of_others_between_it_is_a_cut_like_any_other(self) -> None:
+        number = newest().number
+        limit_set(policy="pro-all", limit=bucket(500), **SAID)
+        soon, later = (timezone.now() + timedelta(minutes=minutes) for minutes in (59, 61))
+        assert is_own_undo(number + 1, number + 1, "ann", soon)
+        assert not is_own_undo(number + 1, number + 1, "ann", later)
+        limit_set(policy="free-all", limit=bucket(500), author="bea", reason="more")
+        refusal(lambda: revision_rollback(number=number, **SAID))
+
+
+class TestEnforcementThatIsLost:
+    @pytest.mark.parametrize("mode", ["shadow", "off"])
+    def test_a_limit_that_only_counts_takes_force_and_says_for_how_many(self, mode: str) -> None:
+        (said,) = refusal(lambda: limit_set(policy="pro-all", limit=bucket(100, mode=mode), **SAID))
+        assert said.startswith("tier pro: limit burst on *: 100/s sustained")
+        assert "is no longer enforced for 1 tenant" in said
+        assert "try the change beside the live limit" in said
+        assert limit_set(policy="pro-all", limit=bucket(100, mode=mode), **FORCED)
+        assert revision_impact(newest()).unenforced_tenants == 1
+
+    def test_a_new_limit_in_shadow_a_removed_one_and_one_that_was_not_enforced_are_none(self) -> None:
+        assert limit_set(policy="pro-all", limit=bucket(5, "tried", mode="shadow"), **SAID)
+        assert limit_set(policy="pro-all", limit=bucket(5, "tried", mode="off"), **SAID)
+        assert limit_remove(policy="pro-all", limit="minute", **SAID)
+
+    def test_a_document_loses_it_too(self) -> None:
+        text = DOCUMENT.replace("rate: 10, burst: 20}", "rate: 10, burst: 20, mode: shadow}")
+        (said,) = refusal(lambda: document_apply(document=accepted(read_document(text)), **SAID))
+        assert "tier free: limit burst on *" in said
 
 
 class TestProposing:
@@ -202,8 +239,9 @@ class TestProposing:
         assert (before_state["limits"]["burst"]["rate"], after_state["limits"]["burst"]["rate"]) == (100, 50)
         assert (proposal.impact.hurt, proposal.impact.hurt_count) == (("acme",), 1)
 
-    def test_a_cut_is_refused_before_it_waits(self) -> None:
-        refusal(lambda: proposed(lambda: limit_set(policy="pro-all", limit=bucket(50), **SAID)))
+    def test_a_cut_needs_no_force_until_it_is_promoted(self) -> None:
+        proposal = proposed(lambda: limit_set(policy="pro-all", limit=bucket(50), **SAID))
+        assert (proposal.force, proposal.impact.hurt) == (False, ("acme",))
 
 
 class TestTheImpact:

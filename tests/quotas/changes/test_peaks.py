@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from quotas.changes.guard import revision_impact
+from quotas.changes.impact import revision_impact
 from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.observations.cells import Cell, Cells, CellSeries

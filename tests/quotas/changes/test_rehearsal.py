@@ -15,7 +15,8 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.changes import draft as drafts
 from quotas.changes.commit import Outcome, Proposed, Unchanged, Written, commit
-from quotas.changes.rollout import change_promote, change_propose
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_propose
 from quotas.changes.undo import revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete
 from quotas.errors import Refused, accepted

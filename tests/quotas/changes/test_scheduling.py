@@ -8,15 +8,9 @@ import pytest
 from django.utils import timezone
 
 from quotas.changes.grandfathering import MOST_SPARED
+from quotas.changes.promotion import change_impact, change_promote
 from quotas.changes.queries import OVERDUE_AFTER, changes_overdue
-from quotas.changes.rollout import (
-    change_drop,
-    change_impact,
-    change_promote,
-    change_propose,
-    change_start,
-    changes_apply_due,
-)
+from quotas.changes.rollout import change_drop, change_propose, change_start, changes_apply_due
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused
 from quotas.models import AuditEvent, Change, Override, Revision

@@ -14,7 +14,8 @@ from django.db import connection
 
 from quotas.changes.commit import Proposed, commit
 from quotas.changes.dry_run import dry_run
-from quotas.changes.rollout import change_promote, change_propose, change_start, changes_apply_due
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_propose, change_start, changes_apply_due
 from quotas.changes.turn import Busy, _queue, turn
 from quotas.models import Change, Revision
 from quotas.models.change import ChangeState

@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from quotas.calibration.sizing import point_of
-from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_drop, change_propose, change_start
 from quotas.errors import Refused
 from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
@@ -246,7 +247,6 @@ def test_while_its_policy_is_held_it_waits_and_says_why(row: Recommendation) -> 
 def test_promoted_or_dropped_as_a_change_it_follows(row: Recommendation) -> None:
     done = recommendation_approve(recommendation=row.pk, **BOSS)
     change_promote(change=done.change_id or 0, **FORCED)
-    recommendations_advance()
     assert Recommendation.objects.get().stage == Stage.ENFORCED
 
 

@@ -11,8 +11,9 @@ import redis
 from django.conf import settings
 
 from headroom_edge import keys
-from quotas.changes.rollout import change_drop, change_promote, change_propose, change_start
-from quotas.changes.undo import revision_rollback
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_drop, change_propose, change_start
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused
 from quotas.models import Change, Revision
@@ -229,12 +230,43 @@ class TestInShadow:
         assert (change.state, change.end_reason) == (ChangeState.DROPPED, "because")
         assert limit_of("pro-all").candidate is None
 
-    def test_a_rollback_to_where_it_stood_resumes_it(self, shop: Store) -> None:
+    @pytest.mark.parametrize("undo", [revision_rollback, revision_revert])
+    def test_a_promotion_that_is_undone_does_not_reopen_it(self, undo: Callable[..., object]) -> None:
+        number, before = proposed(), limit_of("pro-all").parameters
+        started(number)
+        change_promote(change=number, **FORCED)
+        promoted = newest().number
+        undo(number=promoted if undo is revision_revert else promoted - 1, **SAID)
+        change = Change.objects.get(pk=number)
+        assert (change.state, change.end_revision_id) == (ChangeState.REVERTED, promoted)
+        assert change.revert_revision_id == newest().number
+        live = limit_of("pro-all")
+        assert (live.parameters, live.candidate) == (before, None)
+        limit_set(policy="pro-all", limit=slow(20), **SAID)  # nothing holds the policy
+
+    def test_an_undo_that_is_undone_promotes_it_again(self) -> None:
+        number = proposed()
+        change_promote(change=number, **FORCED)
+        revision_revert(number=newest().number, **SAID)
+        revision_revert(number=newest().number, **SAID)
+        change = Change.objects.get(pk=number)
+        assert (change.state, change.revert_revision_id) == (ChangeState.PROMOTED, None)
+
+    def test_the_end_of_a_trial_is_reverted_only_by_asking_to_reopen_it(self) -> None:
+        number = proposed()
+        started(number)
+        change_drop(change=number, **SAID)
+        dropped = newest().number
+        assert "stays over; reopen it" in refusal(lambda: revision_revert(number=dropped, **SAID))
+        revision_revert(number=dropped, reopen_trials=True, **SAID)
+        assert Change.objects.get(pk=number).state == ChangeState.SHADOW
+
+    def test_a_rollback_to_where_it_stood_resumes_it_if_asked_to(self, shop: Store) -> None:
         number = proposed()
         started(number)
         then = newest().number
         change_promote(change=number, **FORCED)
-        revision_rollback(number=then, **SAID)
+        revision_rollback(number=then, reopen_trials=True, **SAID)
         assert Change.objects.get(pk=number).state == ChangeState.SHADOW
         assert limit_of("pro-all").candidate is not None
         change_promote(change=number, **FORCED)

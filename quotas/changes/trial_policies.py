@@ -1,28 +1,51 @@
-"""What a change does to the configuration: on trial in shadow or as a canary, promoted for all, or taken back."""
+"""What a change writes into policies while it is on trial, and how that is taken back.
+
+In shadow its limits stand beside the live ones; a canary is written nowhere, and compiled from the change itself.
+Which state a change is in, and who may move it to which, is decided in `quotas.changes.rollout`.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, cast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from quotas.changes.draft import Permits, Proposal, draft
-from quotas.changes.grandfathering import spare
-from quotas.changes.guard import Impact
-from quotas.changes.restore import end_change, remember_canary, restore
-from quotas.changes.snapshot import CHANGE, POLICY, TENANT, TIER, Draft, State, key_of, snapshots, split_key
-from quotas.errors import Refused, refuse
-from quotas.lookups import find_active_tenants, find_numbered, find_tier
-from quotas.models import Change, Limit
+from quotas.changes.restore import remember_canary, restore
+from quotas.changes.snapshot import POLICY, Draft, key_of, snapshots, split_key
+from quotas.errors import refuse
+from quotas.lookups import find_numbered
+from quotas.models import Change
 from quotas.models.change import ChangeState
-from quotas.policies.carry_over import hand_over_tier
-from quotas.policies.limit_codec import CANDIDATE, row_stored, stored_of_fields
-from quotas.policies.spec import Carry
-from quotas.policies.tier import DeclaredTier
-from quotas.tenants import write_tier
+from quotas.policies.limit_codec import CANDIDATE, stored_of_fields
 
 ENFORCE, SHADOW, OFF = "enforce", "shadow", "off"
+
+
+@dataclass(frozen=True, slots=True)
+class TriedLimit:
+    """A limit of a change, as its shadow counts it."""
+
+    policy: str
+    tier: str | None
+    tenant: str | None
+    endpoint: str
+    limit: str
+    role: Literal["candidate", "shadow"]  # beside a live limit, or new
+    live: dict[str, Any] | None  # fields; None: there is no such limit yet
+    wanted: dict[str, Any]
+
+
+def tried_limits(row: Change) -> Iterator[TriedLimit]:
+    """What a shadow of the change counts, has counted or would count."""
+    for name, wanted in row.policies.items():
+        live = row.before[key_of(POLICY, name)]
+        for limit, fields in (wanted or {"limits": {}})["limits"].items():
+            before = live["limits"].get(limit) if live else None
+            beside = None if _is_incomparable(before, fields) else _beside(limit, before, fields)
+            if beside is not None and wanted is not None:
+                role: Literal["candidate", "shadow"] = "candidate" if beside.get(CANDIDATE) else "shadow"
+                owner = (wanted["tier"], wanted["tenant"], wanted["endpoint"])
+                yield TriedLimit(name, *owner, limit, role, before, fields)
 
 
 def find_active(number: int) -> Change:
@@ -77,82 +100,6 @@ def unstage(opened: Draft, row: Change) -> None:
         remember_canary(opened, row)
 
 
-def promote(
-    number: int,
-    *,
-    author: str,
-    reason: str,
-    spared: Sequence[str],
-    judged: Proposal | None = None,
-    emergency: bool = False,
-) -> Change:
-    """Writes the change for all, whatever it cuts: the caller has checked its approval and its impact.
-
-    `judged`: what a dry run of it found. Without, it is such a dry run.
-    """
-    row = find_active(number)
-    check_base(row)
-    permits: Permits = {"force": True, "emergency": emergency}
-    carry = cast("Carry", row.carry)
-    with draft(
-        action="change_promote",
-        author=author,
-        reason=reason,
-        carry=carry,
-        is_approved=True,
-        judged=judged,
-        **permits,
-    ) as opened:
-        opened.touch(key_of(CHANGE, row.pk))
-        _apply_states(opened, row.after)
-        spare(opened, spared)
-        row.impact, row.grandfather = asdict(judged.impact if judged else Impact()), list(spared)
-        end_change(opened, row, ChangeState.PROMOTED)
-    if opened.revision is None:
-        raise nothing_to_promote(number)
-    return row
-
-
-def nothing_to_promote(number: int) -> Refused:
-    return refuse("change", "nothing", f"change {number} would change nothing any more; drop it")
-
-
-def _apply_states(opened: Draft, states: Mapping[str, State]) -> None:
-    """Creates tiers and moves tenants too. A limit that becomes its candidate takes over the candidate's live state."""
-    opened.touch(*states)
-    now = snapshots(states)
-    for key, state in states.items():
-        if split_key(key)[0] == TIER and state is not None and now[key] is None:
-            write_tier(opened, DeclaredTier(split_key(key)[1]))  # `restore` writes the rest of its state
-    candidates = _candidates(states)
-    restore(opened, states)
-    _move(opened, states)
-    _adopt(opened, candidates)
-
-
-def _move(opened: Draft, states: Mapping[str, State]) -> None:
-    wanted: dict[str, list[str]] = defaultdict(list)
-    for key, state in states.items():
-        if split_key(key)[0] == TENANT and state is not None:
-            wanted[state["tier"]].append(split_key(key)[1])
-    for tier, names in sorted(wanted.items()):
-        target = find_tier(tier)
-        hand_over_tier(opened, [row for row in find_active_tenants(names) if row.tier_id != target.pk], target)
-
-
-def _candidates(states: Mapping[str, State]) -> dict[int, Any]:
-    names = [split_key(key)[1] for key in states if split_key(key)[0] == POLICY]
-    rows = Limit.objects.filter(policy__name__in=names).exclude(candidate=None)
-    return dict(rows.values_list("pk", "candidate"))
-
-
-def _adopt(opened: Draft, candidates: Mapping[int, Any]) -> None:
-    for row in Limit.objects.filter(pk__in=candidates, changed_revision_id=opened.number):
-        if candidates[row.pk] == row_stored(row):
-            row.adopts_candidate = True
-            row.save(update_fields=["adopts_candidate"])
-
-
 def _check_policies_only(row: Change, what: str) -> None:
     other = next((key for key in row.touched if split_key(key)[0] != POLICY), None)
     if other is not None:
@@ -179,9 +126,16 @@ def _beside(name: str, live: dict[str, Any] | None, wanted: dict[str, Any]) -> d
         return None
     if live is None or live["mode"] != ENFORCE:
         return {**wanted, "mode": SHADOW}
-    if (wanted["subject"], wanted["unit"]) != (live["subject"], live["unit"]):
+    if _is_incomparable(live, wanted):
         message = f"limit {name} would count something else, which cannot run beside the live one; use a canary instead"
         raise refuse("mode", "incomparable", message)
     if stored_of_fields(wanted) == stored_of_fields(live):
         return None
     return {**live, CANDIDATE: stored_of_fields(wanted)}
+
+
+def _is_incomparable(live: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+    """Whether the two count different things, so that one cannot stand beside the other."""
+    if live is None or live["mode"] != ENFORCE or wanted["mode"] != ENFORCE:
+        return False
+    return (wanted["subject"], wanted["unit"]) != (live["subject"], live["unit"])
