@@ -25,7 +25,7 @@ from quotas.changes.affected import Effect
 from quotas.changes.commit import Mode, Proposed, Written, commit, judge
 from quotas.changes.draft import Proposal
 from quotas.changes.dry_run import dry_run, tried_again
-from quotas.changes.guard import Impact
+from quotas.changes.impact import Impact
 from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON, Refused
 

@@ -64,6 +64,7 @@ app.config_from_object(
             "measure-tenants": every(timedelta(minutes=1), "quotas.measure_tenants"),
             "calibrate": every(crontab(hour="3", minute="17"), "quotas.calibrate", expires=3600),
             "advance-recommendations": every(timedelta(minutes=5), "quotas.advance"),
+            "watch-trials": every(timedelta(minutes=1), "quotas.watch_trials"),
             "run-waiting-tasks": every(timedelta(seconds=15), "quotas.run_waiting"),
             "alerts": every(timedelta(seconds=15), "quotas.alerts"),
             "keep-usage-up": every(timedelta(hours=1), "quotas.keep_up"),

@@ -19,6 +19,7 @@ from quotas.recommendations.remeasurement import stale_measure
 from quotas.recommendations.runs import CALIBRATION, calibration_ask
 from quotas.slices import slice_do, slices_cut
 from quotas.tenant_summary import measure_tenants
+from quotas.trials.watch import trials_watch
 from quotas.usage import maintenance
 from quotas.usage.drain import DrainError, drain_once
 from quotas.usage.fold import UnreadableLogError, fold_one, folds_due
@@ -99,6 +100,12 @@ def advance_recommendations() -> None:
         log.info("stale recommendations measured again: %s", measured)
     if moved := recommendations_advance():
         log.info("recommendations advanced: %s", ", ".join(f"{row.pk} to {row.stage}" for row in moved))
+
+
+@shared_task(name="quotas.watch_trials", soft_time_limit=120, time_limit=180)
+def watch_trials() -> None:
+    for event in trials_watch():
+        log.info("change %s: %s: %s", event.change, event.what, event.why)
 
 
 @shared_task(name="quotas.run_task", soft_time_limit=300, time_limit=360)

@@ -95,6 +95,27 @@ class WorstCutOut(serializers.Serializer[Any]):
     percent = serializers.FloatField(help_text="The largest cut, in percent of the limit.")
 
 
+class TenantBelowOut(serializers.Serializer[Any]):
+    tenant = serializers.CharField()
+    endpoint = serializers.CharField()
+    limit = serializers.CharField()
+    before = serializers.CharField()
+    after = serializers.CharField()
+    unit = serializers.CharField()
+    window_s = serializers.IntegerField(help_text="The length of the window in which it asked for `peak`, in seconds.")
+    peak = serializers.IntegerField()
+    left = serializers.FloatField(help_text="How much of that would pass.")
+
+
+class LostEnforcementOut(serializers.Serializer[Any]):
+    owner = serializers.CharField()
+    endpoint = serializers.CharField()
+    limit = serializers.CharField()
+    before = serializers.CharField()
+    mode = serializers.ChoiceField(choices=["shadow", "off"])
+    tenants = serializers.IntegerField(help_text="For how many tenants it is no longer enforced.")
+
+
 class ImpactOut(serializers.Serializer[Any]):
     """Limits that the change cuts by more than 10 %, or below an observed peak. Lists have the first 100 entries."""
 
@@ -103,6 +124,9 @@ class ImpactOut(serializers.Serializer[Any]):
     worst = WorstCutOut(many=True)
     hurt = serializers.ListField(child=serializers.CharField(), help_text="Tenants whose limits are cut.")
     hurt_count = serializers.IntegerField()
+    below = TenantBelowOut(many=True, help_text="Tenants left with less than they asked for in the last 28 days.")
+    below_count = serializers.IntegerField()
+    unenforced = LostEnforcementOut(many=True, help_text="Limits that stay, but are no longer enforced.")
 
 
 class DryRunOut(serializers.Serializer[Any]):

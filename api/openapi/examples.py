@@ -39,6 +39,7 @@ BODIES: Final[Mapping[str, Json]] = {
     "policy_limit_rename_post": {"to": "quotes-per-minute"},
     "override_list_post": {"tenant": "blue-line", "multiplier": {"numerator": 2}, "end": "2030-01-31T18:00:00Z"},
     "change_start_post": {"mode": "shadow"},
+    "change_trial_patch": {"bar_share": 0.01, "ends": "2030-01-31T18:00:00Z"},
     "freeze_list_post": {"start": "2030-01-01T06:00:00Z", "end": "2030-01-02T06:00:00Z", "roles": ["owner"]},
     "token_detail_patch": {"may_approve": True},
     "explain_post": {"tenant": "blue-line", "method": "GET", "path": "/rider/v1/rides/7"},

@@ -15,15 +15,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.edits import EMERGENCY, FORCE, Edit, Signed, changed, signed
-from api.inputs import Choice, Fields, Flag, Moment, Number, Reasoned, Word, body
+from api.edits import EMERGENCY, FORCE, ChangeQuery, Edit, Signed, changed, signed
+from api.inputs import Choice, Fields, Flag, Moment, Number, Reasoned, Strict, Text, Whole, Word, body, query
 from api.openapi.describe import ImpactOut, ObjectDiffOut, changes, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
 from quotas.changes.affected import Effect, effect_of
 from quotas.changes.approval import change_approve
-from quotas.changes.guard import Impact
-from quotas.changes.rollout import MODES, change_drop, change_impact, change_promote, change_start
+from quotas.changes.guard import ANYBODY
+from quotas.changes.impact import Impact, WorstCut
+from quotas.changes.promotion import MOST_DAYS, change_impact, change_promote
+from quotas.changes.rollout import MODES, change_drop, change_start
 from quotas.models import Approval, Change
 from quotas.models.change import ChangeState
 from quotas.policies.diff import differences
@@ -31,6 +33,11 @@ from quotas.policies.diff import differences
 MOST_SPARED = 1_000
 TENANT_OR_ALL = r"\*|[a-z0-9][a-z0-9-]{0,62}"
 SPARED = "Tenants that keep their current limits; each gets an override. `*`: all tenants whose limits are cut."
+ACCEPTED = (
+    "Tenants that may be cut below their peak, which `force` alone does not allow. "
+    "`impact.below` of a dry run lists them. `*`: all of them."
+)
+SEEN = "The cuts that you have seen, as `impact.worst` of a dry run lists them. They cover no deeper ones."
 
 
 class ApprovalOut(serializers.Serializer[Any]):
@@ -55,6 +62,9 @@ class ChangeOut(serializers.Serializer[Any]):
     problem = serializers.CharField(help_text="Why the change is blocked.")
     start_revision = serializers.IntegerField(source="start_revision_id", allow_null=True)
     end_revision = serializers.IntegerField(source="end_revision_id", allow_null=True)
+    revert_revision = serializers.IntegerField(
+        source="revert_revision_id", allow_null=True, help_text="The revision that took its promotion back."
+    )
     end_author = serializers.CharField(help_text="Who promoted or dropped it.")
     end_reason = serializers.CharField()
 
@@ -77,6 +87,17 @@ class Spared(serializers.ListField):
         super().__init__(child=Word(TENANT_OR_ALL), max_length=MOST_SPARED, help_text=SPARED, **kwargs)
 
 
+class Accepted(serializers.ListField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(child=Word(TENANT_OR_ALL), max_length=MOST_SPARED, help_text=ACCEPTED, **kwargs)
+
+
+class SeenCut(Strict):
+    endpoint = Text(max_length=128)
+    limit = Text(max_length=80)
+    percent = Number(min_value=0, max_value=100)
+
+
 class Forced(Reasoned):
     force = Flag(default=False, help_text=FORCE)
     emergency = Flag(default=False, help_text=EMERGENCY)
@@ -89,6 +110,7 @@ class Start(Forced):
         required=False, allow_null=True, min_value=0.1, max_value=99.9, help_text="For `canary` only."
     )
     grandfather = Spared(default=list)
+    accept = Accepted(default=list)
 
     rules = {
         "oneOf": [
@@ -104,6 +126,15 @@ class Start(Forced):
 
 class Promotion(Forced):
     grandfather = Spared(required=False)
+    grandfather_days = Whole(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_DAYS,
+        help_text="How long those tenants keep their limits. null: without end.",
+    )
+    accept = Accepted(default=list)
+    cuts = SeenCut(many=True, required=False, allow_null=True, help_text=SEEN)
 
 
 class ChangesQuery(PageQuery):
@@ -138,7 +169,7 @@ class ChangeStart(APIView):
     @changes(Start, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
         """Starts a change in shadow, as a canary or at a set time. A running canary can be given another share."""
-        fields = body(Start, request)
+        fields = _seen_whole(request, body(Start, request))
         who = signed(request, fields)
         return _staged(
             request,
@@ -153,7 +184,9 @@ class ChangePromote(APIView):
     @changes(Promotion, WholeChangeOut)
     def post(self, request: Request, number: int) -> Response:
         """Enforces a change for all tenants."""
-        fields = body(Promotion, request)
+        fields = _seen_whole(request, body(Promotion, request))
+        if (cuts := fields.pop("cuts", None)) is not None:
+            fields["cuts"] = [WorstCut(**cut) for cut in cuts]
         who = signed(request, fields)
         spared = fields.get("grandfather")
         return _staged(
@@ -161,7 +194,12 @@ class ChangePromote(APIView):
             number,
             partial(change_promote, change=number, **_permits(fields)),
             who,
-            lambda: change_impact(change=number, author=who["author"], grandfather=spared or _spared_by(number)),
+            lambda: change_impact(
+                change=number,
+                author=who["author"],
+                grandfather=spared or _spared_by(number),
+                grandfather_days=fields.get("grandfather_days"),
+            ),
         )
 
 
@@ -201,6 +239,14 @@ def _staged(
 
 def _approved(number: int, *, author: str, reason: str) -> Change:
     return change_approve(change=number, approver=author, reason=reason).change
+
+
+def _seen_whole(request: Request, fields: Fields) -> Fields:
+    """A dry run tells what has to be accepted; refusing it would hide that."""
+    if not query(ChangeQuery, request)["dry_run"]:
+        return fields
+    fields.pop("cuts", None)
+    return fields | {"force": True, "accept": [ANYBODY]}
 
 
 def _permits(fields: Fields) -> Fields:

@@ -18,6 +18,7 @@ from api.inputs import Flag, Number, Reasoned, Whole, body, query
 from api.openapi.describe import AnythingField, changes, lists, reads
 from api.pagination import PageQuery, narrowed, order_field, page_of, search_field
 from api.preconditions import shown
+from api.v1.changes import Accepted
 from quotas.changes.affected import Effect
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
@@ -114,6 +115,8 @@ class Edit(Reasoned):
 
 class Enforce(Reasoned):
     early = Flag(default=False, help_text="Enforce before the time in shadow is over.")
+    force = Flag(default=False, help_text="Accept cuts that its approver has not seen.")
+    accept = Accepted(default=list)
 
 
 class RecommendationsQuery(PageQuery):

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from api import preconditions
 from api.edits import ChangeQuery, Edit, Guarded, Permitted, changed, permitted
-from api.inputs import Query, body, query
+from api.inputs import Flag, Query, body, query
 from api.openapi.describe import (
     DryRunOut,
     ImpactOut,
@@ -126,20 +126,28 @@ class RevisionDiff(APIView):
         )
 
 
+class Undo(Guarded):
+    reopen_trials = Flag(default=False, help_text="Changes that were on trial before, and are over, go on trial again.")
+
+
 class RevisionRollback(APIView):
-    @changes(Guarded, RevisionWithChangesOut, dry=UndoDryRunOut)
+    @changes(Undo, RevisionWithChangesOut, dry=UndoDryRunOut)
     def post(self, request: Request, number: int) -> Response:
         """Restores the configuration of this revision. API keys, tenants' tiers, suspensions and new tenants stay."""
-        who = permitted(request, body(Guarded, request))
-        return _preview(request, number, Undone.by_rollback) or _go_back(request, number, revision_rollback, who)
+        fields = body(Undo, request)
+        who = permitted(request, fields)
+        undo = partial(revision_rollback, **fields)
+        return _preview(request, number, Undone.by_rollback) or _go_back(request, number, undo, who)
 
 
 class RevisionRevert(APIView):
-    @changes(Guarded, RevisionWithChangesOut, dry=UndoDryRunOut)
+    @changes(Undo, RevisionWithChangesOut, dry=UndoDryRunOut)
     def post(self, request: Request, number: int) -> Response:
         """Undoes this one revision. Refused if an object that it touched has changed since."""
-        who = permitted(request, body(Guarded, request))
-        return _preview(request, number, Undone.by_revert) or _go_back(request, number, revision_revert, who)
+        fields = body(Undo, request)
+        who = permitted(request, fields)
+        undo = partial(revision_revert, **fields)
+        return _preview(request, number, Undone.by_revert) or _go_back(request, number, undo, who)
 
 
 def _preview(request: Request, number: int, undoes: Callable[[int], Undone]) -> Response | None:

@@ -30,6 +30,7 @@ from api.v1 import (
     tenants,
     tiers,
     tokens,
+    trials,
     usage,
     what_if,
 )
@@ -105,6 +106,7 @@ urlpatterns = [
     path("changes/<number:number>/start", changes.ChangeStart.as_view(), name="change-start"),
     path("changes/<number:number>/promote", changes.ChangePromote.as_view(), name="change-promote"),
     path("changes/<number:number>/drop", changes.ChangeDrop.as_view(), name="change-drop"),
+    path("changes/<number:number>/trial", trials.ChangeTrial.as_view(), name="change-trial"),
     path("changes/<number:number>/approve", changes.ChangeApprove.as_view(), name="change-approve"),
     path("emergencies", emergencies.EmergencyList.as_view(), name="emergencies"),
     path("emergencies/<number:number>", emergencies.EmergencyDetail.as_view(), name="emergency"),

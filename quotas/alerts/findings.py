@@ -11,10 +11,10 @@ from django.db import connection
 from django.db.models import Min
 
 from quotas.alerts.queries import targets_unreached
-from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS, UNDELIVERED
+from quotas.alerts.rules import DEGRADED, DENIED, DRAIN_LAG, EMERGENCY, PUBLISH_LAG, QUOTAS, TRIAL_STOPPED, UNDELIVERED
 from quotas.alerts.settings import RuleRow
 from quotas.changes.emergency import emergencies_open
-from quotas.models import DrainState, Outbox
+from quotas.models import AuditEvent, DrainState, Outbox
 from quotas.models.usage import LET_THROUGH, REFUSED, Outcome
 from quotas.status.system import enforcement_read
 from quotas.usage.queries.calendar_quotas import quotas_used
@@ -22,6 +22,7 @@ from quotas.usage.queries.calendar_quotas import quotas_used
 SPAN: Final = timedelta(minutes=5)
 FEWEST: Final = 100  # requests; a share of fewer is not meaningful
 MOST_TENANTS: Final = 20
+MOST_TRIALS: Final = 20
 MOST_EMERGENCIES: Final = 200  # each is an alert of its own, and costs two statements
 LONGEST_TEXT: Final = 300
 # Denials that are intended or the caller's own mistake; no reason to alert anybody.
@@ -57,6 +58,7 @@ def findings(now: datetime, rules: Sequence[RuleRow]) -> list[Finding]:
         *_lags(now, on),
         *_undelivered(now, on),
         *_emergencies(on),
+        *_trials_stopped(now, on),
     ]
 
 
@@ -131,6 +133,17 @@ def _emergencies(on: Mapping[str, RuleRow]) -> Iterator[Finding]:
     if (more := count - MOST_EMERGENCIES) > 0:
         text = f"{more} more emergencies have been looked at by nobody but their authors"
         yield Finding(EMERGENCY.name, "the newest", count, text)
+
+
+def _trials_stopped(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:
+    row = on.get(TRIAL_STOPPED.name)
+    if row is None:
+        return
+    since = now - timedelta(seconds=row.threshold)
+    for event in AuditEvent.objects.filter(kind="trial_stopped", at__gte=since).order_by("-pk")[:MOST_TRIALS]:
+        text = f"the trial of change {event.detail['change']} was stopped by its own rule: {event.detail['why']}"
+        age = (now - event.at).total_seconds()
+        yield Finding(TRIAL_STOPPED.name, f"change {event.detail['change']}", age, text[:LONGEST_TEXT])
 
 
 def _undelivered(now: datetime, on: Mapping[str, RuleRow]) -> Iterator[Finding]:

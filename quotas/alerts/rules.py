@@ -49,6 +49,9 @@ EMERGENCY: Final = AlertRule(
     "critical",
     NOW,
 )
+TRIAL_STOPPED: Final = AlertRule(
+    "trial-stopped", "the rule of a trial ended it within this time", 3_600, "seconds", "warning", NOW
+)
 UNDELIVERED: Final = AlertRule(
     "alert-delivery", "a target of alerts has not been reached for this long", 600, "seconds", "warning", NOW
 )
@@ -59,5 +62,5 @@ WATCH_SILENT: Final = AlertRule(
 
 RULES: Final = {
     rule.name: rule
-    for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, UNDELIVERED, WATCH_SILENT)
+    for rule in (*QUOTAS, DENIED, DEGRADED, PUBLISH_LAG, DRAIN_LAG, EMERGENCY, TRIAL_STOPPED, UNDELIVERED, WATCH_SILENT)
 }

@@ -43,7 +43,8 @@ _QUERY: Final = """
             WHERE state = 'pending' AND %(four_eyes)s AND NOT emergency AND author_identity <> ALL(viewer.identities)
                 AND NOT EXISTS (SELECT 1 FROM quotas_approval WHERE change_id = quotas_change.id)),
         (SELECT count(*) FROM quotas_change
-            WHERE state = 'blocked' OR (state = 'pending' AND (emergency OR NOT %(four_eyes)s
+            WHERE state = 'blocked' OR (state IN ('shadow', 'canary') AND trial_ends <= clock_timestamp())
+                OR (state = 'pending' AND (emergency OR NOT %(four_eyes)s
                 OR EXISTS (SELECT 1 FROM quotas_approval WHERE change_id = quotas_change.id)))),
         (SELECT count(*) FROM quotas_recommendation WHERE stage = 'simulated'),
         (SELECT count(*) FROM quotas_quotarequest WHERE answer = 'waiting'),

@@ -64,9 +64,20 @@ def todo_read(now: datetime, most: int = MOST) -> TodoList:
 
 
 def _changes(most: int) -> tuple[list[Change], frozenset[int]]:
-    columns = ("id", "state", "author", "author_identity", "reason", "at", "created", "problem", "emergency")
+    columns = (
+        "id",
+        "state",
+        "author",
+        "author_identity",
+        "reason",
+        "at",
+        "created",
+        "problem",
+        "emergency",
+        "trial_ends",
+    )
     approvals = Approval.objects.filter(change=OuterRef("pk"))
-    rows = Change.objects.filter(state__in=WAITING).only(*columns).annotate(is_approved=Exists(approvals))
+    rows = Change.objects.filter(state__in=WAITING).only(*columns, "trial_ends").annotate(is_approved=Exists(approvals))
     found = list(rows.order_by("-id")[:most])
     needs_none = (row.pk for row in found if row.is_approved or row.emergency or not settings.HEADROOM_FOUR_EYES)
     return [*found], frozenset(needs_none)

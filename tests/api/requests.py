@@ -14,17 +14,17 @@ from quotas.api_keys import api_key_issue
 from quotas.bypass import bypass_set
 from quotas.changes.emergency import declare
 from quotas.changes.freeze import freeze_set
-from quotas.changes.rollout import change_propose
+from quotas.changes.rollout import change_propose, change_start
 from quotas.errors import accepted
 from quotas.long_tasks import task_file
-from quotas.models import Endpoint, Recommendation, Revision, Task
+from quotas.models import Change, Endpoint, Recommendation, Revision, Task
 from quotas.overrides import override_create
 from quotas.policies.apply import document_apply, document_export
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set, policy_create
 from quotas.tokens import token_issue
 from tenants.models import ApiKey, Tenant
-from tests.quotas.world import PAY, SAID, bucket, limit_of
+from tests.quotas.world import GET, PAY, SAID, bucket, limit_of
 
 WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
@@ -49,6 +49,7 @@ class World:
     target: int  # of alerts
     emergency: int
     freeze: int
+    trial: int  # a change in shadow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     add_tenants(len(names))
     declared = [f"{{name: 'many:e{n}', path: /many/e{n}}}" for n in range(Endpoint.objects.count() - 2, endpoints)]
     document_apply(document=accepted(read_document(f"endpoints: [{', '.join(declared)}]")), **SAID)
+    trial = _on_trial()
     for name in names[:OWN]:
         key = api_key_issue(tenant=name, **SAID).row.key_id
         override = override_create(tenant=name, multiplier=(2, 1), **SAID).pk
@@ -81,9 +83,18 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     emergency = declare(action="limit_set", author="carol", reason="because", what="revision 1")
     in_a_year = timezone.now() + timedelta(days=365)
     freeze = freeze_set(start=in_a_year, end=in_a_year + timedelta(days=1), **SAID)
-    others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk]
+    others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk, trial]
     token = token_issue(label="ci", role="viewer", scopes=["read"], **SAID).row.key_id
     return World(key, token, override, change.pk, Revision.objects.latest("number").number, *others)
+
+
+def _on_trial() -> int:
+    """A policy of its own, because a trial holds its policy."""
+    if (found := Change.objects.filter(state="shadow", touched=["policy:tried"]).first()) is not None:
+        return found.pk
+    policy_create(name="tried", tier="pro", endpoint=GET, limits=[bucket(500, "tried")], **SAID, force=True)
+    change = change_propose(limit_set, policy="tried", limit=bucket(600, "tried"), **SAID)
+    return change_start(change=change.pk, mode="shadow", **SAID).pk
 
 
 def _recommended(stage: str, policy: str, limit: str) -> int:
@@ -154,6 +165,7 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "revision": f"revisions/{world.revision}",
         "revision-diff": f"revisions/{world.revision - 1}/diff",
         "change": f"changes/{world.change}",
+        "change-trial": f"changes/{world.trial}/trial",
         "emergency": f"emergencies/{world.emergency}",
         "freezes": "freezes",
         "tokens": "tokens",
@@ -246,6 +258,7 @@ def _history(world: World) -> list[tuple[str, Asked]]:
         ("change-start", Asked("POST", f"{change}/start{DRY}", {"mode": "shadow", **WHY})),
         ("change-promote", Asked("POST", f"{change}/promote{DRY}", WHY)),
         ("change-drop", Asked("POST", f"{change}/drop{DRY}", WHY)),
+        ("change-trial", Asked("PATCH", f"/v1/changes/{world.trial}/trial{DRY}", {"bar_share": 0.02, **WHY})),
         (
             "freezes",
             Asked("POST", f"/v1/freezes{DRY}", {**YEARS_AHEAD, **WHY}),

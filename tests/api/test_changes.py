@@ -6,13 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from quotas.models import AuditEvent, Change, Revision
+from quotas.models import AuditEvent, Change, Endpoint, FoldState, Override, Revision
+from quotas.observations.cells import Cell, Cells, CellSeries
+from quotas.usage.rates import add_rates
+from tenants.models import Tenant
 from tests.access.people import token
-from tests.quotas.world import bucket, limit_of, newest
+from tests.quotas.trials.traffic import counted
+from tests.quotas.world import GET, bucket, limit_of, newest
 
 pytestmark = pytest.mark.usefixtures("world")
 ANY = {"If-Match": "*"}
@@ -128,3 +133,90 @@ def test_one_that_is_not_there(client: APIClient) -> None:
     assert client.get("/v1/changes/99").status_code == 404
     for step in ("promote", "drop", "approve"):
         assert client.post(f"/v1/changes/99/{step}", {"reason": "x"}).status_code == 404
+
+
+def tried(client: APIClient, rate: int = 5) -> str:
+    path = proposed(client, limits=[bucket(rate)])
+    started = client.post(f"{path}/start", {"mode": "shadow", "reason": "see whom it hurts"})
+    assert (started.status_code, started.json()["state"]) == (200, "shadow")
+    return path
+
+
+def test_a_trial_says_its_verdict_its_bars_and_its_tenants(client: APIClient) -> None:
+    path = tried(client)
+    at = timezone.now()
+    counted(at, "bolt", allowed=400, denied=6, would=30, passes=1)
+    FoldState.objects.create(name="minutes", until=at + timedelta(minutes=1))
+    shown = client.get(f"{path}/trial").json()
+    assert (shown["state"], shown["canary"]) == ("shadow", None)
+    assert shown["verdict"]["code"] == "above_share"
+    assert shown["rule"]["bar_share"] == 0.01
+    assert [stage["state"] for stage in shown["stages"]] == ["pending", "shadow"]
+    (bolt,) = shown["shadow"]["tenants"]
+    counts = {name: bolt[name] for name in ("tenant", "asked", "would_deny", "would_allow", "denied", "worst_would")}
+    assert counts == {
+        "tenant": "bolt",
+        "asked": 406,
+        "would_deny": 30,
+        "would_allow": 1,
+        "denied": 6,
+        "worst_would": 30,
+    }
+    assert client.get(f"{path}/trial?tenants=0").json()["shadow"]["tenants"] == []
+
+
+def test_a_trial_gets_other_bars_and_a_later_end(client: APIClient) -> None:
+    path = tried(client)
+    ends = (timezone.now() + timedelta(days=5)).isoformat()
+    asked = {"bar_share": 0.2, "ends": ends, "then": "promote", "auto_stop": False, "reason": "we can bear it"}
+    done = client.patch(f"{path}/trial", asked, headers=ANY)
+    assert done.status_code == 200, done.json()
+    rule = done.json()["rule"]
+    assert (rule["bar_share"], rule["bar_tenant"], rule["then"], rule["auto_stop"]) == (0.2, 0.05, "promote", False)
+    refused = client.patch(f"{path}/trial", {"ends": "2020-01-01T00:00:00Z", "reason": "why"}, headers=ANY)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "ends")
+
+
+def test_a_promotion_may_cut_what_was_seen_and_tenants_below_their_peak_by_name(client: APIClient) -> None:
+    path = proposed(client, force=False)
+    asked_for("bolt", 28)
+    impact = client.post(f"{path}/promote?dry_run=true", {"reason": "to see"}).json()["impact"]
+    assert [below["tenant"] for below in impact["below"]] == ["bolt"]
+    seen = [{"endpoint": "*", "limit": "burst", "percent": 20}]
+    deeper = client.post(f"{path}/promote", {"reason": "now", "cuts": seen})
+    assert (deeper.status_code, deeper.json()["code"]) == (422, "cut")
+    for field in ({"force": True}, {"cuts": impact["worst"]}):
+        unnamed = client.post(f"{path}/promote", {"reason": "now", **field})
+        assert (unnamed.status_code, unnamed.json()["code"]) == (422, "below-peak")
+        assert "bolt asked for up to 28" in unnamed.content.decode()
+    done = client.post(f"{path}/promote", {"reason": "now", "cuts": impact["worst"], "accept": ["bolt"]})
+    assert (done.status_code, done.json()["state"]) == (200, "promoted")
+
+
+def test_a_tenant_below_its_peak_keeps_its_limits_for_some_days(client: APIClient) -> None:
+    path = proposed(client, force=False)
+    asked_for("bolt", 28)
+    asked = {"reason": "now", "force": True, "grandfather": ["bolt"], "grandfather_days": 30}
+    assert client.post(f"{path}/promote", asked).status_code == 200
+    override = Override.objects.get()
+    assert (override.tenant.name, override.limits["burst"]["rate"]) == ("bolt", 10)
+    assert override.end is not None
+
+
+def test_a_reverted_promotion_says_so_and_its_trial_stays_over(client: APIClient) -> None:
+    path = tried(client, rate=20)
+    assert client.post(f"{path}/promote", {"reason": "fine"}).status_code == 200
+    number = newest().number
+    assert client.post(f"/v1/revisions/{number}/revert", {"reason": "not yet"}).status_code == 200
+    shown = client.get(path).json()
+    assert (shown["state"], shown["revert_revision"]) == ("reverted", number + 1)
+    assert limit_of("free-all").candidate is None
+
+
+def asked_for(tenant: str, peak: int) -> None:
+    """So many requests in one second, some days ago."""
+    now = timezone.now()
+    series = CellSeries(Tenant.objects.get(name=tenant).number, Endpoint.objects.get(name=GET).number, "a", 0)
+    start = int((now - timedelta(days=3)).timestamp()) // 60 * 60
+    with transaction.atomic():
+        add_rates(Cells.of([Cell(start, series, peak, peak)]), now)
