@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Final, Literal
 
 from django.urls import reverse
+from django.utils import timezone
 
 from dashboards.addresses import address
 from dashboards.viewer import Viewer
 from quotas.models import AlertState, Change, Emergency, Override
-from quotas.models.change import ChangeState
+from quotas.models.change import TRIED, ChangeState
 from quotas.models.quota_request import QuotaRequest
 from quotas.models.recommendation import Recommendation
 from quotas.status.todo import TodoList
@@ -77,11 +78,14 @@ def _asked(row: QuotaRequest) -> TodoItem:
 def _change(row: Change, *, is_approved: bool) -> TodoItem:
     state = ChangeState(row.state)
     words, icon, meaning = _CHANGES[state]
-    href = f"{reverse('dashboards:changes')}?change={row.pk}"
+    href = reverse("dashboards:change", args=[row.pk])
     text, at = row.problem or row.reason, row.at or row.created
     if state == ChangeState.PENDING and not is_approved:
         title = f"Approve change {row.pk} by {row.author}"
         return TodoItem("check", "info", title, "", text, href, at, "approver", row.author_identity)
+    if state in TRIED and row.trial_ends is not None and row.trial_ends <= timezone.now():
+        title = f"Change {row.pk} has finished its trial: promote, extend or drop it"
+        return TodoItem("eye", "brand", title, "", text, href, row.trial_ends, "operator")
     needs: Needs = "operator" if state in (ChangeState.PENDING, ChangeState.BLOCKED) else ""
     return TodoItem(icon, meaning, f"Change {row.pk} {words}", "", text, href, at, needs)
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 from django.urls import path
 
 from dashboards.pages.changes import actions as change_actions
+from dashboards.pages.changes.change import change, change_csv
+from dashboards.pages.changes.promotion import promote
 from dashboards.pages.changes.view import changes
 from dashboards.pages.decisions import decisions, decisions_new
 from dashboards.pages.emergencies import review
@@ -138,10 +140,13 @@ urlpatterns = [
     path("overrides/end", overrides_end_many, name="overrides-end"),
     path("overrides/<int:number>/edit", override_edit, name="override-edit"),
     path("changes", changes, name="changes"),
+    path("changes/<int:number>", change, name="change"),
+    path("changes/<int:number>.csv", change_csv, name="change-csv"),
     path("changes/<int:number>/undo/<slug:way>", change_actions.undo, name="undo"),
     path("changes/open/<int:number>/approve", change_actions.approve, name="change-approve"),
     path("changes/open/<int:number>/start", change_actions.start, name="change-start"),
-    path("changes/open/<int:number>/promote", change_actions.promote, name="change-promote"),
+    path("changes/open/<int:number>/promote", promote, name="change-promote"),
+    path("changes/open/<int:number>/trial", change_actions.trial, name="change-trial"),
     path("changes/open/<int:number>/drop", change_actions.drop, name="change-drop"),
     path("bypass", change_actions.bypass, name="bypass"),
     path("bypass/end", change_actions.bypass_end, name="bypass-end"),

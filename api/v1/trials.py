@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from api.edits import Action, changed, signed
 from api.inputs import Choice, Flag, Moment, Number, Query, Reasoned, body, query
 from api.openapi.describe import changes, reads
-from api.preconditions import shown
+from api.preconditions import etag_of
 from quotas.changes.affected import Effect
 from quotas.changes.trial_rule import TrialRule, trial_rule_set
 from quotas.models import Change
@@ -25,7 +25,7 @@ from quotas.trials.report import Trial, trial_of
 MOST_TENANTS: Final = 500
 
 
-class StageOut(serializers.Serializer[Any]):
+class TrialStageOut(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=ChangeState.values)
     share_percent = serializers.FloatField(allow_null=True)
     at = serializers.DateTimeField()
@@ -33,7 +33,7 @@ class StageOut(serializers.Serializer[Any]):
     reason = serializers.CharField()
 
 
-class VerdictOut(serializers.Serializer[Any]):
+class TrialVerdictOut(serializers.Serializer[Any]):
     tone = serializers.ChoiceField(
         choices=["ok", "wait", "no"], help_text="`ok`: below both bars, for long enough. `no`: above a bar."
     )
@@ -42,7 +42,7 @@ class VerdictOut(serializers.Serializer[Any]):
     text = serializers.CharField()
 
 
-class RuleOut(serializers.Serializer[Any]):
+class TrialRuleOut(serializers.Serializer[Any]):
     bar_share = serializers.FloatField(help_text="Of all requests, the most that it may deny.")
     bar_tenant = serializers.FloatField(help_text="Of one tenant's requests, the most that it may deny.")
     ends = serializers.DateTimeField(source="trial_ends", allow_null=True)
@@ -50,7 +50,7 @@ class RuleOut(serializers.Serializer[Any]):
     auto_stop = serializers.BooleanField(help_text="Whether an hour above a bar ends the trial.")
 
 
-class CountsOut(serializers.Serializer[Any]):
+class TrialCountsOut(serializers.Serializer[Any]):
     asked = serializers.IntegerField(help_text="Requests that its limits applied to.")
     would_deny = serializers.IntegerField(help_text="Requests that were allowed, and that it would deny.")
     would_allow = serializers.IntegerField(help_text="Requests that were denied, and that it would allow.")
@@ -58,54 +58,54 @@ class CountsOut(serializers.Serializer[Any]):
     share = serializers.FloatField(help_text="`would_deny` of `asked`.")
 
 
-class TrialTenantOut(CountsOut):
+class TrialTenantOut(TrialCountsOut):
     tenant = serializers.CharField()
     worst_at = serializers.DateTimeField(allow_null=True, help_text="The minute in which it would deny most.")
     worst_would = serializers.IntegerField()
     worst_asked = serializers.IntegerField()
 
 
-class GapOut(serializers.Serializer[Any]):
+class TrialGapOut(serializers.Serializer[Any]):
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
     reason = serializers.CharField()
 
 
-class ShadowOut(serializers.Serializer[Any]):
+class TrialShadowOut(serializers.Serializer[Any]):
     begin = serializers.DateTimeField()
     until = serializers.DateTimeField(help_text="Everything counted before is included.")
     hours = serializers.FloatField(help_text="Measured, without gaps.")
-    total = CountsOut()
+    total = TrialCountsOut()
     hit = serializers.IntegerField(help_text="Tenants that it would deny something.")
     tenant_count = serializers.IntegerField()
     tenants = TrialTenantOut(many=True, help_text="Those with most would-be 429s, at most 500.")
-    gaps = GapOut(many=True)
+    gaps = TrialGapOut(many=True)
 
 
-class MeasuredOut(serializers.Serializer[Any]):
+class CanaryShareOut(serializers.Serializer[Any]):
     asked = serializers.IntegerField()
     denied = serializers.IntegerField()
     share = serializers.FloatField()
 
 
-class GroupOut(serializers.Serializer[Any]):
+class CanaryGroupOut(serializers.Serializer[Any]):
     tenants = serializers.IntegerField()
-    before = MeasuredOut()
-    now = MeasuredOut()
+    before = CanaryShareOut()
+    now = CanaryShareOut()
 
 
 class CanaryTenantOut(serializers.Serializer[Any]):
     tenant = serializers.CharField()
-    before = MeasuredOut()
-    now = MeasuredOut()
+    before = CanaryShareOut()
+    now = CanaryShareOut()
 
 
 class CanaryOut(serializers.Serializer[Any]):
     begin = serializers.DateTimeField()
     until = serializers.DateTimeField()
     before_seconds = serializers.SerializerMethodField(help_text="How long the time before it is, for comparison.")
-    canary = GroupOut(help_text="The tenants that have the change.")
-    rest = GroupOut()
+    canary = CanaryGroupOut(help_text="The tenants that have the change.")
+    rest = CanaryGroupOut()
     due_to_change = serializers.FloatField(help_text="How much the share of 429s rose more than for the rest.")
     tenants = serializers.SerializerMethodField()
 
@@ -119,20 +119,20 @@ class CanaryOut(serializers.Serializer[Any]):
 class TrialOut(serializers.Serializer[Any]):
     change = serializers.IntegerField()
     state = serializers.ChoiceField(choices=ChangeState.values)
-    stages = StageOut(many=True)
-    rule = RuleOut()
-    verdict = VerdictOut(allow_null=True, help_text="null: it was never on trial.")
-    shadow = ShadowOut(allow_null=True)
+    stages = TrialStageOut(many=True)
+    rule = TrialRuleOut()
+    verdict = TrialVerdictOut(allow_null=True, help_text="null: it was never on trial.")
+    shadow = TrialShadowOut(allow_null=True)
     canary = CanaryOut(allow_null=True)
 
 
-class RuledOut(serializers.Serializer[Any]):
+class RuledTrialOut(serializers.Serializer[Any]):
     change = serializers.IntegerField()
     state = serializers.ChoiceField(choices=ChangeState.values)
-    rule = RuleOut()
+    rule = TrialRuleOut()
 
 
-class Rule(Reasoned):
+class TrialRuleChange(Reasoned):
     """Fields that are left out stay as they are."""
 
     bar_share = Number(required=False, min_value=0.000001, max_value=1, help_text="0.01 is 1 % of all requests.")
@@ -149,14 +149,16 @@ class TrialQuery(Query):
 class ChangeTrial(APIView):
     @reads(TrialOut, TrialQuery)
     def get(self, request: Request, number: int) -> Response:
-        """What the trial of a change has shown, and the verdict against its bars."""
+        """What the trial of a change has shown, and the verdict against its bars. Its ETag is that of the rule."""
         most = query(TrialQuery, request)["tenants"]
-        return shown(request, _trial(trial_of(get_object_or_404(Change, pk=number)), most))
+        row = get_object_or_404(Change, pk=number)
+        # The counts grow by the second: an ETag of them would never match when the rule is changed.
+        return Response(_trial(trial_of(row), most), headers={"ETag": etag_of(_ruled(row))})
 
-    @changes(Rule, RuledOut)
+    @changes(TrialRuleChange, RuledTrialOut, needs_match=True)
     def patch(self, request: Request, number: int) -> Response:
         """Sets the bars of a trial, extends it, or says what happens when it ends. Counts are kept."""
-        fields = body(Rule, request)
+        fields = body(TrialRuleChange, request)
         who = signed(request, fields)
         rule = TrialRule(**fields)
         action = Action(
@@ -170,7 +172,7 @@ class ChangeTrial(APIView):
 
 
 def _ruled(row: Change) -> dict[str, Any]:
-    return RuledOut({"change": row.pk, "state": row.state, "rule": row}).data
+    return RuledTrialOut({"change": row.pk, "state": row.state, "rule": row}).data
 
 
 def _trial(trial: Trial, most: int) -> dict[str, Any]:

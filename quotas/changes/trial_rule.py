@@ -37,7 +37,7 @@ def trial_rule_set(*, change: int, author: str, reason: str, rule: TrialRule) ->
     with acting(author=author, action="change_trial_rule", reason=reason), turn():
         row = find_active(change)
         if row.state not in TRIED:
-            raise refuse("change", "state", f"{row} is {row.state}; start its trial first")
+            raise refuse("change", "stage", f"{row} is {row.state}; start its trial first")
         before = rule_of(row)
         apply_rule(row, rule)
         row.save()

@@ -163,6 +163,8 @@ def _endpoints(tier: str | None, tenant: str | None, places: Mapping[str, Collec
     if EVERYWHERE not in places:
         found = Endpoint.objects.filter(Q(name__in=list(places)) | _in_services(services))
         return Q(endpoint_number__in=found.values("number"))
+    if not (tier or tenant):
+        return Q()  # no other limit replaces a global one
     names = set(places[EVERYWHERE])
     own = Limit.objects.exclude(mode="off").filter(name__name__in=names, policy__endpoint__isnull=False)
     own = own.filter(policy__tier__name=tier) if tier else own.filter(policy__tenant__name=tenant)

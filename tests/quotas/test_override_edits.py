@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from quotas.changes.approval import change_approve
 from quotas.changes.commit import Proposed, Written, commit
-from quotas.changes.rollout import change_promote
+from quotas.changes.promotion import change_promote
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
 from quotas.models import Override, Revision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
@@ -20,8 +21,9 @@ from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.affected import effect_of
 from quotas.changes.approval import change_approve, waits_for_approver
 from quotas.changes.commit import commit
-from quotas.changes.rollout import change_drop, change_promote, change_start
-from quotas.changes.undo import revision_revert, revision_rollback
+from quotas.changes.rollout import change_drop, change_start
+from quotas.changes.trial_rule import TrialRule, trial_rule_set
+from quotas.changes.undo import is_own_undo, revision_revert, revision_rollback, trials_undone
 from quotas.changes.undo_preview import MOST_JUDGED, Undone
 from quotas.errors import Refused
 from quotas.models import Change
@@ -35,13 +37,70 @@ class ForcedForm(ReasonedForm):
     )
 
 
-class RollbackForm(ForcedForm):
+class UndoForm(ForcedForm):
+    reopen_trials = forms.BooleanField(label="Put them on trial again", required=False)
+
+
+class RollbackForm(UndoForm):
     # The last revision that its author saw.
     newest = forms.IntegerField(
         required=False,
         widget=forms.HiddenInput,
         error_messages={"invalid": "The newest revision that you saw must be a number; close this and look again."},
     )
+
+
+class RuleForm(ReasonedForm):
+    bar_share = forms.FloatField(label="Of all requests", min_value=0.0001, max_value=100)
+    bar_tenant = forms.FloatField(label="Of one tenant's requests", min_value=0.0001, max_value=100)
+    auto_stop = forms.BooleanField(label="End the trial automatically", required=False)
+    then = forms.ChoiceField(
+        label="If it stays below the bars",
+        choices=[
+            ("ask", "Ask a person: it goes on until somebody decides"),
+            ("promote", "Promote it, if it is approved and cuts nobody"),
+            ("end", "End it, and keep the live limits"),
+        ],
+    )
+    extend_h = forms.ChoiceField(
+        label="Extend by",
+        required=False,
+        choices=[("", "As planned"), ("24", "24 h"), ("48", "48 h"), ("168", "7 days")],
+    )
+    ends = MomentField(label="Or until", required=False)
+    zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
+    planned = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    @classmethod
+    def of(cls, row: Change) -> RuleForm:
+        planned = row.trial_ends.isoformat() if row.trial_ends else ""
+        initial = {
+            "bar_share": round(100 * row.bar_share, 4),
+            "bar_tenant": round(100 * row.bar_tenant, 4),
+            "auto_stop": row.auto_stop,
+            "then": row.trial_then,
+            "planned": planned,
+        }
+        return cls(auto_id="rule_%s", initial=initial)
+
+    def rule(self) -> TrialRule:
+        data = self.cleaned_data
+        return TrialRule(
+            data["bar_share"] / 100, data["bar_tenant"] / 100, self._ends(), data["then"], data["auto_stop"]
+        )
+
+    def _ends(self) -> datetime | None:
+        """A later end counts from the planned one, so that a second click does not add the time twice."""
+        data = self.cleaned_data
+        if data["ends"]:
+            return in_zone(data["ends"], data["zone"])
+        if not data["extend_h"]:
+            return None
+        try:
+            planned = datetime.fromisoformat(data["planned"])
+        except ValueError:
+            planned = timezone.now()
+        return max(planned, timezone.now()) + timedelta(hours=int(data["extend_h"]))
 
 
 class StartForm(ForcedForm):
@@ -92,7 +151,7 @@ def forms_of(row: Change) -> dict[str, Any]:
     """Empty forms for the dialogs of a change."""
     return {
         "approve": ReasonedForm(auto_id=f"approve-{row.pk}-%s"),
-        "promote": ForcedForm(auto_id=f"promote-{row.pk}-%s"),
+        "step": StartForm(auto_id=f"step-{row.pk}-%s"),
         "drop": ReasonedForm(auto_id=f"drop-{row.pk}-%s"),
     }
 
@@ -112,12 +171,12 @@ def _whom(row: Change) -> str:
 DONE = {
     "approve": "Change approved",
     "start": "Trial started",
-    "promote": "Change promoted",
+    "trial": "Trial rule saved",
     "drop": "Change dropped",
 }
-UNDOING: dict[str, tuple[type[ForcedForm], Callable[..., object], Callable[[int], Undone]]] = {
+UNDOING: dict[str, tuple[type[UndoForm], Callable[..., object], Callable[[int], Undone]]] = {
     "rollback": (RollbackForm, revision_rollback, Undone.by_rollback),
-    "revert": (ForcedForm, revision_revert, Undone.by_revert),
+    "revert": (UndoForm, revision_revert, Undone.by_revert),
 }
 
 
@@ -134,10 +193,14 @@ def undo(request: HttpRequest, number: int, way: str) -> HttpResponse:
     try:
         undone = undoes(number)
         is_large = undone.touched > MOST_JUDGED
+        context |= {
+            "trials": trials_undone(undone.first, undone.last),
+            "is_own": is_own_undo(undone.first, undone.last, principal_of(request).actor),
+        }
         if request.method == "POST" and form.is_valid():
             edit = partial(again, **form.cleaned_data)
             messages.success(request, outcome_toast(commit(edit, rehearsal=edit if is_large else None)))
-            return _to(reverse("dashboards:changes"))
+            return to_address(reverse("dashboards:changes"))
         if is_large:
             context["preview"] = undone.preview()
         else:
@@ -180,14 +243,14 @@ def start(request: HttpRequest, number: int) -> HttpResponse:
 
 
 @require_POST
-def promote(request: HttpRequest, number: int) -> HttpResponse:
-    form = ForcedForm(request.POST)
+def trial(request: HttpRequest, number: int) -> HttpResponse:
+    """Sets the bars, the end and what follows it; extends the trial."""
+    form = RuleForm(request.POST, auto_id="rule_%s")
 
     def act(who: str, why: str) -> object:
-        permits = {"force": form.cleaned_data["force"], "emergency": form.cleaned_data["emergency"]}
-        return change_promote(change=number, author=who, reason=why, **permits)
+        return trial_rule_set(change=number, author=who, reason=why, rule=form.rule())
 
-    return _done(request, number, form, "promote", act)
+    return _done(request, number, form, "trial", act)
 
 
 @require_POST
@@ -207,7 +270,7 @@ def _done(
             form.refused(refused)
         else:
             messages.success(request, f"{DONE[what]}|Change {number}")
-            return _to(f"{reverse('dashboards:changes')}?change={number}")
+            return to_address(reverse("dashboards:change", args=[number]))
     context = {**shown_in_dialogs(row), "form": form, "what": what}
     return render(request, "dashboards/changes/change_form.html", context, status=422)
 
@@ -229,7 +292,7 @@ def bypass(request: HttpRequest) -> HttpResponse:
             form.refused(refused)
         else:
             messages.success(request, f"Bypass active: {switch}|Limits deny no requests until it ends")
-            return _to(f"{reverse('dashboards:changes')}#bypass")
+            return to_address(f"{reverse('dashboards:changes')}#bypass")
     return render(request, "dashboards/changes/bypass_form.html", {"bypass_form": form}, status=422)
 
 
@@ -245,10 +308,10 @@ def bypass_end(request: HttpRequest) -> HttpResponse:
             form.refused(refused)
         else:
             messages.success(request, "Bypass ended|Limits are enforced again")
-            return _to(f"{reverse('dashboards:changes')}#bypass")
+            return to_address(f"{reverse('dashboards:changes')}#bypass")
     context = {"form": form, "scope": scope, "name": name}
     return render(request, "dashboards/changes/bypass_end_form.html", context, status=422)
 
 
-def _to(place: str) -> HttpResponse:
+def to_address(place: str) -> HttpResponse:
     return HttpResponse(headers={"HX-Redirect": place})

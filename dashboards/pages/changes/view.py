@@ -10,28 +10,24 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboards.figure import Column, Figure, FigureRow, Panel, flag, gap
-from dashboards.forms import number_of, sentences_of
-from dashboards.pages.changes.actions import BypassForm, StartForm, forms_of, shown_in_dialogs
+from dashboards.forms import number_of
+from dashboards.pages.changes.actions import BypassForm
 from dashboards.pages.changes.summary import RevisionRow, revision_rows, summary_of
 from dashboards.pages.emergencies import emergencies_shown
-from dashboards.viewer import principal_of, viewer_of
 from quotas.changes.affected import effect_of
-from quotas.changes.approval import approver_objection
 from quotas.changes.queries import Aftermath, aftermaths_read, scope_of
 from quotas.models import Change, Revision
 from quotas.models.change import ENDED
-from quotas.policies.diff import differences
 from quotas.status.summary import StatusSummary, status_summary_read
 from quotas.status.system import enforcement_read
 from quotas.usage.queries.denial_causes import published_at
 from quotas.usage.queries.periods import period_between
 from quotas.usage.queries.traffic import traffic_read
-from tenants.identity import actor_of
 
 PAGE = 25
 AROUND = timedelta(hours=1)
@@ -46,9 +42,11 @@ class RevisionDay:
 
 @require_safe
 def changes(request: HttpRequest) -> HttpResponse:
+    if (number := number_of(request.GET.get("change", ""))) is not None:
+        return redirect("dashboards:change", number)
     rows = list(_wanted(request)[: PAGE + 1])
     page = rows[:PAGE]
-    opened, pulse = _opened(request), status_summary_read()
+    pulse = status_summary_read()
     found = aftermaths_read(page, pulse.drained_at)
     context: dict[str, Any] = {
         "days": _days(page, found),
@@ -59,11 +57,8 @@ def changes(request: HttpRequest) -> HttpResponse:
         "enforcement": enforcement_read(),
         "emergencies": emergencies_shown(request),
         "bypass_form": BypassForm(auto_id="bypass_%s"),
+        **_revision_detail(_chosen(request, page), found, pulse),
     }
-    if opened is not None:
-        context |= _change_detail(opened, request)
-    else:
-        context |= _revision_detail(_chosen(request, page), found, pulse)
     return render(request, "dashboards/changes/page.html", context)
 
 
@@ -95,16 +90,6 @@ def _chosen(request: HttpRequest, page: Sequence[Revision]) -> Revision | None:
     return row
 
 
-def _opened(request: HttpRequest) -> Change | None:
-    number = request.GET.get("change", "")
-    if not number:
-        return None
-    row = Change.objects.filter(pk=number_of(number) or 0).first()
-    if row is None:
-        raise Http404
-    return row
-
-
 def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse: StatusSummary) -> dict[str, Any]:
     if row is None:
         return {"revision": None}
@@ -121,29 +106,6 @@ def _revision_detail(row: Revision | None, found: Mapping[int, Aftermath], pulse
         "took": None if took is None or took > timedelta(minutes=5) else max(took, timedelta()),
         "figure": effect_figure(row),
     }
-
-
-def _change_detail(row: Change, request: HttpRequest) -> dict[str, Any]:
-    shown = shown_in_dialogs(row)
-    return {
-        **shown,
-        "promote_title": f"Promote for {shown['whom']}?",
-        "obstacle": _obstacle(row, request),
-        "summary": summary_of(row),
-        "differences": differences(row.before, row.after),
-        "approvals": list(row.approvals.all()),
-        "share_percent": None if row.share is None else row.share / 10,
-        "forms": forms_of(row),
-        "start_form": StartForm(auto_id="start_%s"),
-    }
-
-
-def _obstacle(row: Change, request: HttpRequest) -> str:
-    """Why the viewer cannot approve it; empty: they can."""
-    if not viewer_of(request).approves:
-        return "An approver or owner has to approve it."
-    problem = approver_objection(row, actor_of(principal_of(request).actor))
-    return "" if problem is None else sentences_of(problem)[0]
 
 
 def effect_figure(row: Revision) -> Figure | None:

@@ -35,6 +35,7 @@ from quotas.matrix.edit import limits_set
 from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
 from quotas.recommendations.settings import calibration_parameters
+from quotas.trials.queries import trials_on
 from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants_read
 from quotas.usage.queries.near_limits import TierUsage, tier_usage_read
 
@@ -85,6 +86,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "endpoint_tier": endpoint_tier,
         "endpoint": endpoint_tier.endpoint,
         "holding": endpoint_tier.holding,
+        "trials": trials_on(endpoint=endpoint_tier.endpoint.name),
     }
     if endpoint_tier.leaders is not None:
         rate = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
@@ -16,6 +18,8 @@ from dashboards.pages.matrix.cells import matrix_table, title_of, without_own
 from dashboards.pages.matrix.forms import CellForm, CellsForm, Selection, edits_of
 from dashboards.viewer import principal_of
 from quotas.changes.commit import Outcome, Proposed, Written, commit
+from quotas.changes.rollout import change_propose, change_start
+from quotas.changes.turn import turn
 from quotas.errors import Refused
 from quotas.matrix.edit import Edit, limits_plan, limits_set, sheet_write
 from quotas.matrix.queries import OF_TENANT, Cell, Matrix, matrix_read, tenant_cell_read
@@ -80,7 +84,10 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
     plan: dict[str, Any] = {}
     if form.is_valid():
         try:
-            return _published(request, _write(request, edits_of(cells, form), form))
+            edits = edits_of(cells, form)
+            if request.POST.get("do") == "trial":
+                return _on_trial(request, edits, form)
+            return _published(request, _write(request, edits, form))
         except Refused as refusal:
             plan = _plan_if_any(cells, form, principal_of(request).actor)
             form.refused(refusal)
@@ -164,6 +171,16 @@ def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsFo
         force=fields["force"],
     )
     return commit(write, "propose" if request.POST.get("do") == "draft" else "write")
+
+
+def _on_trial(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> HttpResponse:
+    """The values are counted beside the live limits, which stay enforced."""
+    beside = [replace(edit, fields=edit.fields and {**edit.fields, "mode": "enforce"}) for edit in edits]
+    who = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
+    with turn():
+        change = change_propose(limits_set, edits=beside, carry=form.cleaned_data["carry"], **who)
+        change_start(change=change.pk, mode="shadow", **who)
+    return HttpResponse(headers={"HX-Redirect": reverse("dashboards:change", args=[change.pk])})
 
 
 def _published(request: HttpRequest, outcome: Outcome[object]) -> HttpResponse:

@@ -18,7 +18,9 @@ from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import PerWindow, format_duration
 from quotas.errors import Refused
 from quotas.models import Recommendation
+from quotas.models.recommendation import Stage
 from quotas.policies.limit_codec import algorithm_load
+from quotas.policies.problems import sentence
 from quotas.recommendations import lifecycle as services
 from quotas.recommendations.queries import next_waiting
 from quotas.recommendations.remeasurement import recommendation_measure
@@ -106,7 +108,9 @@ def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Ca
 
     def approve() -> str:
         done = services.recommendation_approve(**who, **why)
-        return f"Approved|State: {done.get_stage_display().lower()}" + (f": {done.problem}" if done.problem else "")
+        if done.problem:
+            return f"Approved, but its trial has not started|{sentence(done.problem)} It starts as soon as it can."
+        return f"Approved|State: {done.get_stage_display().lower()}"
 
     def dismiss() -> str:
         services.recommendation_dismiss(**who, **why)
@@ -164,6 +168,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "opened": next(iter(given), ""),
         "shadow_hours": parameters.shadow_hours,
         "next": next_waiting(row.pk),
+        "impact": services.recommendation_impact(row) if row.stage == Stage.SIMULATED else None,
     }
     return render(request, "dashboards/recommendations/detail.html", context, status=422 if given else 200)
 

@@ -15,6 +15,7 @@ from dashboards.forms import told
 from dashboards.pages.recommendations.card import Card
 from dashboards.viewer import principal_of
 from quotas.models.recommendation import Stage
+from quotas.policies.problems import sentence
 from quotas.recommendations.lifecycle import BulkApproval, recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
 from quotas.recommendations.settings import calibration_parameters
@@ -62,7 +63,10 @@ def recommendations_bulk(request: HttpRequest) -> HttpResponse:
 
 def _approved(done: BulkApproval) -> str:
     """How many, and of the others which and why."""
-    said = ["It starts in shadow." if len(done.approved) == 1 else "They start in shadow."] if done.approved else []
+    waiting = [row for row in done.approved if row.problem]
+    started = len(done.approved) - len(waiting)
+    said = ["It starts in shadow." if started == 1 else f"{started} start in shadow."] if started else []
+    said += [f"{row.pk} has not started: {sentence(row.problem)}" for row in waiting[:MOST_REFUSED]]
     left = [f"{number}: {reason}." for number, reason in list(done.refused.items())[:MOST_REFUSED]]
     if left:
         said.append(f"Not approved: {' '.join(left)}")

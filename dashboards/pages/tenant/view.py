@@ -24,6 +24,7 @@ from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.tenant_list import overrides_of
 from quotas.tenants.archive import archive_revision
+from quotas.trials.queries import trials_on
 from quotas.usage.queries import denial_log
 from quotas.usage.queries.annotations import annotations_read
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
@@ -72,6 +73,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         **override_form(lines, chosen),
         **_blank_forms(state.tenant),
         "asked": _asked(state.tenant),
+        "trials": trials_on(tier=state.tenant.tier.name, tenant=state.tenant.name),
     }
     return render(request, "dashboards/tenant/page.html", context)
 

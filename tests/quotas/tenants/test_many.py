@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from quotas.changes.commit import Proposed, Written, commit
-from quotas.changes.rollout import change_promote
+from quotas.changes.promotion import change_promote
 from quotas.changes.undo import revision_rollback
 from quotas.errors import Refused
 from quotas.models import Revision

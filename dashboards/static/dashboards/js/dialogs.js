@@ -64,3 +64,14 @@ document.addEventListener("change", (event) => {
 });
 // A dialog whose form had errors opens again with the input.
 onFresh((part) => part.querySelectorAll("dialog[data-open-now]").forEach(open));
+
+// The button of a form that asks for several consents stays off until each of them is given.
+function gateSubmit(form) {
+  const button = $("[type=submit]", form);
+  if (button) button.disabled = !form.checkValidity();
+}
+document.addEventListener("input", (event) => {
+  const form = event.target.form;
+  if (form && form.matches("[data-until-valid]")) gateSubmit(form);
+});
+onFresh((part) => part.querySelectorAll("form[data-until-valid]").forEach(gateSubmit));

@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('quotas', '0023_key_use'),
+        ('quotas', '0025_limit_need'),
     ]
 
     operations = [
