@@ -49,6 +49,9 @@
 -- migration quotas.0021_document_task 035b299df880fa7d
 -- migration quotas.0022_askers d5fed0c3e03cad8d
 -- migration quotas.0023_key_use 2f32dfd64094e01c
+-- migration quotas.0024_tenant_summary 76e19116638b3745
+-- migration quotas.0025_limit_need ad9b4841490c7f88
+-- migration quotas.0026_change_trial df6eda206fb294b0
 -- migration sessions.0001_initial 2aa438e2393ee513
 -- migration tenants.0001_initial c4e1126111bcfc38
 -- migration tenants.0002_access c7b14b1ee97414c9
@@ -58,6 +61,7 @@
 -- migration tenants.0006_keyring c3215d3827471bec
 -- migration tenants.0007_tenant_object 325f5f36e893b019
 -- migration tenants.0008_key_rotation b237358df176c739
+-- migration tenants.0009_list_indexes d279567b264dcbb7
 SET LOCAL check_function_bodies = false;
 SELECT pg_catalog.set_config('search_path', '', true);
 CREATE FUNCTION public._pgh_attach_context() RETURNS uuid
@@ -90,6 +94,12 @@ CREATE FUNCTION public._pgh_attach_context() RETURNS uuid
 CREATE FUNCTION public._pgtrigger_should_ignore(trigger_name name) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$SELECT FALSE$$;
+CREATE FUNCTION public.headroom_grams(line text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT coalesce(array_agg(DISTINCT substr(line, place, size)), '{}')
+    FROM generate_series(2, 3) AS size, generate_series(1, char_length(line) - size + 1) AS place
+$$;
 CREATE FUNCTION public.headroom_slice_check(parent text, slice text) RETURNS void
     LANGUAGE plpgsql
     AS $_$
@@ -117,6 +127,55 @@ BEGIN
     -- Attached rather than created in place: that lets readers and writers of the table go on.
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, slice, lower, upper);
 END $$;
+CREATE FUNCTION public.headroom_tenant_rows() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO quotas_tenant_summary (tenant_id) SELECT number FROM fresh ON CONFLICT DO NOTHING;
+    INSERT INTO quotas_tenant_search AS held (tenant_id, text)
+        SELECT number, lower(concat_ws(E'
+', name, label, array_to_string(tags || contacts, E'
+'))) FROM fresh
+        ON CONFLICT (tenant_id) DO UPDATE SET text = EXCLUDED.text WHERE held.text <> EXCLUDED.text;
+    RETURN NULL;
+END $$;
+CREATE FUNCTION public.headroom_tenants_found(needle text, tag text, few integer) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $_$
+-- The numbers of the tenants whose search text contains the needle and that have the tag, where they are not empty.
+-- One row with NULL: there are more than a few, and whoever asks finds the first ones sooner by walking along.
+DECLARE
+    grams text[]; wanted varchar[] := ARRAY[tag]; found bigint[]; is_common boolean;
+BEGIN
+    IF current_setting('headroom.tenant', true) IS DISTINCT FROM '*' THEN
+        RETURN;
+    END IF;
+    -- The index of letters is slow for what most rows have, so a sample of 1 in 50 pages decides first.
+    SELECT count(*) > few / 25 INTO is_common FROM quotas_tenant_search AS s TABLESAMPLE SYSTEM (2)
+        JOIN tenants_tenant ON number = s.tenant_id WHERE strpos(s.text, needle) > 0 AND (tag = '' OR tags @> wanted);
+    IF is_common OR (char_length(needle) = 1 AND tag = '') THEN
+        RETURN NEXT NULL;
+        RETURN;
+    END IF;
+    grams := CASE WHEN char_length(needle) < 3 THEN ARRAY[needle] ELSE
+        ARRAY(SELECT DISTINCT substr(needle, place, 3) FROM generate_series(1, char_length(needle) - 2) AS place) END;
+    -- By EXECUTE, so that each search has a plan of its own: two letters and a whole name need different ones.
+    IF tag = '' THEN
+        EXECUTE 'SELECT array_agg(tenant_id) FROM (SELECT s.tenant_id FROM quotas_tenant_search s
+            WHERE headroom_grams(s.text) @> $1 AND strpos(s.text, $2) > 0 LIMIT $3) x'
+            INTO found USING grams, needle, few + 1;
+    ELSE
+        EXECUTE 'SELECT array_agg(number) FROM (SELECT number FROM tenants_tenant JOIN quotas_tenant_search s
+            ON s.tenant_id = number WHERE tags @> $1 AND strpos(s.text, $2) > 0 LIMIT $3) x'
+            INTO found USING wanted, needle, few + 1;
+    END IF;
+    IF cardinality(found) > few THEN
+        RETURN NEXT NULL;
+    ELSE
+        RETURN QUERY SELECT unnest(found);
+    END IF;
+END $_$;
 CREATE FUNCTION public.pgtrigger_append_only_0d822() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -639,7 +698,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_dc7d9() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_changeevent" ("action", "after", "at", "author", "author_identity", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "share", "staged", "start_revision_id", "starter", "state", "touched") VALUES (OLD."action", OLD."after", OLD."at", OLD."author", OLD."author_identity", OLD."before", OLD."carry", OLD."created", OLD."emergency", OLD."end_author", OLD."end_reason", OLD."end_revision_id", OLD."force", OLD."grandfather", OLD."id", OLD."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."problem", OLD."reason", OLD."share", OLD."staged", OLD."start_revision_id", OLD."starter", OLD."state", OLD."touched"); RETURN NULL;
+                    INSERT INTO "quotas_changeevent" ("accepted", "action", "after", "at", "author", "author_identity", "auto_stop", "bar_share", "bar_tenant", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "grandfather_days", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "revert_revision_id", "share", "staged", "start_revision_id", "starter", "state", "touched", "trial_ends", "trial_then") VALUES (OLD."accepted", OLD."action", OLD."after", OLD."at", OLD."author", OLD."author_identity", OLD."auto_stop", OLD."bar_share", OLD."bar_tenant", OLD."before", OLD."carry", OLD."created", OLD."emergency", OLD."end_author", OLD."end_reason", OLD."end_revision_id", OLD."force", OLD."grandfather", OLD."grandfather_days", OLD."id", OLD."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."problem", OLD."reason", OLD."revert_revision_id", OLD."share", OLD."staged", OLD."start_revision_id", OLD."starter", OLD."state", OLD."touched", OLD."trial_ends", OLD."trial_then"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_dd0a8() RETURNS trigger
@@ -819,7 +878,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_4c390() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_changeevent" ("action", "after", "at", "author", "author_identity", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "share", "staged", "start_revision_id", "starter", "state", "touched") VALUES (NEW."action", NEW."after", NEW."at", NEW."author", NEW."author_identity", NEW."before", NEW."carry", NEW."created", NEW."emergency", NEW."end_author", NEW."end_reason", NEW."end_revision_id", NEW."force", NEW."grandfather", NEW."id", NEW."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."problem", NEW."reason", NEW."share", NEW."staged", NEW."start_revision_id", NEW."starter", NEW."state", NEW."touched"); RETURN NULL;
+                    INSERT INTO "quotas_changeevent" ("accepted", "action", "after", "at", "author", "author_identity", "auto_stop", "bar_share", "bar_tenant", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "grandfather_days", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "revert_revision_id", "share", "staged", "start_revision_id", "starter", "state", "touched", "trial_ends", "trial_then") VALUES (NEW."accepted", NEW."action", NEW."after", NEW."at", NEW."author", NEW."author_identity", NEW."auto_stop", NEW."bar_share", NEW."bar_tenant", NEW."before", NEW."carry", NEW."created", NEW."emergency", NEW."end_author", NEW."end_reason", NEW."end_revision_id", NEW."force", NEW."grandfather", NEW."grandfather_days", NEW."id", NEW."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."problem", NEW."reason", NEW."revert_revision_id", NEW."share", NEW."staged", NEW."start_revision_id", NEW."starter", NEW."state", NEW."touched", NEW."trial_ends", NEW."trial_then"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_5c32b() RETURNS trigger
@@ -1329,7 +1388,7 @@ CREATE FUNCTION public.pgtrigger_update_update_faf19() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_changeevent" ("action", "after", "at", "author", "author_identity", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "share", "staged", "start_revision_id", "starter", "state", "touched") VALUES (NEW."action", NEW."after", NEW."at", NEW."author", NEW."author_identity", NEW."before", NEW."carry", NEW."created", NEW."emergency", NEW."end_author", NEW."end_reason", NEW."end_revision_id", NEW."force", NEW."grandfather", NEW."id", NEW."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."problem", NEW."reason", NEW."share", NEW."staged", NEW."start_revision_id", NEW."starter", NEW."state", NEW."touched"); RETURN NULL;
+                    INSERT INTO "quotas_changeevent" ("accepted", "action", "after", "at", "author", "author_identity", "auto_stop", "bar_share", "bar_tenant", "before", "carry", "created", "emergency", "end_author", "end_reason", "end_revision_id", "force", "grandfather", "grandfather_days", "id", "impact", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "problem", "reason", "revert_revision_id", "share", "staged", "start_revision_id", "starter", "state", "touched", "trial_ends", "trial_then") VALUES (NEW."accepted", NEW."action", NEW."after", NEW."at", NEW."author", NEW."author_identity", NEW."auto_stop", NEW."bar_share", NEW."bar_tenant", NEW."before", NEW."carry", NEW."created", NEW."emergency", NEW."end_author", NEW."end_reason", NEW."end_revision_id", NEW."force", NEW."grandfather", NEW."grandfather_days", NEW."id", NEW."impact", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."problem", NEW."reason", NEW."revert_revision_id", NEW."share", NEW."staged", NEW."start_revision_id", NEW."starter", NEW."state", NEW."touched", NEW."trial_ends", NEW."trial_then"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.quotas_revision_immutable() RETURNS trigger
@@ -1730,21 +1789,33 @@ CREATE TABLE public.quotas_change (
     end_revision_id bigint,
     start_revision_id bigint,
     author_identity character varying(80) DEFAULT ''::character varying NOT NULL,
+    accepted character varying(63)[] DEFAULT '{}'::character varying(63)[] NOT NULL,
+    auto_stop boolean DEFAULT true NOT NULL,
+    bar_share double precision DEFAULT 0.01 NOT NULL,
+    bar_tenant double precision DEFAULT 0.05 NOT NULL,
+    grandfather_days integer,
+    revert_revision_id bigint,
+    trial_ends timestamp with time zone,
+    trial_then character varying(8) DEFAULT 'ask'::character varying NOT NULL,
     CONSTRAINT change_after CHECK ((jsonb_typeof(after) = 'object'::text)),
     CONSTRAINT change_author_and_reason CHECK (((NOT ((author)::text = ''::text)) AND (NOT ((reason)::text = ''::text)))),
+    CONSTRAINT change_bars CHECK (((bar_share > (0.0)::double precision) AND (bar_share <= (1.0)::double precision) AND (bar_tenant > (0.0)::double precision) AND (bar_tenant <= (1.0)::double precision))),
     CONSTRAINT change_before CHECK ((jsonb_typeof(before) = 'object'::text)),
     CONSTRAINT change_canary_share CHECK (((NOT ((state)::text = 'canary'::text)) OR ((share IS NOT NULL) AND (start_revision_id IS NOT NULL)))),
     CONSTRAINT change_carry CHECK (((carry)::text = ANY ((ARRAY['keep'::character varying, 'proportional'::character varying, 'reset'::character varying])::text[]))),
-    CONSTRAINT change_end_author_and_reason CHECK (((NOT ((state)::text = ANY ((ARRAY['promoted'::character varying, 'dropped'::character varying])::text[]))) OR ((NOT ((end_author)::text = ''::text)) AND (NOT ((end_reason)::text = ''::text))))),
+    CONSTRAINT change_end_author_and_reason CHECK (((NOT ((state)::text = ANY ((ARRAY['promoted'::character varying, 'dropped'::character varying, 'reverted'::character varying])::text[]))) OR ((NOT ((end_author)::text = ''::text)) AND (NOT ((end_reason)::text = ''::text))))),
+    CONSTRAINT change_grandfather_days CHECK (((grandfather_days IS NULL) OR (grandfather_days > 0))),
+    CONSTRAINT change_reverted_by CHECK (((NOT ((state)::text = 'reverted'::text)) OR (revert_revision_id IS NOT NULL))),
     CONSTRAINT change_scheduled_at CHECK (((NOT ((state)::text = 'scheduled'::text)) OR (at IS NOT NULL))),
     CONSTRAINT change_share_range CHECK (((share IS NULL) OR ((share > 0) AND (share < 1000)))),
     CONSTRAINT change_staged CHECK ((jsonb_typeof(staged) = 'object'::text)),
-    CONSTRAINT change_state CHECK (((state)::text = ANY ((ARRAY['pending'::character varying, 'shadow'::character varying, 'scheduled'::character varying, 'canary'::character varying, 'blocked'::character varying, 'promoted'::character varying, 'dropped'::character varying])::text[]))),
+    CONSTRAINT change_state CHECK (((state)::text = ANY ((ARRAY['pending'::character varying, 'shadow'::character varying, 'scheduled'::character varying, 'canary'::character varying, 'blocked'::character varying, 'promoted'::character varying, 'dropped'::character varying, 'reverted'::character varying])::text[]))),
     CONSTRAINT change_touches_something CHECK ((
 CASE
     WHEN (touched IS NULL) THEN NULL::integer
     ELSE COALESCE(array_length(touched, 1), 0)
-END > 0))
+END > 0)),
+    CONSTRAINT change_trial_then CHECK (((trial_then)::text = ANY ((ARRAY['ask'::character varying, 'promote'::character varying, 'end'::character varying])::text[])))
 );
 ALTER TABLE public.quotas_change ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.quotas_change_id_seq
@@ -1783,7 +1854,15 @@ CREATE TABLE public.quotas_changeevent (
     end_revision_id bigint,
     pgh_obj_id bigint NOT NULL,
     start_revision_id bigint,
-    author_identity character varying(80) DEFAULT ''::character varying NOT NULL
+    author_identity character varying(80) DEFAULT ''::character varying NOT NULL,
+    accepted character varying(63)[] DEFAULT '{}'::character varying(63)[] NOT NULL,
+    auto_stop boolean DEFAULT true NOT NULL,
+    bar_share double precision DEFAULT 0.01 NOT NULL,
+    bar_tenant double precision DEFAULT 0.05 NOT NULL,
+    grandfather_days integer,
+    revert_revision_id bigint,
+    trial_ends timestamp with time zone,
+    trial_then character varying(8) DEFAULT 'ask'::character varying NOT NULL
 );
 ALTER TABLE public.quotas_changeevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.quotas_changeevent_pgh_id_seq
@@ -2121,6 +2200,27 @@ ALTER TABLE public.quotas_limitnameevent ALTER COLUMN pgh_id ADD GENERATED BY DE
     NO MAXVALUE
     CACHE 1
 );
+CREATE TABLE public.quotas_limitneed (
+    id bigint NOT NULL,
+    policy character varying(63) NOT NULL,
+    "limit" character varying(80) NOT NULL,
+    tier character varying(63) NOT NULL,
+    tenant character varying(63) NOT NULL,
+    endpoint character varying(128) NOT NULL,
+    needed jsonb,
+    tenants jsonb NOT NULL,
+    measured_at timestamp with time zone NOT NULL,
+    CONSTRAINT limit_need_needed CHECK ((jsonb_typeof(needed) = 'object'::text)),
+    CONSTRAINT limit_need_tenants CHECK ((jsonb_typeof(tenants) = 'object'::text))
+);
+ALTER TABLE public.quotas_limitneed ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.quotas_limitneed_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.quotas_outbox (
     id bigint NOT NULL,
     kind character varying(16) NOT NULL,
@@ -2386,6 +2486,7 @@ CREATE TABLE public.quotas_recommendation (
     decider_identity character varying(80) DEFAULT ''::character varying NOT NULL,
     editor_identity character varying(80) DEFAULT ''::character varying NOT NULL,
     askers jsonb DEFAULT '[]'::jsonb NOT NULL,
+    base jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT recommendation_askers CHECK ((jsonb_typeof(askers) = 'array'::text)),
     CONSTRAINT recommendation_binds CHECK (((binds)::text = ANY ((ARRAY['demand'::character varying, 'capacity'::character varying])::text[]))),
     CONSTRAINT recommendation_current CHECK ((jsonb_typeof(current) = 'object'::text)),
@@ -2470,6 +2571,24 @@ CASE
     ELSE COALESCE(array_length(touched, 1), 0)
 END > 0))
 );
+CREATE TABLE public.quotas_saved_view (
+    id bigint NOT NULL,
+    page character varying(32) NOT NULL,
+    name character varying(60) NOT NULL,
+    query character varying(1000) NOT NULL,
+    is_shared boolean NOT NULL,
+    created timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    owner_id integer NOT NULL,
+    CONSTRAINT saved_view_name CHECK (((NOT ((name)::text = ''::text)) AND (NOT ((page)::text = ''::text))))
+);
+ALTER TABLE public.quotas_saved_view ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.quotas_saved_view_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.quotas_seconds (
     start timestamp with time zone NOT NULL,
     tenant_number integer NOT NULL,
@@ -2550,6 +2669,28 @@ CREATE TABLE public.quotas_tenant_1h (
     outcome character varying(1) NOT NULL
 )
 PARTITION BY RANGE (start);
+CREATE TABLE public.quotas_tenant_search (
+    tenant_id bigint NOT NULL,
+    text text DEFAULT ''::text NOT NULL
+);
+CREATE TABLE public.quotas_tenant_summary (
+    tenant_id bigint NOT NULL,
+    asked bigint DEFAULT 0 NOT NULL,
+    denied bigint DEFAULT 0 NOT NULL,
+    share double precision DEFAULT 0.0 NOT NULL,
+    use double precision DEFAULT '-1.0'::numeric NOT NULL,
+    use_scope character varying(128) DEFAULT ''::character varying NOT NULL,
+    use_limit character varying(63) DEFAULT ''::character varying NOT NULL,
+    last_at timestamp with time zone DEFAULT '1970-01-01 00:00:00+00'::timestamp with time zone NOT NULL,
+    denied_at timestamp with time zone DEFAULT '1970-01-01 00:00:00+00'::timestamp with time zone NOT NULL
+);
+CREATE TABLE public.quotas_tenant_summary_run (
+    id smallint NOT NULL,
+    measured_at timestamp with time zone NOT NULL,
+    history_at timestamp with time zone,
+    tags jsonb NOT NULL,
+    CONSTRAINT one_tenant_summary_run CHECK ((id = 1))
+);
 CREATE TABLE public.quotas_tier_use (
     tier_number integer NOT NULL,
     endpoint_number integer NOT NULL,
@@ -3014,6 +3155,8 @@ ALTER TABLE ONLY public.django_session
     ADD CONSTRAINT django_session_pkey PRIMARY KEY (session_key);
 ALTER TABLE ONLY public.tenants_keyversion
     ADD CONSTRAINT key_version_once UNIQUE (purpose, version);
+ALTER TABLE ONLY public.quotas_limitneed
+    ADD CONSTRAINT limit_need_once UNIQUE (policy, "limit");
 ALTER TABLE ONLY public.quotas_limit
     ADD CONSTRAINT limit_once_per_policy UNIQUE (policy_id, name_id);
 ALTER TABLE ONLY public.pghistory_context
@@ -3098,6 +3241,8 @@ ALTER TABLE ONLY public.quotas_limitname
     ADD CONSTRAINT quotas_limitname_pkey PRIMARY KEY (number);
 ALTER TABLE ONLY public.quotas_limitnameevent
     ADD CONSTRAINT quotas_limitnameevent_pkey PRIMARY KEY (pgh_id);
+ALTER TABLE ONLY public.quotas_limitneed
+    ADD CONSTRAINT quotas_limitneed_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_outbox
     ADD CONSTRAINT quotas_outbox_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_override
@@ -3128,6 +3273,8 @@ ALTER TABLE ONLY public.quotas_recommendationevent
     ADD CONSTRAINT quotas_recommendationevent_pkey PRIMARY KEY (pgh_id);
 ALTER TABLE ONLY public.quotas_revision
     ADD CONSTRAINT quotas_revision_pkey PRIMARY KEY (number);
+ALTER TABLE ONLY public.quotas_saved_view
+    ADD CONSTRAINT quotas_saved_view_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_seconds
     ADD CONSTRAINT quotas_seconds_pkey PRIMARY KEY (tenant_number, endpoint_number, start);
 ALTER TABLE ONLY public.quotas_tally
@@ -3140,6 +3287,12 @@ ALTER TABLE ONLY public.quotas_tenant_1d
     ADD CONSTRAINT quotas_tenant_1d_pkey PRIMARY KEY (start, tenant_number, endpoint_number, outcome, limit_number);
 ALTER TABLE ONLY public.quotas_tenant_1h
     ADD CONSTRAINT quotas_tenant_1h_pkey PRIMARY KEY (start, tenant_number, endpoint_number, outcome, limit_number);
+ALTER TABLE ONLY public.quotas_tenant_search
+    ADD CONSTRAINT quotas_tenant_search_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE ONLY public.quotas_tenant_summary
+    ADD CONSTRAINT quotas_tenant_summary_pkey PRIMARY KEY (tenant_id);
+ALTER TABLE ONLY public.quotas_tenant_summary_run
+    ADD CONSTRAINT quotas_tenant_summary_run_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.quotas_tier_use
     ADD CONSTRAINT quotas_tier_use_pkey PRIMARY KEY (tier_number, endpoint_number);
 ALTER TABLE ONLY public.quotas_total_10s
@@ -3156,6 +3309,8 @@ ALTER TABLE ONLY public.quotas_usage_1h
     ADD CONSTRAINT quotas_usage_1h_pkey PRIMARY KEY (start, tenant_number, endpoint_number, outcome, limit_number);
 ALTER TABLE ONLY public.quotas_usagelog
     ADD CONSTRAINT quotas_usagelog_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.quotas_saved_view
+    ADD CONSTRAINT saved_view_once UNIQUE (owner_id, page, name);
 ALTER TABLE ONLY public.api_storedanswer
     ADD CONSTRAINT stored_answer_once UNIQUE (author, key);
 ALTER TABLE ONLY public.quotas_taskslice
@@ -3233,6 +3388,7 @@ CREATE INDEX quotas_calibrationsetting_name_5dd75fd0_like ON public.quotas_calib
 CREATE INDEX quotas_calibrationsettingevent_pgh_obj_id_3bd86d63 ON public.quotas_calibrationsettingevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_calibrationsettingevent_pgh_obj_id_3bd86d63_like ON public.quotas_calibrationsettingevent USING btree (pgh_obj_id varchar_pattern_ops);
 CREATE INDEX quotas_change_end_revision_id_cfa8a1c9 ON public.quotas_change USING btree (end_revision_id);
+CREATE INDEX quotas_change_revert_revision_id_a2c7cf04 ON public.quotas_change USING btree (revert_revision_id);
 CREATE INDEX quotas_change_start_revision_id_b2d3f911 ON public.quotas_change USING btree (start_revision_id);
 CREATE INDEX quotas_changeevent_pgh_obj_id_8d1888bb ON public.quotas_changeevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_delivery_task_id_c065b85b_like ON public.quotas_delivery USING btree (task_id varchar_pattern_ops);
@@ -3270,6 +3426,7 @@ CREATE INDEX quotas_quotarequest_tenant_id_4717d9cf ON public.quotas_quotareques
 CREATE INDEX quotas_quotarequestevent_pgh_obj_id_83bc655a ON public.quotas_quotarequestevent USING btree (pgh_obj_id);
 CREATE INDEX quotas_recommendation_change_id_f811aaed ON public.quotas_recommendation USING btree (change_id);
 CREATE INDEX quotas_recommendationevent_pgh_obj_id_6fc7a10b ON public.quotas_recommendationevent USING btree (pgh_obj_id);
+CREATE INDEX quotas_saved_view_owner_id_6d51c537 ON public.quotas_saved_view USING btree (owner_id);
 CREATE INDEX quotas_taskslice_task_id_2b8b849d ON public.quotas_taskslice USING btree (task_id);
 CREATE INDEX quotas_usage_1d_refused ON ONLY public.quotas_usage_1d USING btree (start) WHERE ((outcome)::text = ANY ((ARRAY['d'::character varying, 'z'::character varying, 'p'::character varying, 'o'::character varying, 'u'::character varying, 'c'::character varying])::text[]));
 CREATE INDEX quotas_usage_1h_refused ON ONLY public.quotas_usage_1h USING btree (start) WHERE ((outcome)::text = ANY ((ARRAY['d'::character varying, 'z'::character varying, 'p'::character varying, 'o'::character varying, 'u'::character varying, 'c'::character varying])::text[]));
@@ -3278,7 +3435,17 @@ CREATE INDEX recommendation_stage ON public.quotas_recommendation USING btree (s
 CREATE INDEX revision_touched ON public.quotas_revision USING gin (touched);
 CREATE INDEX stored_answer_created ON public.api_storedanswer USING btree (created);
 CREATE INDEX task_kind ON public.quotas_task USING btree (kind, id DESC);
+CREATE INDEX tenant_archived ON public.tenants_tenant USING btree (name) WHERE (archived_at IS NOT NULL);
+CREATE INDEX tenant_by_tier ON public.tenants_tenant USING btree (tier_id, name);
 CREATE INDEX tenant_handed_over ON public.tenants_tenant USING btree (tier_id) WHERE (NOT (handovers = '[]'::jsonb));
+CREATE INDEX tenant_search_grams ON public.quotas_tenant_search USING gin (public.headroom_grams(text));
+CREATE INDEX tenant_summary_asked ON public.quotas_tenant_summary USING btree (asked, tenant_id);
+CREATE INDEX tenant_summary_denied ON public.quotas_tenant_summary USING btree (denied, tenant_id);
+CREATE INDEX tenant_summary_denied_at ON public.quotas_tenant_summary USING btree (denied_at);
+CREATE INDEX tenant_summary_last_at ON public.quotas_tenant_summary USING btree (last_at, tenant_id);
+CREATE INDEX tenant_summary_share ON public.quotas_tenant_summary USING btree (share, tenant_id);
+CREATE INDEX tenant_summary_use ON public.quotas_tenant_summary USING btree (use, tenant_id);
+CREATE INDEX tenant_suspended ON public.tenants_tenant USING btree (name) WHERE suspended;
 CREATE INDEX tenant_tags ON public.tenants_tenant USING gin (tags);
 CREATE INDEX tenants_accountevent_pgh_obj_id_00cdfea7 ON public.tenants_accountevent USING btree (pgh_obj_id);
 CREATE INDEX tenants_apikey_key_id_1c7f7fea_like ON public.tenants_apikey USING btree (key_id varchar_pattern_ops);
@@ -3296,6 +3463,8 @@ CREATE INDEX tenants_tenant_tier_id_71b81280 ON public.tenants_tenant USING btre
 CREATE INDEX tenants_tenantevent_pgh_obj_id_42801515 ON public.tenants_tenantevent USING btree (pgh_obj_id);
 CREATE INDEX tenants_tier_name_ae576263_like ON public.tenants_tier USING btree (name varchar_pattern_ops);
 CREATE INDEX tenants_tierevent_pgh_obj_id_05c09b19 ON public.tenants_tierevent USING btree (pgh_obj_id);
+CREATE TRIGGER headroom_tenant_added AFTER INSERT ON public.tenants_tenant REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION public.headroom_tenant_rows();
+CREATE TRIGGER headroom_tenant_changed AFTER UPDATE ON public.tenants_tenant REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION public.headroom_tenant_rows();
 CREATE TRIGGER pgtrigger_append_only_0d822 BEFORE DELETE OR UPDATE ON public.quotas_auditevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_0d822();
 COMMENT ON TRIGGER pgtrigger_append_only_0d822 ON public.quotas_auditevent IS 'f5fc567beb4aec16d40d5f611942f6f5e0dedb3d';
 CREATE TRIGGER pgtrigger_append_only_10c3b BEFORE DELETE OR UPDATE ON public.quotas_freezeevent FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_append_only_10c3b();
@@ -3365,7 +3534,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_ae3d8 ON public.tenants_tier IS '5792
 CREATE TRIGGER pgtrigger_delete_delete_c9c63 AFTER DELETE ON public.quotas_approval FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_c9c63();
 COMMENT ON TRIGGER pgtrigger_delete_delete_c9c63 ON public.quotas_approval IS '3dfdd010f2058cfe25d209e36fda13ae70945558';
 CREATE TRIGGER pgtrigger_delete_delete_dc7d9 AFTER DELETE ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dc7d9();
-COMMENT ON TRIGGER pgtrigger_delete_delete_dc7d9 ON public.quotas_change IS 'f71c9f5c5979dcc7126e0bee22608c11d7b91928';
+COMMENT ON TRIGGER pgtrigger_delete_delete_dc7d9 ON public.quotas_change IS 'cebabd9b754d4311d87a1c4662f0e3f7f00a9300';
 CREATE TRIGGER pgtrigger_delete_delete_dd0a8 AFTER DELETE ON public.quotas_calibrationsetting FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_dd0a8();
 COMMENT ON TRIGGER pgtrigger_delete_delete_dd0a8 ON public.quotas_calibrationsetting IS '43a3587d891cb83156d5544bcdc20f72ce342b32';
 CREATE TRIGGER pgtrigger_delete_delete_e3c84 AFTER DELETE ON public.tenants_tenant FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_e3c84();
@@ -3389,7 +3558,7 @@ COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS 'd40b
 CREATE TRIGGER pgtrigger_insert_insert_4b5e1 AFTER INSERT ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4b5e1();
 COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS 'ea822c4ee386a205cbd9b08a791c39e6bea0cd36';
 CREATE TRIGGER pgtrigger_insert_insert_4c390 AFTER INSERT ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4c390();
-COMMENT ON TRIGGER pgtrigger_insert_insert_4c390 ON public.quotas_change IS 'f7320040fd01f09ee6500923125c6bb7388c3eb7';
+COMMENT ON TRIGGER pgtrigger_insert_insert_4c390 ON public.quotas_change IS '83de6f4925b0093a175ec6fae6bf653c71455bbe';
 CREATE TRIGGER pgtrigger_insert_insert_5c32b AFTER INSERT ON public.quotas_alerttarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_5c32b();
 COMMENT ON TRIGGER pgtrigger_insert_insert_5c32b ON public.quotas_alerttarget IS '5b13b58450b9b48043aef8b335ee74d59dd1d15f';
 CREATE TRIGGER pgtrigger_insert_insert_60f00 AFTER INSERT ON public.quotas_approval FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_60f00();
@@ -3457,7 +3626,7 @@ COMMENT ON TRIGGER pgtrigger_update_update_f4cab ON public.quotas_approval IS '0
 CREATE TRIGGER pgtrigger_update_update_f8cfc AFTER UPDATE ON public.quotas_recommendation FOR EACH ROW WHEN (((old.askers IS DISTINCT FROM new.askers) OR ((old.binds)::text IS DISTINCT FROM (new.binds)::text) OR (old.change_id IS DISTINCT FROM new.change_id) OR (old.created IS DISTINCT FROM new.created) OR (old.current IS DISTINCT FROM new.current) OR (old.decided_at IS DISTINCT FROM new.decided_at) OR ((old.decider)::text IS DISTINCT FROM (new.decider)::text) OR ((old.decider_identity)::text IS DISTINCT FROM (new.decider_identity)::text) OR ((old.editor)::text IS DISTINCT FROM (new.editor)::text) OR ((old.editor_identity)::text IS DISTINCT FROM (new.editor_identity)::text) OR (old.ended_at IS DISTINCT FROM new.ended_at) OR ((old.endpoint)::text IS DISTINCT FROM (new.endpoint)::text) OR (old.enforced_at IS DISTINCT FROM new.enforced_at) OR (old.id IS DISTINCT FROM new.id) OR ((old.kind)::text IS DISTINCT FROM (new.kind)::text) OR ((old."limit")::text IS DISTINCT FROM (new."limit")::text) OR (old.measured_at IS DISTINCT FROM new.measured_at) OR (old.observed IS DISTINCT FROM new.observed) OR ((old.policy)::text IS DISTINCT FROM (new.policy)::text) OR ((old.problem)::text IS DISTINCT FROM (new.problem)::text) OR (old.proposed IS DISTINCT FROM new.proposed) OR (old.ready_at IS DISTINCT FROM new.ready_at) OR ((old.reason)::text IS DISTINCT FROM (new.reason)::text) OR (old.shadow_at IS DISTINCT FROM new.shadow_at) OR ((old.stage)::text IS DISTINCT FROM (new.stage)::text) OR ((old.summary)::text IS DISTINCT FROM (new.summary)::text) OR ((old.tenant)::text IS DISTINCT FROM (new.tenant)::text) OR ((old.tier)::text IS DISTINCT FROM (new.tier)::text) OR ((old.trust)::text IS DISTINCT FROM (new.trust)::text))) EXECUTE FUNCTION public.pgtrigger_update_update_f8cfc();
 COMMENT ON TRIGGER pgtrigger_update_update_f8cfc ON public.quotas_recommendation IS '36675b20375de4223ed1c591d8e5f172f8d57aa4';
 CREATE TRIGGER pgtrigger_update_update_faf19 AFTER UPDATE ON public.quotas_change FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_faf19();
-COMMENT ON TRIGGER pgtrigger_update_update_faf19 ON public.quotas_change IS '06a830ad93c265a5ca19f9be5057e464c36f177a';
+COMMENT ON TRIGGER pgtrigger_update_update_faf19 ON public.quotas_change IS '07dc7c7421029e3afc27303304fefe3846ff10b8';
 CREATE TRIGGER quotas_revision_immutable BEFORE DELETE OR UPDATE ON public.quotas_revision FOR EACH ROW EXECUTE FUNCTION public.quotas_revision_immutable();
 ALTER TABLE ONLY public.auth_group_permissions
     ADD CONSTRAINT auth_group_permissio_permission_id_84c5c92e_fk_auth_perm FOREIGN KEY (permission_id) REFERENCES public.auth_permission(id) DEFERRABLE INITIALLY DEFERRED;
@@ -3483,6 +3652,8 @@ ALTER TABLE ONLY public.quotas_approval
     ADD CONSTRAINT quotas_approval_change_id_5a41804e_fk_quotas_change_id FOREIGN KEY (change_id) REFERENCES public.quotas_change(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_change
     ADD CONSTRAINT quotas_change_end_revision_id_cfa8a1c9_fk_quotas_re FOREIGN KEY (end_revision_id) REFERENCES public.quotas_revision(number) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.quotas_change
+    ADD CONSTRAINT quotas_change_revert_revision_id_a2c7cf04_fk_quotas_re FOREIGN KEY (revert_revision_id) REFERENCES public.quotas_revision(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_change
     ADD CONSTRAINT quotas_change_start_revision_id_b2d3f911_fk_quotas_re FOREIGN KEY (start_revision_id) REFERENCES public.quotas_revision(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_limit
@@ -3513,8 +3684,14 @@ ALTER TABLE ONLY public.quotas_quotarequest
     ADD CONSTRAINT quotas_quotarequest_tenant_id_4717d9cf_fk_tenants_tenant_number FOREIGN KEY (tenant_id) REFERENCES public.tenants_tenant(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_recommendation
     ADD CONSTRAINT quotas_recommendation_change_id_f811aaed_fk_quotas_change_id FOREIGN KEY (change_id) REFERENCES public.quotas_change(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.quotas_saved_view
+    ADD CONSTRAINT quotas_saved_view_owner_id_6d51c537_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.quotas_taskslice
     ADD CONSTRAINT quotas_taskslice_task_id_2b8b849d_fk_quotas_task_id FOREIGN KEY (task_id) REFERENCES public.quotas_task(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.quotas_tenant_search
+    ADD CONSTRAINT quotas_tenant_search_tenant_id_7d6b9c94_fk_tenants_t FOREIGN KEY (tenant_id) REFERENCES public.tenants_tenant(number) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.quotas_tenant_summary
+    ADD CONSTRAINT quotas_tenant_summar_tenant_id_95017408_fk_tenants_t FOREIGN KEY (tenant_id) REFERENCES public.tenants_tenant(number) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.tenants_apikey
     ADD CONSTRAINT tenants_apikey_successor_id_baa68749_fk_tenants_apikey_id FOREIGN KEY (successor_id) REFERENCES public.tenants_apikey(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.tenants_apikey
@@ -3565,6 +3742,7 @@ CREATE POLICY headroom_tenant ON public.quotas_limit USING (((( SELECT current_s
   WHERE (p.id = quotas_limit.policy_id)))));
 CREATE POLICY headroom_tenant ON public.quotas_limitevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_limitnameevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
+CREATE POLICY headroom_tenant ON public.quotas_limitneed USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_outbox USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_override USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_id = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_overrideevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
@@ -3579,12 +3757,24 @@ CREATE POLICY headroom_tenant ON public.quotas_rates_1h USING (((( SELECT curren
 CREATE POLICY headroom_tenant ON public.quotas_recommendation USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_recommendationevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_revision USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
+CREATE POLICY headroom_tenant ON public.quotas_saved_view USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_seconds USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_tally USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_task USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_taskslice USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_tenant_1d USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.quotas_tenant_1h USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
+CREATE POLICY headroom_tenant ON public.quotas_tenant_search USING (
+CASE
+    WHEN (( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) THEN true
+    ELSE (tenant_id = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))
+END);
+CREATE POLICY headroom_tenant ON public.quotas_tenant_summary USING (
+CASE
+    WHEN (( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) THEN true
+    ELSE (tenant_id = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))
+END);
+CREATE POLICY headroom_tenant ON public.quotas_tenant_summary_run USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_tier_use USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_total_10s USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.quotas_total_1d USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
@@ -3601,7 +3791,11 @@ CREATE POLICY headroom_tenant ON public.tenants_apitokenevent USING (((( SELECT 
 CREATE POLICY headroom_tenant ON public.tenants_keyversion USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.tenants_membership USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (tenant_id = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
 CREATE POLICY headroom_tenant ON public.tenants_membershipevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
-CREATE POLICY headroom_tenant ON public.tenants_tenant USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR (number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))));
+CREATE POLICY headroom_tenant ON public.tenants_tenant USING (
+CASE
+    WHEN (( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) THEN true
+    ELSE (number = ( SELECT (NULLIF(NULLIF(current_setting('headroom.tenant'::text, true), '*'::text), ''::text))::bigint AS "nullif"))
+END);
 CREATE POLICY headroom_tenant ON public.tenants_tenantevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 CREATE POLICY headroom_tenant ON public.tenants_tierevent USING (((( SELECT current_setting('headroom.tenant'::text, true) AS current_setting) = '*'::text) OR false));
 ALTER TABLE public.quotas_alertdelivery ENABLE ROW LEVEL SECURITY;
@@ -3632,6 +3826,7 @@ ALTER TABLE public.quotas_latency_1h ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_limit ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_limitevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_limitnameevent ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_limitneed ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_override ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_overrideevent ENABLE ROW LEVEL SECURITY;
@@ -3646,12 +3841,16 @@ ALTER TABLE public.quotas_rates_1h ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_recommendation ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_recommendationevent ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_revision ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_saved_view ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_seconds ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_tally ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_task ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_taskslice ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_tenant_1d ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_tenant_1h ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_tenant_search ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_tenant_summary ENABLE ROW LEVEL SECURITY;
+ALTER TABLE public.quotas_tenant_summary_run ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_tier_use ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_total_10s ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.quotas_total_1d ENABLE ROW LEVEL SECURITY;
