@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from api.inputs import Fields, Query, query
 from api.openapi import patterns
 from quotas.errors import refuse
+from quotas.keyset import Orders, keyset_page
 
 ModelRow = TypeVar("ModelRow", bound=Model)
 Item = TypeVar("Item")
@@ -96,6 +97,21 @@ def page_of(rows: QuerySet[ModelRow], kind: type[PageQuery], asked: Fields) -> P
     found = list(rows.order_by(f"-{column}" if order.startswith("-") else column)[: limit + 1])
     more = len(found) > limit
     return Page(found[:limit], _write(order, getattr(found[limit - 1], column)) if more else None)
+
+
+def sorted_list(
+    request: Request,
+    kind: type[PageQuery],
+    rows: QuerySet[ModelRow],
+    orders: Orders,
+    shape: type[serializers.Serializer[Any]],
+) -> Response:
+    """A page of rows in an order that may have equals (quotas.keyset). The caller has filtered them."""
+    asked = query(kind, request)
+    after = str(_read(asked["cursor"], asked["order"])) if "cursor" in asked else ""
+    page = keyset_page(rows, orders, order=asked["order"], after=after, size=asked["limit"])
+    following = _write(asked["order"], page.next) if page.next else None
+    return Response({"items": shape(page.rows, many=True).data, "next": following})
 
 
 def sequence_page(

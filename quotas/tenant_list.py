@@ -104,6 +104,8 @@ def _numbers_found(wanted: TenantFilter) -> list[int] | None:
 def _in_state(state: str, now: datetime) -> Q:
     """An archived tenant is listed only if one asks for the archived ones."""
     present = Q(archived_at=None)
+    if state == "any":
+        return Q()
     if state == "archived":
         return Q(archived_at__isnull=False)
     if state == "active":

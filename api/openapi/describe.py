@@ -158,7 +158,7 @@ _MEANINGS = {
     503: "PostgreSQL or Redis cannot be reached, or this server is busy; `Retry-After` has the time to wait.",
 }
 READING = (400, 401, 403, 404, 406, 408, 429, 431, 503)
-_SEARCHING = (*READING, 422)
+SEARCHING = (*READING, 422)
 _ASKING = (*READING, 409, 413, 415, 422)
 _CHANGING = (*_ASKING, 412, 423)
 
@@ -213,11 +213,11 @@ def lists(asked: type[PageQuery], shape: Shape, **more: Any) -> Callable[[View],
             ),
         },
     )
-    return described(asked, responses={200: page, **problems(_SEARCHING)}, **more)
+    return described(asked, responses={200: page, **problems(SEARCHING)}, **more)
 
 
 def reads(shape: Any, asked: type[Query] = Query, **more: Any) -> Callable[[View], View]:
-    refusals = problems(READING if asked is Query else _SEARCHING)
+    refusals = problems(READING if asked is Query else SEARCHING)
     return described(asked, parameters=[ETAG_HEADER], responses={200: shape, **refusals}, **more)
 
 

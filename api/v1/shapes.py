@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from access.authentication import tenants_of
 from api.inputs import LIMIT
 from headroom_edge.algorithms.base import SECOND_US
+from quotas.models import TenantSummary
 from quotas.policies.explain import ExplainedLimit
 from quotas.policies.limit_codec import limit_fields
 from quotas.policies.limit_words import limit_words, override_words
@@ -30,6 +31,30 @@ class TenantOut(serializers.Serializer[Any]):
     contacts = serializers.ListField(child=serializers.CharField(), help_text="Mail addresses.")
     archived_at = serializers.DateTimeField(allow_null=True, help_text="null: it is not archived.")
     created = serializers.DateTimeField()
+
+
+class TightestLimitOut(serializers.Serializer[Any]):
+    share = serializers.FloatField(source="use", help_text="Of the limit; above 1 if the demand exceeded it.")
+    endpoint = serializers.CharField(source="use_scope")
+    limit = serializers.CharField(source="use_limit")
+
+
+class TenantFiguresOut(serializers.Serializer[Any]):
+    """Measured every minute, over the current hour and the 23 before."""
+
+    asked = serializers.IntegerField()
+    denied = serializers.IntegerField()
+    denied_share = serializers.FloatField(source="share")
+    tightest = serializers.SerializerMethodField(help_text="The limit that it came closest to. null: not measured.")
+    last_request_at = serializers.DateTimeField(source="last_request", allow_null=True, help_text="null: never.")
+
+    @extend_schema_field(TightestLimitOut(allow_null=True))
+    def get_tightest(self, row: TenantSummary) -> dict[str, Any] | None:
+        return None if row.tightest is None else TightestLimitOut(row).data
+
+
+class ListedTenantOut(TenantOut):
+    figures = TenantFiguresOut(source="summary", help_text="Requests of the last 24 hours.")
 
 
 class ReasonOut(serializers.Serializer[Any]):

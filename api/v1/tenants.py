@@ -4,26 +4,33 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
 from django.urls import reverse
+from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from access.authentication import tenants_of
+from access.authentication import principal_of, tenants_of
+from access.downloads import csv_download
+from api.csv import CsvRenderer, exports
 from api.edits import Edit, Guarded, Permitted, Signed, changed, created, permitted, signed
-from api.inputs import Choice, Line, Reasoned, TimeZone, Word, body, query
+from api.inputs import Choice, Fields, Line, Query, Reasoned, TimeZone, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads
-from api.pagination import PageQuery, listed, order_field, search_field
+from api.pagination import PageQuery, order_field, search_field, sorted_list
 from api.preconditions import shown
-from api.v1.shapes import TenantOut, tenant_shown
+from api.v1.shapes import ListedTenantOut, TenantOut, tenant_shown
 from api.v1.tenant_moves import MoveDryRunOut, moves_shown
 from quotas import tenants as services
+from quotas.keyset import every_row
 from quotas.policies.spec import CARRIES
 from quotas.policies.tier import LONGEST_LABEL
+from quotas.tenant_list import ORDERS, STATES, TENANT_COLUMNS, TenantFilter, tenant_cells, tenants_found
 from quotas.tenants.fields import LONGEST_CONTACT, MOST_CONTACTS, MOST_TAGS, TAG
-from tenants.models import TENANT_NAME, WORD
+from tenants.models import TENANT_NAME, WORD, Tenant
 
 
 def tags_field(**more: Any) -> serializers.ListField:
@@ -56,40 +63,32 @@ class Move(Guarded):
     carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
 
 
-CURRENT = "current"
-STATES = {
-    CURRENT: Q(archived_at=None),
-    "active": Q(archived_at=None, suspended=False),
-    "suspended": Q(archived_at=None, suspended=True),
-    "archived": Q(archived_at__isnull=False),
-    "any": Q(),
-}
+CURRENT, ANY = "current", "any"
 
 
-class TenantQuery(PageQuery):
-    tier = serializers.CharField(required=False, max_length=63)
+class TenantsAsked(Query):
+    tier = serializers.RegexField(
+        rf"^{WORD}(,{WORD})*$", required=False, max_length=1_000, help_text="One, or several separated by commas."
+    )
     suspended = serializers.BooleanField(required=False)
     tag = serializers.CharField(required=False, max_length=40)
     state = serializers.ChoiceField(
-        choices=list(STATES), default=CURRENT, help_text="By default all but archived ones; `any`: all."
+        choices=[CURRENT, *STATES, ANY], default=CURRENT, help_text="By default all but archived ones; `any`: all."
     )
-    order = order_field("name", "created")
-    search = search_field("the name or label")
+    order = order_field(*ORDERS)
+    search = search_field("the name, the label, a tag or a contact")
 
-    orders = {"name": "name", "created": "number"}
-    lookups = {"tier": "tier__name", "suspended": "suspended"}
-    searched = ("name", "label")
+
+class TenantQuery(PageQuery, TenantsAsked):
+    pass
 
 
 class TenantList(APIView):
-    @lists(TenantQuery, TenantOut)
+    @lists(TenantQuery, ListedTenantOut)
     def get(self, request: Request) -> Response:
-        """Tenants. A tenant's own credentials only see that tenant."""
-        asked = query(TenantQuery, request)
-        rows = tenants_of(request).select_related("tier").filter(STATES[asked["state"]])
-        if tag := asked.get("tag"):
-            rows = rows.filter(tags__contains=[tag])
-        return listed(request, TenantQuery, rows, TenantOut)
+        """Tenants, with their figures of the last day. A tenant's own credentials only see that tenant."""
+        found = _found(request, query(TenantQuery, request))
+        return sorted_list(request, TenantQuery, found, ORDERS, ListedTenantOut)
 
     @creates(NewTenant, TenantOut)
     def post(self, request: Request) -> Response:
@@ -98,6 +97,26 @@ class TenantList(APIView):
         who = signed(request, fields)
         edit = Edit(partial(services.tenant_create, **fields), who, lambda row: tenant_shown(request, row.name))
         return created(request, edit, where=lambda row: reverse("v1:tenant", args=[row.name]))
+
+
+class TenantsCsv(APIView):
+    renderer_classes = [JSONRenderer, CsvRenderer]
+
+    @exports(TenantsAsked, TENANT_COLUMNS)
+    def get(self, request: Request) -> StreamingHttpResponse:
+        """The same list as CSV, as a whole. Cells that look like a formula begin with an apostrophe."""
+        asked, now = query(TenantsAsked, request), timezone.now()
+        rows = every_row(_found(request, asked), ORDERS, asked["order"])
+        lines = (tenant_cells(row, now) for row in rows)
+        return csv_download(request._request, "tenants.csv", TENANT_COLUMNS, lines)
+
+
+def _found(request: Request, asked: Fields) -> QuerySet[Tenant]:
+    tiers = asked["tier"].split(",") if "tier" in asked else ()
+    wanted = TenantFilter(asked.get("search", ""), tiers, asked["state"], asked.get("tag", ""))
+    by_staff = principal_of(request).tenant is None
+    rows = tenants_found(tenants_of(request), wanted, timezone.now(), by_staff=by_staff)
+    return rows.filter(suspended=asked["suspended"]) if "suspended" in asked else rows
 
 
 class TenantDetail(APIView):

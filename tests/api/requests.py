@@ -30,6 +30,8 @@ WHY = {"reason": "to count"}
 DRY, GONE = "?dry_run=true", "?dry_run=true&reason=to+count"
 OPENAPI = "openapi: 3.0.3\npaths: {/new/a: {get: {operationId: a}}, /new/b: {get: {operationId: b}}}"
 YEARS_AHEAD = {"start": "2198-12-01T00:00:00Z", "end": "2199-01-01T00:00:00Z"}
+LATER = {"until": "2040-01-31T18:00:00Z"}
+DOUBLE = {"multiplier": {"numerator": 2}}
 OWN = 5  # tenants with something of their own, added each time the world grows
 
 
@@ -162,6 +164,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "endpoint": f"endpoints/{PAY}",
         "policy": "policies/free-all",
         "override": f"overrides/{world.override}",
+        "tenants-csv": "tenants.csv",
+        "overrides-csv": "overrides.csv",
         "revision": f"revisions/{world.revision}",
         "revision-diff": f"revisions/{world.revision - 1}/diff",
         "change": f"changes/{world.change}",
@@ -190,7 +194,7 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
 
 def _tenants(world: World) -> list[tuple[str, Asked]]:
     one, own = "/v1/tenants/t000000", {"tenant": "t000000", **WHY}
-    few = ["t000000", "t000001"]
+    few, both = ["t000000", "t000001"], [world.override - 1, world.override]
     return [
         ("tiers", Asked("POST", f"/v1/tiers{DRY}", {"name": "new", **WHY})),
         ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "newer", "tier": "free", **WHY})),
@@ -211,6 +215,11 @@ def _tenants(world: World) -> list[tuple[str, Asked]]:
         ("api-key-rotate", Asked("POST", f"/v1/api-keys/{world.key}/rotate{DRY}", WHY | {"overlap": "1h"})),
         ("api-key-revoke", Asked("POST", f"/v1/api-keys/{world.key}/revoke{DRY}", WHY)),
         ("overrides", Asked("POST", f"/v1/overrides{DRY}", {"multiplier": {"numerator": 3}, **own})),
+        ("override", Asked("PATCH", f"/v1/overrides/{world.override}{DRY}", {"end": "2040-01-31T18:00:00Z", **WHY})),
+        ("override-extend", Asked("POST", f"/v1/overrides/{world.override}/extend{DRY}", {**LATER, **WHY})),
+        ("overrides-give", Asked("POST", f"/v1/overrides/give{DRY}", {"tenants": few, **DOUBLE, **WHY})),
+        ("overrides-extend", Asked("POST", f"/v1/overrides/extend{DRY}", {"overrides": both, **LATER, **WHY})),
+        ("overrides-cancel", Asked("POST", f"/v1/overrides/cancel{DRY}", {"overrides": both, **WHY})),
         ("override-cancel", Asked("POST", f"/v1/overrides/{world.override}/cancel{DRY}", WHY)),
         ("bypasses", Asked("POST", f"/v1/bypasses{DRY}", {"scope": "all", "duration": "1m", **WHY})),
         ("bypass", Asked("DELETE", f"/v1/bypasses/tenant:acme{GONE}")),

@@ -24,6 +24,9 @@ export function icon(name, classes = "") {
 // Calls `start` once for the page, and for each part that htmx or a live refresh replaces.
 export function onFresh(start) {
   start(document);
-  document.addEventListener("htmx:afterSwap", (event) => start(event.detail.target));
+  document.addEventListener("htmx:afterSwap", ({ detail: { target } }) => {
+    // A form that was replaced as a whole is gone; its successor is in the same dialog.
+    start(target.isConnected ? target : $("dialog[open]") ?? document);
+  });
   document.addEventListener("hr:fresh", (event) => start(event.target));
 }
