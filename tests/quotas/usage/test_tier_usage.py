@@ -67,10 +67,20 @@ def test_a_limit_is_compared_with_the_highest_minute() -> None:
     nearest = tier_usage_read().nearest(pro(), GET, limit)
     assert nearest is not None
     assert nearest.share == pytest.approx(30 / 40)
-    assert nearest.tenant == "acme"
     assert tier_usage_read().nearest(pro(), PAY, limit) is None
     per_key = limit_parse("burst", {"algorithm": "token_bucket", "rate": 40, "subject": "key"})
     assert tier_usage_read().nearest(pro(), GET, per_key) is None
+
+
+def test_whose_peak_it_was_is_said_only_of_a_limit_that_was_compared_with_each_tenant() -> None:
+    measured(asked("acme", [30] * 60), asked("cabs", [10] * 60))
+    limit = limit_parse("burst", {"algorithm": "token_bucket", "rate": 100, "burst": 200})
+    everywhere, on_get = (tier_usage_read().nearest(pro(), scope, limit) for scope in ("*", GET))
+    assert everywhere is not None
+    assert everywhere.tenant == "acme"
+    assert on_get is not None
+    assert on_get.tenant == ""  # the tier's limit is on *, not there
+    assert everywhere.share == on_get.share == pytest.approx(30 / 100)
 
 
 def test_all_tenants_near_to_a_limit_are_counted_each_against_its_own() -> None:
