@@ -43,6 +43,10 @@ class TagMany(NamedTenants):
     add = serializers.ListField(child=Word(TAG), max_length=MOST_TAGS, default=list)
     remove = serializers.ListField(child=Word(TAG), max_length=MOST_TAGS, default=list)
 
+    rules = {
+        "anyOf": [{"properties": {name: {"minItems": 1}}, "required": [name]} for name in ("add", "remove")],
+    }
+
 
 class ManyOut(serializers.Serializer[Any]):
     revision = serializers.IntegerField(allow_null=True, help_text="null: no changes.")

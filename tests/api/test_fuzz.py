@@ -46,8 +46,8 @@ def what_fits_is_accepted(ctx: CheckContext, answer: Response, case: Case[Any]) 
     if case.meta is None or not case.meta.generation.mode.is_positive or answer.status_code < 400:
         return
     problem = answer.json()
-    # A document is text here; it has a schema of its own, /v1/document/schema.
-    is_document = isinstance(case.body, dict) and "document" in case.body
+    # A document and a table are text here; a document has a schema of its own, /v1/document/schema.
+    is_document = isinstance(case.body, dict) and not case.body.keys().isdisjoint({"document", "csv"})
     is_beyond = answer.status_code == 422 and (problem["code"] in BEYOND or is_document)
     assert is_beyond or answer.status_code in REFUSED, problem
 
@@ -70,6 +70,7 @@ THERE: dict[str, list[Any]] = {
     "policy": ["free-all", "pro-all"],
     "limit": ["burst", "minute"],
     "about": ["all", "tenant:acme"],
+    "csv": ["name,tier\ncarl,free\ndora,pro\n", "name,tags\nacme,eu\n"],
     "duration": ["5m"],
     "alert": ["quota-80", "denied-share"],
     "document": [DOCUMENT, DOCUMENT.replace("rate: 10,", "rate: 12,"), "policies: [{name: x}]"],
@@ -79,6 +80,7 @@ BEYOND = {
     "address": "the host of a webhook has to be found, and to be public",
     "author": "whoever wrote a change cannot approve it",
     "below-peak": "it depends on what tenants have asked for",
+    "both": "a tag cannot be added and removed at once",
     "change": "it depends on what was done before",
     "cursor": "it is signed",
     "cut": "it depends on the limits that are live",
@@ -97,6 +99,7 @@ BEYOND = {
     "path": "a variable may be named once; . and .. are no segments",
     "range": "it depends on the unit of the rule",
     "stage": "it depends on what was done before",
+    "state": "it depends on what was done before",
     "subject": "a dimension may be named once",
     "timezone": "the zone has to exist",
     "trial": "it depends on what was done before",
