@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, ClassVar
 
 from django import forms
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.forms import MomentField, PageForm, PeriodError, bad_request, in_zone, period_of
 from dashboards.pages.tenant.figures import usage_figure
-from dashboards.pages.tenant.limits import TenantLimit, chosen_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of, line_suggestion
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import Window
@@ -24,6 +25,7 @@ from quotas.models.quota_request import QuotaRequest
 from quotas.policies.allowance import parameters_of
 from quotas.policies.limit_words import compact
 from quotas.quota_requests import quota_request_create
+from quotas.recommendations.suggestion import Suggestion
 from quotas.usage.queries.denial_causes import throttled_read
 from quotas.usage.queries.periods import SPANS
 from quotas.usage.queries.traffic import traffic_read
@@ -99,7 +101,9 @@ def portal(request: HttpRequest) -> HttpResponse:
     if row is None:
         return redirect("dashboards:tenants")
     state = tenant_state(row, timezone.now())
-    return _page(request, state, AskForm(_own(state), initial=_initial(request, state)))
+    line = _chosen(request, state)
+    found = line_suggestion(line, state.tenant) if line else None
+    return _page(request, state, AskForm(_own(state), initial=_initial(line, found)), found)
 
 
 @require_POST
@@ -117,7 +121,7 @@ def portal_ask(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "Request sent|The answer will appear on this page")
             return redirect("dashboards:portal")
-    return _page(request, state, form, status=422)
+    return _page(request, state, form, None, status=422)
 
 
 def _whose(request: HttpRequest) -> Tenant | None:
@@ -134,10 +138,18 @@ def _own(state: TenantState) -> list[TenantLimit]:
     return [line for line in state.lines if not line.effective.is_global and line.limit.mode == "enforce"]
 
 
-def _initial(request: HttpRequest, state: TenantState) -> dict[str, Any]:
-    own = _own(state)
-    line = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
-    return {"place": line.key} if line else {}
+def _chosen(request: HttpRequest, state: TenantState) -> TenantLimit | None:
+    return chosen_of(_own(state), request.GET.get("endpoint", ""), request.GET.get("limit", ""))
+
+
+def _initial(line: TenantLimit | None, found: Suggestion | None) -> dict[str, Any]:
+    """Nobody is asked to want more than was measured."""
+    measured = {"wanted": _whole(found)} if found and found.needed is not None else {}
+    return {"place": line.key, **measured} if line else {}
+
+
+def _whole(found: Suggestion) -> int:
+    return ceil(parameters_of(found.algorithm)[0].held)
 
 
 def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
@@ -162,13 +174,15 @@ def _usage(line: TenantLimit) -> dict[str, Any]:
     return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": line.denied_share}
 
 
-def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, state: TenantState, form: AskForm, suggestion: Suggestion | None, status: int = 200
+) -> HttpResponse:
     try:
         period = period_of(request, state.now, default="6h")
     except PeriodError as error:
         return bad_request(request, error)
     own = _own(state)
-    chosen = chosen_of(own, request.GET.get("endpoint", ""), request.GET.get("limit", ""))
+    chosen = _chosen(request, state)
     number = state.tenant.number
     traffic = (
         traffic_read(period, owners=[number], endpoints=counted_endpoints(chosen, state), unit=chosen.limit.unit)
@@ -187,6 +201,7 @@ def _page(request: HttpRequest, state: TenantState, form: AskForm, status: int =
         "spans": SPANS,
         "span": period.span,
         "form": form,
+        "suggestion": suggestion,
         "requests": QuotaRequest.objects.filter(tenant=number).select_related("override")[:MOST_REQUESTS],
         "is_own": principal_of(request).tenant is not None,
     }

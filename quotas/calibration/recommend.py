@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -67,10 +67,17 @@ class Recommended:
 
 
 def recommend(
-    estimates: Sequence[Estimate], parameters: Parameters = DEFAULTS, ignore_gate: bool = False
+    estimates: Sequence[Estimate],
+    parameters: Parameters = DEFAULTS,
+    ignore_gate: bool = False,
+    without: Collection[str] = (),
 ) -> Recommended:
-    """Estimates of one tier on one endpoint; a backtest ignores the gate of fourteen days and five tenants."""
-    voters = [one for one in estimates if ignore_gate or _too_young(one, parameters) is None]
+    """Estimates of one tier on one endpoint; a backtest ignores the gate of fourteen days and five tenants.
+
+    `without`: tenants whose limit is not the tier's, because they have overrides. They have no vote on it.
+    """
+    asked = [one for one in estimates if one.tenant not in without]
+    voters = [one for one in asked if ignore_gate or _too_young(one, parameters) is None]
     tier = pool(voters, parameters, ignore_gate)
     spread = PeakSpread.of(voters, parameters)
     tenants = {one.tenant: _tenant_limit(one, tier, spread, parameters, ignore_gate) for one in estimates}

@@ -7,6 +7,7 @@ from math import ceil, floor, log10
 
 from headroom_edge.algorithms import FixedWindow, Gcra, LeakyBucket, SlidingCounter, SlidingLog, TokenBucket
 from headroom_edge.algorithms.base import DAY_US, EXACT_MAX, SECOND_US, Algorithm, ParameterError, format_duration
+from headroom_edge.algorithms.bucket import MOST_DECIMALS
 from headroom_edge.algorithms.sliding_log import LONGEST_LOG
 from quotas.calibration.burst import Point
 from quotas.calibration.counts import MINUTE_S
@@ -76,14 +77,27 @@ def seen_by(algorithm: Algorithm, needed: Point) -> Point:
 
 
 def resized(algorithm: Algorithm, point: Point) -> Algorithm:
-    """The same algorithm sized for that point, which is in terms of `point_of` and `seen_by`."""
+    """The same algorithm sized for that point, which is in terms of `point_of` and `seen_by`.
+
+    It keeps its window, so that people compare numbers of the same unit; the rate is rounded up by at most 1 %.
+    """
     if isinstance(algorithm, BUCKETS):
-        wanted = bucket(point)
-        return replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size, decimals=0)
+        return _in_its_window(algorithm, point)
     if isinstance(algorithm, WINDOWS):
         most = LONGEST_LOG if isinstance(algorithm, SlidingLog) else 2**40
         return replace(algorithm, limit=max(1, min(most, ceil(point.burst))))
     raise ValueError(f"{algorithm.name} has no rate and burst")
+
+
+def _in_its_window(algorithm: TokenBucket | Gcra | LeakyBucket, point: Point) -> Algorithm:
+    """With as few decimals as come close enough."""
+    for decimals in range(MOST_DECIMALS + 1):
+        per_us = algorithm.typed_per_us * 10**decimals
+        rate = point.rate * per_us / SECOND_US
+        whole = max(1, ceil(rate - 1e-9))
+        if whole <= rate * CLOSE or decimals == MOST_DECIMALS or 10 * per_us > EXACT_MAX:
+            return replace(algorithm, rate=whole, per_us=per_us, decimals=decimals, size=_sized(point.burst, per_us))
+    raise AssertionError("the last one takes every rate")
 
 
 def resized_exactly(algorithm: Algorithm, rate: float | None, burst: int) -> Algorithm:
@@ -95,7 +109,12 @@ def resized_exactly(algorithm: Algorithm, rate: float | None, burst: int) -> Alg
         return _window_exactly(algorithm, rate, burst)
     if rate is None:
         raise ParameterError("rate", "rate is missing; give units per second")
+    if not isinstance(algorithm, BUCKETS):
+        return resized(algorithm, Point(rate, burst))
     found = resized(algorithm, Point(rate, burst))
+    if point_of(found).rate > rate * CLOSE or point_of(found).burst < burst:  # its own window cannot say it
+        wanted = bucket(Point(rate, burst))
+        found = replace(algorithm, rate=wanted.rate, per_us=wanted.per_us, size=wanted.size, decimals=0)
     if isinstance(found, BUCKETS):
         _check_bucket(found, rate, burst)
     return found

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
+from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import Algorithm
@@ -21,11 +21,25 @@ from quotas.calibration.sizing import point_of, resized, seen_by
 from quotas.long_tasks import Progress
 from quotas.models import Override, Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
-from quotas.recommendations.evidence import advice_of, capacity_json, evidence_of, marker_of, point_json, trust_of
+from quotas.overrides import UPCOMING, overrides_in
+from quotas.policies.limit_codec import algorithm_dump
+from quotas.recommendations.benefit import verb_of
+from quotas.recommendations.evidence import (
+    advice_of,
+    capacity_json,
+    counts_of,
+    evidence_of,
+    marker_of,
+    point_json,
+    trust_of,
+)
 from quotas.recommendations.filing import AUTHOR as AUTHOR
-from quotas.recommendations.filing import store, withdraw, withdraw_overrides
+from quotas.recommendations.filing import store, store_need, withdraw, withdraw_overrides
+from quotas.recommendations.forecast import forecast_of
+from quotas.recommendations.in_force import touches
 from quotas.recommendations.measure import Measured, curve_of, measure
 from quotas.recommendations.settings import calibration_chosen
+from quotas.recommendations.suggestion import stepped
 from quotas.recommendations.targets import Target, targets
 from quotas.usage.queries.demand import days_ago, measured_until
 from quotas.usage.queries.latency import latency_samples
@@ -44,6 +58,7 @@ class Calibrated:
     idle: int = 0  # without any traffic
     fitting: int = 0  # no change needed
     insufficient: int = 0
+    left_out: list[dict[str, str]] = field(default_factory=list)  # not worth a proposal, and why
     proposed: list[int] = field(default_factory=list)  # ids of new and updated recommendations
 
 
@@ -99,23 +114,61 @@ def _file(
     capacity: Capacity | NoKnee,
     askers: list[dict[str, str]],
 ) -> None:
-    recommended = recommend(_trusted(measured), parameters)
+    target = measured.target
+    recommended = recommend(_trusted(measured), parameters, without=measured.overridden.of_tenant)
     wanted = _wanted(measured, recommended, parameters)
+    needs = {name: seen_by(target.algorithm, one.point) for name, one in recommended.tenants.items()}
     if isinstance(wanted, Insufficient):
         found.insufficient += 1
+        store_need(target, None, needs, now)
         _insufficient(measured, wanted, parameters, now)
         return
     finding = _Finding(measured, recommended, wanted, parameters, now, capacity, askers)
+    store_need(target, finding.bearable, needs, now)
+    proposals = [proposal for one in finding.above() if (proposal := _override(finding, one))]
     step = finding.step()
-    row = None
-    if step is None:
-        withdraw(finding.target, finding.target.tenant, finding.now)
-    else:
-        row = _propose(finding, step)
-    overrides = [_override(finding, one) for one in finding.above()]
-    withdraw_overrides(finding.target, [one.tenant for one in overrides if one], finding.now)
-    found.proposed += [one.pk for one in (row, *overrides) if one is not None]
-    found.fitting += step is None
+    own = _proposal(finding, step) if step else None
+    if own is None:
+        found.fitting += 1
+        withdraw(target, target.tenant, now)
+    kept = [row for one in (*([own] if own else []), *proposals) if (row := _filed(found, finding, one))]
+    found.proposed += [row.pk for row in kept]
+    withdraw_overrides(target, [row.tenant for row in kept if row.kind == Kind.OVERRIDE], now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    kind: Kind
+    tenant: str
+    algorithm: Algorithm
+    fields: dict[str, Any]
+
+
+def _filed(found: Calibrated, finding: _Finding, proposal: _Proposal) -> Recommendation | None:
+    """With its forecast, and only if that shows a benefit; a proposal that changes nothing takes a reader's time."""
+    target, now, parameters = finding.target, finding.now, finding.parameters
+    tried = Recommendation(
+        kind=proposal.kind,
+        tenant=proposal.tenant,
+        current=algorithm_dump(target.algorithm),
+        proposed=algorithm_dump(proposal.algorithm),
+        evidence=proposal.fields["evidence"],
+    )
+    forecast, weeks = forecast_of(tried, target, parameters, now)
+    benefit = forecast["benefit"]
+    if not benefit["is_worth"]:
+        where = {"policy": target.policy, "limit": target.limit, "tier": target.tier, "endpoint": target.endpoint}
+        found.left_out.append({**where, "tenant": proposal.tenant, "why": benefit["sentence"]})
+        withdraw(target, proposal.tenant, now, benefit["sentence"])
+        return None
+    fields = {**proposal.fields, "evidence": {**tried.evidence, "weeks": weeks}, "forecast": forecast}
+    return store(target, proposal.kind, proposal.tenant, now, proposal.algorithm, fields, parameters)
+
+
+def _voters(measured: Measured) -> list[Estimate]:
+    """Whose demand sets the limit: trusted ones that have this limit, and no other by an override."""
+    found = [one for one in _trusted(measured) if one.tenant not in measured.overridden.of_tenant]
+    return found or _trusted(measured)
 
 
 def _trusted(measured: Measured) -> list[Estimate]:
@@ -164,13 +217,19 @@ class _Finding:
     def committed(self) -> OverCommit:
         return over_commit([self.needed.rate] * max(1, len(self.target.names)), self.capacity, self.parameters)
 
-    def step(self) -> Change | None:
-        """What to propose. Where capacity binds, a raise is cut to what the backend can take, never below now."""
+    @property
+    def bearable(self) -> Point:
+        """What is wanted. Where capacity binds, a raise is cut to what the backend can take, never below now."""
         current, wanted = point_of(self.target.algorithm), self.wanted
         factor = self.committed.factor
-        if factor < 1 and wanted.rate > current.rate:
-            wanted = Point(max(current.rate, wanted.rate * factor), ceil(max(current.burst, wanted.burst * factor)))
-        return change(current, wanted, self.measured.days_below(), self.parameters)
+        if factor >= 1 or wanted.rate <= current.rate:
+            return wanted
+        return Point(max(current.rate, wanted.rate * factor), ceil(max(current.burst, wanted.burst * factor)))
+
+    def step(self) -> Change | None:
+        """What to propose."""
+        current = point_of(self.target.algorithm)
+        return change(current, self.bearable, self.measured.days_below(), self.parameters)
 
     def above(self) -> list[TenantLimit]:
         """Tenants that need more than their tier has now and will have after the change; the largest first."""
@@ -178,7 +237,7 @@ class _Finding:
             return []
         held = point_of(self.target.algorithm)
         least = Point(max(held.rate, self.wanted.rate), max(held.burst, self.wanted.burst))
-        spared = _overridden(self.target, self.now)
+        spared = {*self.measured.overridden.of_tenant, *_upcoming(self.target, self.now)}
         found = [
             one
             for one in self.recommended.tenants.values()
@@ -189,25 +248,29 @@ class _Finding:
         return sorted(found, key=lambda one: -one.point.rate)[:MOST_OVERRIDES]
 
 
-def _overridden(target: Target, now: datetime) -> set[str]:
-    """Tenants with a present or future override of this limit."""
-    rows = Override.objects.filter(Q(end=None) | Q(end__gt=now), cancelled_at=None)
-    named = rows.filter(Q(limits__has_key=target.limit) | Q(limits={}))
-    return set(named.values_list("tenant__name", flat=True))
+def _upcoming(target: Target, now: datetime) -> set[str]:
+    """Tenants that will have an override of this limit."""
+    rows = Override.objects.filter(overrides_in(UPCOMING, now), tenant__in=list(target.names))
+    found = rows.select_related("endpoint", "tenant")
+    return {row.tenant.name for row in found if touches(row, target.limit, target.endpoint)}
 
 
-def _propose(finding: _Finding, step: Change) -> Recommendation | None:
+def _proposal(finding: _Finding, step: Change) -> _Proposal | None:
+    """None: in whole numbers of the limit's own unit it is the same."""
     parameters, target = finding.parameters, finding.target
-    marker = marker_of(_trusted(finding.measured), parameters.pool_quantile)
+    proposed = resized(target.algorithm, step.proposed)
+    if proposed == target.algorithm:
+        return None
+    marker = marker_of(_voters(finding.measured), parameters.pool_quantile)
     curve = curve_of(finding.measured, marker.tenant, parameters, finding.now)
     above = finding.above()
     evidence = evidence_of(finding.measured, finding.recommended, finding.wanted, marker, curve, above) | {
         "capacity": capacity_json(finding.capacity, finding.committed),
         "advice": advice_of(finding.measured, finding.needed),
         "is_whole": step.is_whole,
+        "needed": algorithm_dump(resized(target.algorithm, finding.wanted)),
         "days_below": round(finding.measured.days_below(), 2),
     }
-    proposed = resized(target.algorithm, step.proposed)
     fields = {
         "evidence": evidence,
         "trust": trust_of(finding.measured, marker, parameters),
@@ -215,34 +278,35 @@ def _propose(finding: _Finding, step: Change) -> Recommendation | None:
         "askers": finding.askers,
         "summary": _summary(target, proposed, finding),
     }
-    return store(target, target.kind, target.tenant, finding.now, proposed, fields, parameters)
+    return _Proposal(target.kind, target.tenant, proposed, fields)
 
 
-def _override(finding: _Finding, one: TenantLimit) -> Recommendation | None:
+def _override(finding: _Finding, one: TenantLimit) -> _Proposal | None:
     parameters, target = finding.parameters, finding.target
     held = target.algorithm
     wanted = seen_by(held, one.point)
-    step = change(point_of(held), wanted, 0.0, parameters)
-    if step is None:
+    suggested = stepped(held, wanted, parameters)
+    if suggested is None:
         return None
-    proposed = resized(held, step.proposed)
     curve = curve_of(finding.measured, one.estimate.tenant, parameters, finding.now)
     evidence = evidence_of(finding.measured, finding.recommended, wanted, one.estimate, curve) | {
         "advice": advice_of(finding.measured, one.point),
-        "is_whole": step.is_whole,
+        "is_whole": suggested.is_whole,
+        "needed": algorithm_dump(suggested.needed),
     }
+    said = f"{one.estimate.tenant} needs more than tier {target.tier}: {suggested.algorithm.words()}."
     fields = {
         "evidence": evidence,
         "trust": Trust.LOW if one.estimate.is_lower_bound else trust_of(finding.measured, one.estimate, parameters),
         "binds": "demand",
         "askers": finding.askers,
-        "summary": f"{one.estimate.tenant} needs more than tier {target.tier}: {proposed.words()}."[:300],
+        "summary": said[:300],
     }
-    return store(target, Kind.OVERRIDE, one.estimate.tenant, finding.now, proposed, fields, parameters)
+    return _Proposal(Kind.OVERRIDE, one.estimate.tenant, suggested.algorithm, fields)
 
 
 def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
-    verb = "Raise" if point_of(proposed).rate >= point_of(target.algorithm).rate else "Lower"
+    verb = verb_of(target.algorithm, proposed)
     who = f"{len(finding.measured.estimates)} tenants"
     if target.subject != TENANT:
         who = f"{finding.measured.subjects:,} subjects of {who}"
@@ -252,19 +316,42 @@ def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
 
 
 def _insufficient(measured: Measured, why: Insufficient, parameters: Parameters, now: datetime) -> None:
+    ready_at = _ready_at(measured, parameters, now)
     fields = {
         "stage": Stage.INSUFFICIENT,
-        "ready_at": _ready_at(measured, parameters, now),
+        "ready_at": ready_at,
         "trust": Trust.LOW,
-        "summary": why.reason[:300],
+        "summary": _missing(measured, why, parameters, ready_at)[:300],
         "evidence": {
             "votes": sum(one.rate > 0 for one in measured.estimates),
             "days": round(max((one.confidence.days for one in measured.estimates), default=0.0), 2),
             "histogram": measured.spread.rows(),
+            "counts": counts_of(measured),
             "tenants": [{"tenant": one.tenant, **point_json(one.point)} for one in measured.estimates[:200]],
         },
     }
     store(measured.target, measured.target.kind, measured.target.tenant, now, None, fields, parameters)
+
+
+def _missing(measured: Measured, why: Insufficient, parameters: Parameters, ready_at: datetime | None) -> str:
+    """What is missing. The page adds the day on which there will be enough."""
+    target = measured.target
+    if target.kind != Kind.TIER or target.unsampled:
+        return why.reason
+    active = sum(one.rate > 0 for one in measured.estimates)
+    if active < parameters.least_tenants:
+        has = "tenant has" if active == 1 else "tenants have"
+        return (
+            f"{active} of {len(target.names)} {has} traffic here; {parameters.least_tenants} are needed to size a "
+            f"tier's limit. Days do not help, so there is no date"
+        )
+    known = sum(one.confidence.days >= parameters.least_days for one in measured.estimates)
+    if ready_at is None:
+        return why.reason
+    return (
+        f"{known} of {active} tenants have {parameters.least_days:g} days of history here; "
+        f"{parameters.least_tenants} are needed to size a tier's limit"
+    )
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:

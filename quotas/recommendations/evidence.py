@@ -66,8 +66,23 @@ def evidence_of(
         "tenants": [_tenant(one) for one in _largest(recommended)],
         "affected": sorted(measured.target.names.values())[:MOST_TENANTS],
         "affected_count": len(measured.target.names),
+        "counts": counts_of(measured),
         "overrides": [{"tenant": one.estimate.tenant, **point_json(one.point)} for one in above[:MOST_TENANTS]],
         "sudden": measured.sudden[:MOST_TENANTS],
+    }
+
+
+def counts_of(measured: Measured) -> dict[str, int]:
+    """Of the tenants that have the limit: whose demand it rests on, and why the others do not count."""
+    target, overridden = measured.target, measured.overridden.of_tenant
+    estimates = [one for one in measured.estimates if one.tenant not in overridden]
+    sudden = sum(name not in overridden for name in measured.sudden)
+    return {
+        "tenants": len(target.names),
+        "measured": len(estimates) - sudden,
+        "idle": len(target.names) - len(overridden) - len(estimates),
+        "overridden": len(overridden),
+        "sudden": sudden,
     }
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 
 from headroom_edge.algorithms.base import Algorithm
+from quotas.calibration.burst import Point
 from quotas.calibration.parameters import Parameters
 from quotas.calibration.sizing import point_of
-from quotas.models import Recommendation
+from quotas.models import LimitNeed, Recommendation
 from quotas.models.recommendation import OPEN, UNDECIDED, Kind, Stage
 from quotas.policies.limit_codec import algorithm_dump, algorithm_load
+from quotas.recommendations.evidence import point_json
 from quotas.recommendations.staleness import base_of
 from quotas.recommendations.targets import Target
 from tenants.history import acting
@@ -44,7 +46,7 @@ def store(
             row = Recommendation(kind=kind, policy=target.policy, limit=target.limit, tenant=tenant)
         elif row.stage not in UNDECIDED or row.is_edited:
             return None
-        row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.DRAFT
+        row.tier, row.endpoint, row.stage = target.tier, target.endpoint, Stage.SIMULATED
         row.current, row.measured_at, row.ready_at = algorithm_dump(target.algorithm), now, None
         row.base = base_of(target, tenant, parameters)
         row.proposed = None if proposed is None else algorithm_dump(proposed)
@@ -53,6 +55,22 @@ def store(
             setattr(row, name, value)
         row.save()
         return row
+
+
+def store_need(target: Target, needed: Point | None, tenants: Mapping[str, Point], now: datetime) -> None:
+    """What was measured, for every page that suggests a value (quotas.recommendations.suggestion)."""
+    LimitNeed.objects.update_or_create(
+        policy=target.policy,
+        limit=target.limit,
+        defaults={
+            "tier": target.tier,
+            "tenant": target.tenant,
+            "endpoint": target.endpoint,
+            "needed": point_json(needed) if needed else None,
+            "tenants": {name: point_json(point) for name, point in tenants.items()},
+            "measured_at": now,
+        },
+    )
 
 
 def withdraw(target: Target, tenant: str, now: datetime, why: str = FITS) -> None:

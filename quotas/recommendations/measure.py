@@ -18,6 +18,7 @@ from quotas.calibration.percentiles import Spread
 from quotas.calibration.sizing import point_of
 from quotas.calibration.subjects import Place, decisive_subject, observed_subjects, subject_estimate
 from quotas.calibration.trend import daily_peaks
+from quotas.recommendations.in_force import InForce, in_force
 from quotas.recommendations.targets import Target
 from quotas.usage.queries.demand import days_ago, first_seen, gaps_between, measured_since, retry_shares, tenant_loads
 from quotas.usage.queries.sampled_arrivals import attempts_read
@@ -42,6 +43,7 @@ class Measured:
     denied: float = 0.0
     asked: float = 0.0
     last_above_s: float = 0.0  # when any tenant last asked for more than half of the limit
+    overridden: InForce = field(default_factory=InForce)  # tenants whose limit is another one now
 
     def days_below(self) -> float:
         return max(0.0, self.used.end_s - max(self.last_above_s, self.used.start_s)) / DAY_S
@@ -51,6 +53,7 @@ def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
     begin = days_ago(now, parameters.history_days)
     since = max((moment for moment in (begin, measured_since()) if moment), default=begin)
     found = Measured(target, Span(since.timestamp(), now.timestamp()), gaps_between(begin, now))
+    found.overridden = in_force(target)
     low = point_of(target.algorithm).rate * parameters.down_below
     for parts in observed(target, parameters, begin, now):
         calm = calm_of(parts, now.timestamp())
@@ -58,8 +61,10 @@ def measure(target: Target, parameters: Parameters, now: datetime) -> Measured:
         found.subjects += len(parts)
         if not calm:
             found.sudden.append(parts[0].tenant)
+        # What a tenant asks for under an override says nothing of how near the others come to their limit.
+        is_near = parts[0].tenant not in found.overridden.of_tenant
         for one in parts:
-            _note(found, one.demand, low)
+            _note(found, one.demand, low if is_near else float("inf"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""A whole calibration run: measures, files and simulates, so that every waiting recommendation has a forecast.
+"""A whole calibration run: measures and files, and simulates what somebody has edited since.
 
 A slice is some limits: their recommendations depend on no other limit.
 """
@@ -25,6 +25,8 @@ from quotas.recommendations.lifecycle import recommendation_simulate
 from quotas.recommendations.targets import candidates
 from quotas.slices import Cut, SlicedWork, in_words, shared_out, task_do
 from tenants.identity import Actor, actor_of
+
+MOST_LEFT_OUT = 200  # named in the result of a run
 
 
 def calibration_ask(*, author: str, reason: str = "") -> Task:
@@ -93,7 +95,12 @@ def _simulate(number: int) -> None:
 def _join(_: Mapping[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]:
     counts = ("limits", "idle", "fitting", "insufficient")
     proposed = sorted(number for one in results for number in one["proposed"])
-    return {**{name: sum(one[name] for one in results) for name in counts}, "proposed": proposed}
+    left_out = [left for one in results for left in one.get("left_out", [])]
+    return {
+        **{name: sum(one[name] for one in results) for name in counts},
+        "left_out": left_out[:MOST_LEFT_OUT],
+        "proposed": proposed,
+    }
 
 
 CALIBRATION = SlicedWork(_cut, _do, _join)

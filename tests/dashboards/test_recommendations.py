@@ -203,7 +203,7 @@ def test_an_edit_keeps_what_was_typed_when_it_is_refused(approver: Client) -> No
 
 def test_an_edit_that_cannot_be_kept_is_refused_at_its_field(approver: Client) -> None:
     row = recommended()
-    typed = {"rate": "0.000001", "burst": "7", "reason": "x"}
+    typed = {"rate": "0.0000012345678", "burst": "7", "reason": "x"}
     answer = approver.post(f"/recommendations/{row.pk}/edit", typed)
     text = answer.content.decode()
     assert (answer.status_code, "can be counted is 1 per 1d" in text, 'value="7"' in text) == (422, True, True)

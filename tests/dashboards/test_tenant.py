@@ -127,7 +127,7 @@ def test_an_override_is_given_with_its_end_in_the_viewers_zone(operator: Client)
         ({"ends": "2020-01-01T00:00"}, ">End must be later than start; move one of them.<"),
         ({"main": "10"}, ">Tenant acme: limit burst on *: "),
         ({"main": "10"}, "make the cut smaller, or apply it anyway (force).<"),
-        ({"main": ""}, "Enter a whole number."),
+        ({"main": ""}, "Enter a number."),
     ],
 )
 def test_a_refusal_stands_beside_its_field_and_what_was_typed_stays(

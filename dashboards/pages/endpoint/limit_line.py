@@ -18,6 +18,7 @@ from quotas.matrix.queries import Cell
 from quotas.policies.allowance import allowance_of
 from quotas.policies.limit_codec import limit_fields
 from quotas.policies.spec import EVERYWHERE, Limit
+from quotas.recommendations.suggestion import Suggestion, suggestion_for_tier
 from quotas.usage.queries.busiest_tenants import BusiestTenants, BusyTenant, DeniedTenant
 
 DIVISIONS = 5
@@ -26,6 +27,7 @@ MOST_SHOWN = 16
 MOST_OF_SECONDS = 2  # busy seconds extend the axis to at most this many times the minutes and limits
 MOST_STRUCK = 5
 NEW_LIMIT = "steady"
+CLOSE = 0.001  # relative: an address carries a rounded rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,28 @@ def holding_of(cell: Cell, cost: int) -> Holding | None:
 def _holding(limit: Limit, is_own: bool, cost: int) -> Holding:
     point, each = point_of(limit.algorithm), cost if limit.unit == "cost" else 1
     return Holding(limit, point.rate / each, point.burst / each, is_own)
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedLine:
+    suggestion: Suggestion
+    rate: float  # requests per second, of the usual cost
+    burst: float
+
+    def is_at(self, rate: float) -> bool:
+        return abs(rate - self.rate) <= CLOSE * self.rate
+
+
+def suggested_line(tier: str, cell: Cell, holding: Holding | None, cost: int) -> SuggestedLine | None:
+    """Only of a limit that counts this endpoint alone, and only if more than it has was measured."""
+    if holding is None or not holding.is_own:
+        return None
+    limit = holding.limit
+    found = suggestion_for_tier(tier=tier, scope=cell.scope, limit=limit.name, held=limit.algorithm)
+    if found is None or found.needed is None:
+        return None
+    point, each = point_of(found.algorithm), cost if limit.unit == "cost" else 1
+    return SuggestedLine(found, point.rate / each, point.burst / each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,14 @@ from dashboards.pages.endpoint.limit_line import (
     Axis,
     Holding,
     RateUnit,
+    SuggestedLine,
     Trial,
     burst_for,
     burst_words,
     edit_of,
     holding_of,
     scope_words,
+    suggested_line,
 )
 from dashboards.pages.endpoint.over_commit import over_commit_of
 from dashboards.pages.endpoint.traffic import traffic_shown
@@ -70,6 +72,11 @@ class EndpointTier:
         return holding.unit if holding else RateUnit()
 
     @property
+    def suggested(self) -> SuggestedLine | None:
+        """What every other page suggests for this limit, in requests of the usual cost."""
+        return suggested_line(self.tier.tier, self.cell, self.holding, self.endpoint.default_cost)
+
+    @property
     def tiers(self) -> list[Column]:
         return [column for column in self.matrix.columns if column.number]
 
@@ -89,7 +96,8 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "trials": trials_on(endpoint=endpoint_tier.endpoint.name),
     }
     if endpoint_tier.leaders is not None:
-        rate = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate
+        held = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate
+        rate = _rate(request.GET.get("rate", "")) or held
         axis = Axis.of(endpoint_tier.leaders, endpoint_tier.holding, endpoint_tier.unit)
         context |= {
             "axis": axis,
@@ -162,8 +170,9 @@ def _busiest(tiers: list[Column], measured: TierUsage, name: str) -> Column:
 
 
 def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) -> dict[str, Any]:
-    parameters = calibration_parameters()
-    burst = burst_for(leaders, rate, parameters)
+    parameters, suggested = calibration_parameters(), endpoint_tier.suggested
+    is_suggested = suggested is not None and suggested.is_at(rate)
+    burst = round(suggested.burst) if suggested and is_suggested else burst_for(leaders, rate, parameters)
     today = (
         Trial.of(leaders, endpoint_tier.holding.rate, round(endpoint_tier.holding.burst))
         if endpoint_tier.holding
@@ -172,7 +181,9 @@ def _tried(endpoint_tier: EndpointTier, leaders: BusiestTenants, rate: float) ->
     return {
         "unit": endpoint_tier.unit,
         "trial": Trial.of(leaders, rate, burst),
-        "burst_words": burst_words(parameters),
+        "burst_words": "as calibration suggests" if is_suggested else burst_words(parameters),
+        "suggested": suggested,
+        "is_suggested": is_suggested,
         "today": today,
         "holds": scope_words(endpoint_tier.holding),
         "over": over_commit_of(

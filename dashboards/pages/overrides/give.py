@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from math import ceil
 from typing import Any, ClassVar
 
 from django import forms
@@ -19,7 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
-from dashboards.pages.tenant.limits import TenantLimit, chosen_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of, line_suggestion
 from dashboards.pages.tenant.state import tenant_state
 from dashboards.pages.tenants import chosen_tenants
 from dashboards.viewer import principal_of
@@ -28,11 +27,9 @@ from quotas.errors import Refused
 from quotas.overrides import MOST_AT_ONCE, OverrideChange, overrides_create
 from quotas.policies.allowance import parameters_of
 from quotas.policies.diff import ObjectDiff
-from quotas.recommendations.settings import calibration_parameters
 from tenants.models import Tenant
 from tenants.scope import tenant_get, tenants_of
 
-STEP_UP = 1.5  # if the peak is unknown or already fits
 FACTOR = "*|×"  # every limit of the tenant, by a factor
 DEFAULT_END_S = 86_400
 MOST_NAMES = 40_000  # characters: as many tenants as one revision takes
@@ -46,7 +43,7 @@ class OverrideForm(ReasonedForm):
         max_length=MOST_NAMES,
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false", "list": "o-tenants"}),
     )
-    main = forms.IntegerField(label="Limit", min_value=1, required=False)
+    main = forms.FloatField(label="Limit", min_value=1e-6, required=False)
     factor = forms.DecimalField(
         label="Factor", min_value=Decimal("0.01"), max_value=1000, max_digits=6, decimal_places=2, required=False
     )
@@ -89,9 +86,7 @@ class OverrideForm(ReasonedForm):
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or self.cleaned_data
-        wanted, words = (
-            ("factor", "Enter a factor such as 1.5.") if self.is_factor else ("main", "Enter a whole number.")
-        )
+        wanted, words = ("factor", "Enter a factor such as 1.5.") if self.is_factor else ("main", "Enter a number.")
         if data.get(wanted) is None and wanted not in self.errors:
             self.add_error(wanted, words)
         return data
@@ -106,22 +101,23 @@ class OverrideForm(ReasonedForm):
         limits = {line.limit.name: self.changed_fields()} if line else {}
         return OverrideChange(line.scope if line else "*", start, end, limits)
 
-    def changed_fields(self) -> dict[str, int]:
+    def changed_fields(self) -> dict[str, int | float]:
         line = self.line
         if line is None:
             return {}
         main, size = parameters_of(line.limit.algorithm)
-        wanted = {main.name: self.cleaned_data["main"]}
+        value: float = self.cleaned_data["main"]
+        wanted: dict[str, int | float] = {main.name: int(value) if value.is_integer() else value}
         if size and self.cleaned_data.get("size"):
             wanted[size.name] = self.cleaned_data["size"]
         return wanted
 
 
-def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> dict[str, Any]:
+def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None, tenant: Tenant | None) -> dict[str, Any]:
     """The context of a newly opened dialog."""
     own = [line for line in lines if not line.effective.is_global]
     line = chosen if chosen in own else next(iter(own), None)
-    words = _words(line)
+    words = _words(line, tenant)
     return {
         "default_end": DEFAULT_END_S,
         "form": OverrideForm(lines, initial=words.get("suggestion")),
@@ -130,8 +126,8 @@ def override_form(lines: Sequence[TenantLimit], chosen: TenantLimit | None) -> d
     }
 
 
-def _words(line: TenantLimit | None) -> dict[str, Any]:
-    if line is None:
+def _words(line: TenantLimit | None, tenant: Tenant | None) -> dict[str, Any]:
+    if line is None or tenant is None:
         return {}
     main, size = parameters_of(line.limit.algorithm)
     unit = line.short.main.partition("/")[2]
@@ -141,27 +137,18 @@ def _words(line: TenantLimit | None) -> dict[str, Any]:
         "size_label": size.name.capitalize() if size else "",
         "has_size": size is not None,
         "unit": UNITS.get(unit, unit) or "at once",
-        "suggestion": _suggested(line),
+        "suggestion": _suggested(line, tenant),
     }
 
 
-def _suggested(line: TenantLimit) -> dict[str, Any]:
-    """Enough for the measured peak, with calibration's margin; if that already fits, one step up."""
-    main, size = parameters_of(line.limit.algorithm)
-    is_measured = line.use.peak is not None and line.use.share is not None
-    peak = calibration_parameters().margin * (line.use.peak or 0.0) if is_measured else 0.0
-    most = _round(peak if peak > main.held else STEP_UP * main.held)
-    found: dict[str, Any] = {"place": line.key, "main": most}
-    if size:
-        found["size"] = max(_round(size.held * most / main.held), size.held)
-    return found
-
-
-def _round(value: float) -> int:
-    """Rounded up to two significant digits."""
-    digits = max(len(str(int(value))) - 2, 0)
-    unit = int(10**digits)
-    return max(1, ceil(value / unit) * unit)
+def _suggested(line: TenantLimit, tenant: Tenant) -> dict[str, Any]:
+    """The same as on every other page (quotas.recommendations.suggestion), and why."""
+    found = line_suggestion(line, tenant)
+    if found is None:
+        return {"place": line.key}
+    main, size = parameters_of(found.algorithm)
+    values: dict[str, Any] = {"place": line.key, "main": main.held, "why": found.why}
+    return values | ({"size": size.held} if size else {})
 
 
 def _where(line: TenantLimit) -> str:
@@ -229,7 +216,7 @@ def _fresh(target: Target, place: str) -> dict[str, Any]:
         context: dict[str, Any] = {"default_end": DEFAULT_END_S, "form": form, "line": None}
     else:
         scope, _, limit = place.partition("|")
-        context = override_form(lines, chosen_of(lines, scope, limit))
+        context = override_form(lines, chosen_of(lines, scope, limit), target.first)
         form = context["form"]
     if target.is_fleet:
         form.initial["tenants"] = " ".join(target.names)
@@ -319,7 +306,7 @@ def _give(request: HttpRequest, target: Target, back: str) -> HttpResponse:
         else:
             messages.success(request, outcome_toast(outcome))
             return HttpResponse(headers={"HX-Redirect": back})
-    return _shown(request, target, {"form": form, "line": form.line, **_words(form.line)}, status=422)
+    return _shown(request, target, {"form": form, "line": form.line, **_words(form.line, target.first)}, status=422)
 
 
 def _create(request: HttpRequest, target: Target, form: OverrideForm, reason: str, *, force: bool) -> object:

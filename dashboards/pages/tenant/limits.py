@@ -10,7 +10,9 @@ from quotas.policies.explain import ExplainedLimit
 from quotas.policies.limit_words import Short, algorithm_words, limit_short, subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
+from quotas.recommendations.suggestion import Suggestion, suggestion_for_tenant
 from quotas.usage.queries.utilisation import LimitUse
+from tenants.models import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,17 @@ class TenantLimit:
     @property
     def is_overridden(self) -> bool:
         return bool(self.explained.overrides)
+
+
+def line_suggestion(line: TenantLimit, tenant: Tenant) -> Suggestion | None:
+    """What to suggest instead of what the tenant has; None: nothing can be suggested for such a limit."""
+    return suggestion_for_tenant(
+        tenant=tenant.name,
+        tier=tenant.tier.name,
+        scope=line.scope,
+        limit=line.limit.name,
+        held=line.limit.algorithm,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,13 @@ from dashboards.pages.quota_requests import AnswerForm
 from dashboards.pages.tenant.compare import comparison_of
 from dashboards.pages.tenant.figures import burn_figure, heat_of, usage_figure
 from dashboards.pages.tenant.keys import keys_of
-from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of
+from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of, line_suggestion
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
+from quotas.recommendations.suggestion import Suggestion
 from quotas.tenant_list import overrides_of
 from quotas.tenants.archive import archive_revision
 from quotas.trials.queries import trials_on
@@ -70,9 +71,9 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         **_below(state),
         **_sparks(traffic),
         **Target([state.tenant]).context,
-        **override_form(lines, chosen),
+        **override_form(lines, chosen, state.tenant),
         **_blank_forms(state.tenant),
-        "asked": _asked(state.tenant),
+        "asked": _asked(state),
         "trials": trials_on(tier=state.tenant.tier.name, tenant=state.tenant.name),
     }
     return render(request, "dashboards/tenant/page.html", context)
@@ -116,9 +117,17 @@ def _burn_down(state: TenantState) -> tuple[TenantLimit, BurnDown] | None:
     )
 
 
-def _asked(row: Tenant) -> list[tuple[QuotaRequest, AnswerForm]]:
-    waiting = QuotaRequest.objects.filter(tenant=row, answer=RequestAnswer.WAITING).order_by("pk")
-    return [(each, AnswerForm(auto_id=f"answer-{each.pk}-%s")) for each in waiting[:MOST_ASKED]]
+def _asked(state: TenantState) -> list[tuple[QuotaRequest, AnswerForm, Suggestion | None]]:
+    waiting = QuotaRequest.objects.filter(tenant=state.tenant, answer=RequestAnswer.WAITING).order_by("pk")
+    lines = {line.key: line for line in state.lines}
+    return [
+        (
+            each,
+            AnswerForm(auto_id=f"answer-{each.pk}-%s"),
+            line_suggestion(line, state.tenant) if (line := lines.get(f"{each.scope}|{each.limit}")) else None,
+        )
+        for each in waiting[:MOST_ASKED]
+    ]
 
 
 def _blank_forms(row: Tenant) -> dict[str, Any]:

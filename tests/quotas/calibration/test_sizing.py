@@ -9,17 +9,28 @@ from hypothesis import strategies as st
 from headroom_edge.algorithms import Concurrency, FixedWindow, Gcra, LeakyBucket, SlidingLog, TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.burst import Point
-from quotas.calibration.sizing import is_sized, per_minute, point_of, resized, seen_by
+from quotas.calibration.sizing import is_sized, per_minute, point_of, resized, resized_exactly, seen_by
 
 MINUTE_US = 60 * SECOND_US
 
 
-@given(st.floats(0.01, 1e5), st.integers(1, 10_000))
-def test_a_bucket_gives_at_least_what_was_asked_and_hardly_more(rate: float, burst: int) -> None:
-    for algorithm in (TokenBucket(1, SECOND_US, 1), Gcra(1, SECOND_US, 1), LeakyBucket(1, SECOND_US, 1)):
-        found = point_of(resized(algorithm, Point(rate, burst)))
+@given(st.floats(0.01, 1e5), st.integers(1, 10_000), st.sampled_from([1, 10, 60, 3_600]))
+def test_a_bucket_keeps_its_window_and_gives_at_least_what_was_asked(rate: float, burst: int, seconds: int) -> None:
+    per_us = seconds * SECOND_US
+    for algorithm in (TokenBucket(1, per_us, 1), Gcra(1, per_us, 1), LeakyBucket(1, per_us, 1)):
+        resized_one = resized(algorithm, Point(rate, burst))
+        assert isinstance(resized_one, type(algorithm))
+        assert resized_one.typed_per_us == per_us
+        found = point_of(resized_one)
         assert rate * (1 - 1e-9) <= found.rate <= rate * 1.011
         assert found.burst == burst
+
+
+def test_a_typed_rate_keeps_its_window_unless_the_burst_is_too_large_for_it() -> None:
+    found = resized_exactly(TokenBucket(1, 3_600 * SECOND_US, 1), 5.0, 10**9)
+    assert found == TokenBucket(5, SECOND_US, 10**9)
+    assert resized_exactly(TokenBucket(1, 10 * SECOND_US, 1), 0.55, 9).words().startswith("5.5/10s")
+    assert resized_exactly(TokenBucket(1, 10 * SECOND_US, 1), 1.5, 9) == TokenBucket(15, 10 * SECOND_US, 9)
 
 
 def test_a_window_holds_burst_and_rate_together() -> None:

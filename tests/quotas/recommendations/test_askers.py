@@ -30,8 +30,8 @@ pytestmark = pytest.mark.django_db
 EXTREME = {
     "margin": 1,
     "burst_margin": 1,
-    "rate_quantile": 0.01,
-    "step_down": 1000,
+    "rate_quantile": 0.9,
+    "step_down": 2,
     "least_days": 0.01,
     "down_days": 0.01,
     "down_below": 1,
@@ -42,8 +42,8 @@ LIVE = {"rate": 12, "per": "1m", "burst": 15}
 
 @pytest.fixture
 def recorded(db: None, settings: Any) -> None:
-    """Five tenants that need about half of what their tier has."""
-    make_recorded({f"t{number}": working(f"t{number}", 0.1, hours=2) for number in range(5)}, days=15)
+    """Five tenants that need a tenth of what their tier has."""
+    make_recorded({f"t{number}": working(f"t{number}", 0.02, hours=2) for number in range(5)}, days=15)
     settings.HEADROOM_FOUR_EYES = True
 
 

@@ -13,9 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from headroom_edge.algorithms import TokenBucket
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.calibration.capacity import Sample
+from quotas.calibration.sizing import point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.observations.arrays import Floats
+from quotas.policies.limit_codec import algorithm_load
 from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_dismiss, recommendation_simulate
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
@@ -32,9 +34,7 @@ def fleet(rate: float, count: int = 6) -> dict[str, SyntheticTenant]:
 
 
 def a_minute(stored: dict[str, Any]) -> float:
-    parameters = stored["parameters"]
-    rate: float = parameters["rate"] / {"1s": 1 / 60, "1m": 1, "1h": 60, "1d": 1440}[parameters["per"]]
-    return rate
+    return 60 * point_of(algorithm_load(stored)).rate
 
 
 def _since(days: float, before: float, after: float) -> SyntheticTenant:
@@ -52,7 +52,7 @@ def test_a_tier_that_is_held_too_low_is_raised_by_one_step_with_its_evidence() -
     make_recorded(fleet(0.5))
     assert calibrate().proposed
     row = Recommendation.objects.get(kind=Kind.TIER)
-    assert (row.policy, row.limit, row.tier, row.stage) == ("pro-get", "steady", "pro", Stage.DRAFT)
+    assert (row.policy, row.limit, row.tier, row.stage) == ("pro-get", "steady", "pro", Stage.SIMULATED)
     assert row.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 24, "per": "1m", "burst": 15}}
     assert row.summary.startswith("Raise steady of pro-get: 12/min sustained")
     assert (row.trust, row.binds) == (Trust.HIGH, "demand")
@@ -95,7 +95,7 @@ def test_a_limit_nobody_comes_near_is_lowered_after_28_days_and_not_before() -> 
     calibrate()
     row = Recommendation.objects.get()
     assert row.proposed is not None
-    assert a_minute(row.proposed) == 8
+    assert a_minute(row.proposed) == pytest.approx(8)
     assert row.evidence["days_below"] >= 28
     assert row.summary.startswith("Lower")
 
@@ -107,6 +107,7 @@ def test_too_short_a_history_says_when_there_will_be_enough() -> None:
     assert (row.stage, row.proposed) == (Stage.INSUFFICIENT, None)
     assert row.ready_at is not None
     assert abs(row.ready_at - (NOW + timedelta(days=9))) < timedelta(hours=1)
+    assert row.summary == "0 of 6 tenants have 14 days of history here; 5 are needed to size a tier's limit"
 
 
 def test_too_few_tenants_say_so() -> None:
@@ -114,7 +115,9 @@ def test_too_few_tenants_say_so() -> None:
     calibrate()
     row = Recommendation.objects.get()
     assert (row.stage, row.ready_at) == (Stage.INSUFFICIENT, None)
-    assert row.summary == "3 tenants have enough history here; 5 are needed to size a tier's limit"
+    assert row.summary == (
+        "3 of 3 tenants have traffic here; 5 are needed to size a tier's limit. Days do not help, so there is no date"
+    )
 
 
 def test_a_throttled_tier_gets_more_than_it_was_allowed_and_is_known_from_below() -> None:

@@ -72,7 +72,7 @@ def test_a_limit_by_key_that_is_too_low_is_raised_and_says_what_it_rests_on() ->
     make({f"t{n}": [at_work(0.2), at_work(0.2), at_work(0.1)] for n in range(5)}, per_key(6))
     assert calibrate().proposed
     row = Recommendation.objects.get()
-    assert (row.kind, row.limit, row.stage) == (Kind.TIER, "each", Stage.DRAFT)
+    assert (row.kind, row.limit, row.stage) == (Kind.TIER, "each", Stage.SIMULATED)
     assert row.proposed is not None
     assert row.proposed["parameters"]["rate"] == 12  # twice as much at most
     evidence = row.evidence
@@ -103,13 +103,15 @@ def test_too_few_days_and_too_few_keys_are_said_plainly() -> None:
     assert calibrate().insufficient == 1
     row = Recommendation.objects.get()
     assert (row.stage, row.proposed) == (Stage.INSUFFICIENT, None)
-    assert row.summary == "2 tenants have enough history here; 5 are needed to size a tier's limit"
+    assert row.summary == (
+        "2 of 2 tenants have traffic here; 5 are needed to size a tier's limit. Days do not help, so there is no date"
+    )
 
 
 def test_a_subject_that_is_not_the_sampled_one_is_said_to_be_unknown() -> None:
     make({f"t{n}": [at_work(0.2)] * 2 for n in range(5)}, per_key(6, "ip", "by-ip"), per_key(6, "key", "by-key"))
     calibrate()
-    assert Recommendation.objects.get(limit="by-ip", kind=Kind.TIER).stage == Stage.DRAFT
+    assert Recommendation.objects.get(limit="by-ip", kind=Kind.TIER).stage == Stage.SIMULATED
     row = Recommendation.objects.get(limit="by-key")
     assert row.stage == Stage.INSUFFICIENT
     assert row.summary == f"arrivals are sampled by ip on {GET}, so there is no data on this subject"

@@ -157,7 +157,7 @@ def test_dismissed_out_of_shadow_it_leaves_nothing_behind(row: Recommendation) -
 def test_edited_it_is_simulated_again(row: Recommendation) -> None:
     done = recommendation_edit(recommendation=row.pk, rate=1.0, burst=40, **SAID)
     assert (done.stage, done.is_edited, done.forecast) == (Stage.DRAFT, True, {})
-    assert done.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 1, "per": "1s", "burst": 40}}
+    assert done.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 60, "per": "1m", "burst": 40}}
     assert refused(recommendation_approve, recommendation=row.pk, **BOSS) == "stage"
     calibrate()
     again = recommendation_simulate(recommendation=row.pk, author="ann")
@@ -172,8 +172,13 @@ def window_of(algorithm: str, limit: int = 10) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("current", "rate", "burst", "field", "sentence"),
     [
-        (None, 1e-6, 10, "rate", "the lowest rate near it that can be counted is 1 per 1d (0.000011574 per second)"),
-        (None, 1.5 / 86_400, 10, "rate", "is 2 per 1d (0.0000231481 per second); use that, or a higher rate"),
+        (
+            None,
+            1.234567e-6,
+            10,
+            "rate",
+            "the lowest rate near it that can be counted is 1 per 1d (0.000011574 per second)",
+        ),
         (None, 5.0, 10**12, "burst", "burst is at most 4,503,599,627 at this rate; lower it"),
         (None, None, 10, "rate", "rate is missing; give units per second"),
         ("fixed_window", 1e9, 10, "rate", "a limit of 10 per 1m is 0.166666 per second; leave rate out, or change"),

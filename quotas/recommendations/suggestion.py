@@ -1,0 +1,101 @@
+"""What to suggest for a limit: the one place, so that every page gives the same number for the same question.
+
+The question is always: what does this tenant, or each tenant of this tier, need here? The answer is one step from what
+it has towards the need that the last calibration measured, in the limit's own unit; without a measured need that is
+above it, it is said that nothing was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+
+from django.db.models import Q
+
+from headroom_edge.algorithms.base import Algorithm, ParameterError
+from quotas.calibration.burst import Point
+from quotas.calibration.parameters import Parameters
+from quotas.calibration.recommend import change
+from quotas.calibration.sizing import is_sized, point_of, resized
+from quotas.models import LimitNeed
+from quotas.policies.limit_words import limit_short
+from quotas.recommendations.settings import calibration_parameters
+from tenants.isolation import unrestricted
+
+UNMEASURED = (3, 2)  # times what it has, where no need was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    algorithm: Algorithm
+    needed: Algorithm  # without a bound on one step
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    algorithm: Algorithm
+    why: str  # a sentence
+    needed: Algorithm | None = None  # None: not measured, or no more than it has
+    measured_at: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        return str(limit_short(self.algorithm))
+
+
+def stepped(held: Algorithm, wanted: Point, parameters: Parameters) -> Step | None:
+    """One raise from `held` towards `wanted`, which is in terms of it (`seen_by`). None: it has enough."""
+    step = change(point_of(held), wanted, 0.0, parameters)
+    if step is None:
+        return None
+    found, needed = resized(held, step.proposed), resized(held, wanted)
+    return Step(found, needed, found == needed) if found != held else None
+
+
+def suggestion_for_tenant(*, tenant: str, tier: str, scope: str, limit: str, held: Algorithm) -> Suggestion | None:
+    """`held`: what the tenant has now, overrides included. None: no amount can be suggested for such a limit."""
+    need = _need(limit, scope, tenant, tier)
+    found = _point(need.tenants.get(tenant)) if need else None
+    return _suggestion(held, found, need, tenant)
+
+
+def suggestion_for_tier(*, tier: str, scope: str, limit: str, held: Algorithm) -> Suggestion | None:
+    need = _need(limit, scope, "", tier)
+    return _suggestion(held, _point(need.needed) if need else None, need, f"tier {tier}")
+
+
+def _need(limit: str, scope: str, tenant: str, tier: str) -> LimitNeed | None:
+    """A tenant's own policy before its tier's. A tenant's request may see what is said of itself alone."""
+    whose = Q(tier=tier, tenant="") | (Q(tenant=tenant) if tenant else Q(pk=None))
+    with unrestricted():
+        return LimitNeed.objects.filter(whose, limit=limit, endpoint=scope).order_by("-tenant").first()
+
+
+def _point(stored: dict[str, float] | None) -> Point | None:
+    return Point(stored["rate"], int(stored["burst"])) if stored else None
+
+
+def _suggestion(held: Algorithm, wanted: Point | None, need: LimitNeed | None, who: str) -> Suggestion | None:
+    if wanted is None or need is None or not is_sized(held):
+        return _unmeasured(held, f"The need of {who} was not measured here; this is half as much again")
+    parameters = calibration_parameters()
+    step = stepped(held, wanted, parameters)
+    if step is None:
+        return _unmeasured(held, f"The measured need of {who} is met; this is half as much again")
+    words = limit_short(step.needed)
+    why = f"The measured need of {who} is {words}, as of {need.measured_at:%-d %b}"
+    if not step.is_whole:
+        why += f"; one step is at most {parameters.step_up:g} times what it has"
+    return Suggestion(step.algorithm, why, step.needed, need.measured_at)
+
+
+def _unmeasured(held: Algorithm, why: str) -> Suggestion | None:
+    if is_sized(held):
+        point, factor = point_of(held), UNMEASURED[0] / UNMEASURED[1]
+        return Suggestion(resized(held, Point(point.rate * factor, ceil(point.burst * factor))), why)
+    try:
+        return Suggestion(held.scaled(*UNMEASURED), why)
+    except ParameterError:
+        return None
