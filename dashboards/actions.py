@@ -63,6 +63,7 @@ ACTIONS: Final = (
         needs=("dashboards:matrix-publish", "POST"),
         note="choose tier and endpoint",
     ),
+    Action("New tier", "plus", "dashboards:tier-new", "create add plan duplicate"),
     Action("Register endpoint", "plus", "dashboards:endpoint-new", "new add create"),
     Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger register"),
     Action("New endpoint", "endpoint", "dashboards:endpoint-new", "add create register"),

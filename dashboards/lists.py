@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
 
-from quotas.keyset import Orders, order_read
+from quotas.keyset import order_read
 from quotas.models import SavedView
 from quotas.saved_views import may_change, views_of
 from tenants.scope import Principal
@@ -94,14 +94,14 @@ class Asked:
 
 
 def asked_of(
-    request: HttpRequest, names: Sequence[str], orders: Orders, default: str, *, query: str | None = None
+    request: HttpRequest, names: Sequence[str], orders: Mapping[str, object], default: str, *, query: str | None = None
 ) -> Asked:
     """`query`: read this query string instead of the request's."""
     given = request.GET if query is None else QueryDict(query)
     return asked_in(given, names, orders, default)
 
 
-def asked_in(given: QueryDict, names: Sequence[str], orders: Orders, default: str) -> Asked:
+def asked_in(given: QueryDict, names: Sequence[str], orders: Mapping[str, object], default: str) -> Asked:
     view = given.get(VIEW, "")
     return Asked(
         {name: values for name in names if (values := _values(given.getlist(name)))},

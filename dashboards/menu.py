@@ -49,6 +49,14 @@ MENU: tuple[MenuItem, ...] = (
     ),
     MenuItem(
         "Manage",
+        "Tiers",
+        "tier",
+        "dashboards:tiers",
+        below=("dashboards:tier", "dashboards:tier-new", "dashboards:tier-edit"),
+        go="p",
+    ),
+    MenuItem(
+        "Manage",
         "Endpoints",
         "endpoint",
         "dashboards:endpoints",

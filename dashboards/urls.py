@@ -60,6 +60,9 @@ from dashboards.pages.tenant_bulk import tenants_bulk
 from dashboards.pages.tenant_import import tenants_import, tenants_import_run
 from dashboards.pages.tenants import tenants, tenants_csv
 from dashboards.pages.tester.view import tester
+from dashboards.pages.tiers.editor import tier_edit, tier_new
+from dashboards.pages.tiers.moving import tier_move, tier_retirement
+from dashboards.pages.tiers.view import tier, tiers, tiers_csv
 from dashboards.pages.what_if import what_if, what_if_draft, what_if_run
 
 app_name = "dashboards"
@@ -110,6 +113,14 @@ urlpatterns = [
     path("simulator/what-if", what_if, name="what-if"),
     path("simulator/what-if/<int:number>", what_if_run, name="what-if-run"),
     path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
+    path("tiers", tiers, name="tiers"),
+    path("tiers.csv", tiers_csv, name="tiers-csv"),
+    # No tier can be called so.
+    path("tiers/new", tier_new, name="tier-new"),
+    path("tiers/<str:name>", tier, name="tier"),
+    path("tiers/<str:name>/edit", tier_edit, name="tier-edit"),
+    path("tiers/<str:name>/move", tier_move, name="tier-move"),
+    path("tiers/<str:name>/retire", tier_retirement, name="tier-retire"),
     path("tenants", tenants, name="tenants"),
     path("tenants.csv", tenants_csv, name="tenants-csv"),
     path("tenants/new", tenant_new, name="tenant-new"),

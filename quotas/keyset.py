@@ -72,7 +72,7 @@ class _Beyond(Func):
         return f"({left}) {self.sign} ({right})", tuple(value for _, values in compiled for value in values)
 
 
-def order_read(orders: Orders, order: str, default: str) -> str:
+def order_read(orders: Mapping[str, object], order: str, default: str) -> str:
     """The order that was asked for, or the default if there is no such order."""
     return order if order.removeprefix("-") in orders else default
 

@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Model)
 
 
 def find_tier(name: str) -> Tier:
-    row = Tier.objects.filter(name=name).first()
+    row = Tier.objects.filter(name=name, retired=False).first()
     if row is None:
         raise refuse("tier", "unknown", f"there is no tier {name}; create it, or correct the name")
     return row

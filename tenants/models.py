@@ -32,12 +32,13 @@ class Role(models.TextChoices):
 
 @tracked()
 class Tier(models.Model):
-    """The plan that a tenant is on. Its number is part of Redis keys and is never reused."""
+    """The plan that a tenant is on. Keys and totals contain its number, so it is retired, not deleted."""
 
     number = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=63, unique=True)
     label = models.CharField(max_length=200, blank=True, default="", db_default="", help_text="the name people use")
     description = models.CharField(max_length=500, blank=True, default="", db_default="", help_text="whom it is for")
+    retired = models.BooleanField(default=False, db_default=False, help_text="no tenant is on it")
     created = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

@@ -17,6 +17,9 @@ _REASON: Final[Json] = {"reason": "agreed with the customer"}
 # By operation. Operations that are not listed take a reason only.
 BODIES: Final[Mapping[str, Json]] = {
     "tier_list_post": {"name": "trial"},
+    "tier_detail_patch": {"label": "Professional"},
+    "tier_duplicate_post": {"name": "gold", "label": "Gold"},
+    "tier_retire_post": {"to": "enterprise"},
     "tenant_list_post": {"name": "acme-rides", "tier": "free", "tags": ["pilot"], "contacts": ["api@acme.example"]},
     "tenant_detail_patch": {"label": "Acme Rides"},
     "tenant_move_post": {"tier": "pro"},

@@ -172,7 +172,7 @@ def _endpoint(found: FirstSteps, data: dict[str, Any], author: str) -> Outcome[o
 def _tenant(found: FirstSteps, data: dict[str, Any], author: str) -> None:
     # Two revisions: both or none. Opened by the turn, so that nobody waits in a transaction.
     with turn():
-        if not Tier.objects.filter(name=data["tier"]).exists():
+        if not Tier.objects.filter(name=data["tier"], retired=False).exists():
             tier_create(name=data["tier"], author=author, reason=REASON)
         tenant_create(name=data["name"], tier=data["tier"], author=author, reason=REASON)
 

@@ -16,7 +16,7 @@ from dashboards.addresses import address
 from dashboards.menu import MENU
 from dashboards.viewer import principal_of
 from quotas.models import Endpoint, Policy
-from tenants.models import Tenant
+from tenants.models import Tenant, Tier
 from tenants.scope import Principal
 
 MOST = 6
@@ -88,11 +88,15 @@ def _things(query: str) -> list[PaletteResult]:
         )
         for row in endpoints_named(query, MOST)
     ]
+    tiers = [
+        PaletteResult("tier", row.name, f"tier {row.label}".strip(), address("dashboards:tier", row.name))
+        for row in Tier.objects.filter(retired=False, name__contains=query.casefold()).order_by("name")[:MOST]
+    ]
     policies = [
         PaletteResult("layers", row.name, row.place, address("dashboards:policy", row.name))
         for row in policies_named(query, MOST)
     ]
-    return [result for result in (*tenants, *endpoints, *policies) if result.href]
+    return [result for result in (*tenants, *tiers, *endpoints, *policies) if result.href]
 
 
 def _pages(query: str, principal: Principal) -> list[PaletteResult]:

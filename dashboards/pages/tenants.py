@@ -85,7 +85,7 @@ def tenants(request: HttpRequest) -> HttpResponse:
             "view_form": view_form(asked),
             "may_share": may_share(principal),
             "order_words": ORDER_WORDS[asked.order],
-            "tiers": [(tier.name, tier.label or tier.name) for tier in Tier.objects.all()],
+            "tiers": [(tier.name, tier.label or tier.name) for tier in Tier.objects.filter(retired=False)],
             "states": list(STATES.items()),
             "tags": _tags(run.tags if run else [], page.rows),
             "csv_address": asked.address(view=None),

@@ -288,24 +288,6 @@ def table(content: str, name: str, classes: str = "") -> SafeString:
     )
 
 
-@register.simple_tag(takes_context=True)
-def sorted_head(context: Context, title: str, field: str, order: str, num: bool = False) -> SafeString:
-    """The head of a column that the server sorts by. Numbers begin with the largest."""
-    is_this, is_down = order.removeprefix("-") == field, order.startswith("-")
-    query = context["request"].GET.copy()
-    query.pop("page", None)
-    query["order"] = field if (is_down if is_this else not num) else f"-{field}"
-    sort = format_html(' aria-sort="{}"', "descending" if is_down else "ascending") if is_this else ""
-    return format_html(
-        '<th scope="col"{}{}><a class="sort" href="?{}">{}{}</a></th>',
-        mark_safe(' class="num"') if num else "",
-        sort,
-        query.urlencode(),
-        title,
-        icon("dn"),
-    )
-
-
 @register.simple_block_tag
 def dialog(content: str, name: str, title: str, is_open: bool = False, classes: str = "") -> SafeString:
     """A modal dialog for a form with .body and a footer. `is_open`: open on load, to show the errors of its form."""

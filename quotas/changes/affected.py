@@ -134,7 +134,7 @@ class Concerned:
     @classmethod
     def load(cls, targets: Targets, before: States, after: States | None = None) -> Concerned:
         """`after`: states that are not in the database, because a rehearsal does not write them."""
-        every = Tier.objects.values_list("name", flat=True) if targets.is_common else ()
+        every = Tier.objects.filter(retired=False).values_list("name", flat=True) if targets.is_common else ()
         tiers = frozenset(every) | targets.tiers
         tenants = (targets.tenants - targets.newcomers) | tenants_with_own_limits(tiers=tiers)
         moved = {state["tier"] for states in (before, after or {}) for _, state in present_states(states, TENANT)}

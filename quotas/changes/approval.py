@@ -22,6 +22,8 @@ from tenants.identity import Actor, actor_of
 NEVER_WAITS = frozenset(
     {
         "tier_create",
+        "tier_duplicate",
+        "tier_update",
         "tenant_create",
         "tenant_update",
         "tenant_suspend",

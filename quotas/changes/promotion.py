@@ -17,8 +17,19 @@ from quotas.changes.draft import Permits, Proposal, draft
 from quotas.changes.grandfathering import ALL_HURT, spare
 from quotas.changes.guard import check_accepted, check_below, check_cuts
 from quotas.changes.impact import Impact, WorstCut, worst_of
-from quotas.changes.restore import end_change, restore
-from quotas.changes.snapshot import CHANGE, POLICY, TENANT, TIER, Draft, State, key_of, snapshots, split_key
+from quotas.changes.restore import end_change, move_tenants, restore
+from quotas.changes.snapshot import (
+    CHANGE,
+    POLICY,
+    TENANT,
+    TIER,
+    Draft,
+    State,
+    key_of,
+    present_states,
+    snapshots,
+    split_key,
+)
 from quotas.changes.trial_policies import check_base, find_active
 from quotas.changes.turn import turn
 from quotas.errors import Refused, refuse
@@ -30,6 +41,8 @@ from quotas.policies.limit_codec import row_stored
 from quotas.policies.spec import Carry
 from quotas.policies.tier import DeclaredTier
 from quotas.tenants import write_tier
+from quotas.tenants.tiers import retire_tier
+from tenants.models import Tier
 
 MOST_DAYS: Final = 366  # that a promotion leaves a tenant as it is
 
@@ -187,15 +200,25 @@ def _nothing_to_promote(number: int) -> Refused:
 
 
 def _apply_states(opened: Draft, states: Mapping[str, State]) -> None:
-    """Creates tiers and moves tenants too. A limit that becomes its candidate takes over the candidate's live state."""
+    """Creates and retires tiers and moves tenants too.
+
+    A limit that becomes its candidate takes over the candidate's live state.
+    """
     opened.touch(*states)
     now = snapshots(states)
     for key, state in states.items():
         if split_key(key)[0] == TIER and state is not None and now[key] is None:
             write_tier(opened, DeclaredTier(split_key(key)[1]))  # `restore` writes the rest of its state
     candidates = _candidates(states)
+    going = [split_key(key)[1] for key, state in states.items() if split_key(key)[0] == TIER and state is None]
+    if going:
+        # First, because what tenants have used is handed over from limits that go with their tier.
+        move_tenants(opened, {name: state["tier"] for name, state in present_states(states, TENANT)})
     restore(opened, states)
-    _move(opened, states)
+    if not going:
+        _move(opened, states)
+    for tier in Tier.objects.filter(name__in=going, retired=False):
+        retire_tier(opened, tier)
     _adopt(opened, candidates)
 
 

@@ -53,7 +53,7 @@ def _check_names(policies: Mapping[str, State], tiers: Mapping[str, State], endp
     states = [state for state in policies.values() if state]
     wanted = {state["tenant"] for state in states if state["tenant"]}
     live_tenants = set(Tenant.objects.filter(name__in=wanted).values_list("name", flat=True))
-    live_tiers = {*tiers, *Tier.objects.values_list("name", flat=True)} if states else set()
+    live_tiers = {*tiers, *Tier.objects.filter(retired=False).values_list("name", flat=True)} if states else set()
     registered = Endpoint.objects.filter(retired=False).values_list("name", flat=True) if states else ()
     live_endpoints = {*endpoints, *registered}
     for state in states:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -28,12 +29,13 @@ from quotas.changes.snapshot import (
 )
 from quotas.endpoints import retire_endpoints, write_endpoints
 from quotas.errors import accepted
-from quotas.lookups import find_endpoint, find_tenant
+from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Change, Endpoint, Limit, Override, Policy
 from quotas.models.change import ChangeState
 from quotas.overrides import add_override, cancel_override, set_end
 from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
+from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
 from quotas.policies.export import endpoint_state, policy_state
@@ -44,11 +46,12 @@ from quotas.policies.validate import parse_policy
 from tenants.models import Tenant, Tier
 
 
-def restore(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool = False) -> None:
-    """In an order in which nothing is missing or in the way. The tiers of tenants and suspensions stay as they are.
+def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool = False) -> None:
+    """In an order in which nothing is missing or in the way. A retired tier comes back; suspensions stay as they are.
 
-    `lifts_archive`: tenants that were not archived come back, with their overrides and without their keys. Otherwise
-    those that are archived stay so, and what they had does not come back.
+    `reverts_tenants`: tenants go back to the tiers that they were on, and those that were not archived come back, with
+    their overrides and without their keys. Otherwise their tiers stay as they are, those that are archived stay so, and
+    what they had does not come back.
     """
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
@@ -56,8 +59,10 @@ def restore(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool =
     endpoints = dict(_of_kind(wanted, ENDPOINT))
     write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
     _restore_policies(opened, dict(_of_kind(wanted, POLICY)))
+    if reverts_tenants:
+        move_tenants(opened, _moved(wanted, now))
     for name, state in _of_kind(wanted, TENANT):
-        _restore_tenant(opened, name, state, lifts_archive)
+        _restore_tenant(opened, name, state, reverts_tenants)
     for name, state in _of_kind(wanted, OVERRIDE):
         _restore_override(opened, int(name), state)
     gone = [name for name, state in endpoints.items() if state is None]
@@ -66,28 +71,33 @@ def restore(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool =
         _restore_change(opened, int(name), state)
 
 
-def restore_foreseen(opened: Draft, states: Mapping[str, State], *, lifts_archive: bool = False) -> bool:
+def restore_foreseen(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool = False) -> bool:
     """`restore` for a rehearsal, without writing. False: some objects must be written to know what they become."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
     if not all(split_key(key)[0] in FORESEEN for key in wanted):
         return False
     opened.before |= {key: now[key] for key in wanted if key not in opened.before}
-    foresee(opened, dict(_foreseen(wanted, now, lifts_archive)), may_move=True)
+    if reverts_tenants:
+        for tier in {*_moved(wanted, now).values()} - {
+            name for name, state in _of_kind(wanted, TIER) if state is not None
+        }:
+            find_tier(tier)
+    foresee(opened, dict(_foreseen(wanted, now, reverts_tenants)), may_move=True)
     return True
 
 
-def restored(states: Mapping[str, State], *, lifts_archive: bool = False) -> tuple[ObjectDiff, ...]:
+def restored(states: Mapping[str, State], *, reverts_tenants: bool = False) -> tuple[ObjectDiff, ...]:
     """What `restore` would change of objects that can be foreseen, without the checks that a write makes."""
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
-    return differences(now, dict(_foreseen(wanted, now, lifts_archive)))
+    return differences(now, dict(_foreseen(wanted, now, reverts_tenants)))
 
 
 def _foreseen(
-    wanted: Mapping[str, State], now: Mapping[str, State], lifts_archive: bool
+    wanted: Mapping[str, State], now: Mapping[str, State], reverts_tenants: bool
 ) -> Iterator[tuple[str, State]]:
-    """No tier and no tenant goes, and a tenant's tier and suspension stay."""
+    """No tier and no tenant goes, and a tenant's suspension stays."""
     for key, state in wanted.items():
         kind, name = split_key(key)
         if kind == ENDPOINT:
@@ -97,18 +107,37 @@ def _foreseen(
         elif kind == TIER and state is not None:
             yield key, state
         elif kind == TENANT and state is not None:
-            yield key, _tenant_after(now[key] or {}, state, lifts_archive)
+            yield key, _tenant_after(now[key] or {}, state, reverts_tenants)
 
 
-def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any], lifts_archive: bool) -> dict[str, Any]:
+def _tenant_after(now: Mapping[str, Any], state: Mapping[str, Any], reverts_tenants: bool) -> dict[str, Any]:
     texts = {"label": state["label"], "timezone": state["timezone"]}
     lists = {"tags": state.get("tags", ()), "contacts": state.get("contacts", ())}
-    lifted = {"archived": ""} if _is_lifted(state, lifts_archive) else {}
-    return tenant_state(**{**now, **texts, **lists, **lifted})
+    lifted = {"archived": ""} if _is_lifted(state, reverts_tenants) else {}
+    moved = {"tier": state["tier"]} if reverts_tenants else {}
+    return tenant_state(**{**now, **texts, **lists, **lifted, **moved})
 
 
-def _is_lifted(state: Mapping[str, Any], lifts_archive: bool) -> bool:
-    return lifts_archive and not state.get("archived")
+def _moved(wanted: Mapping[str, State], now: Mapping[str, State]) -> dict[str, str]:
+    """Tenant → the tier it was on, of those that are on another one now."""
+    were = {name: state["tier"] for name, state in _of_kind(wanted, TENANT) if state is not None}
+    are = {name: state["tier"] for name, state in _of_kind(now, TENANT) if state is not None}
+    return {name: tier for name, tier in were.items() if are.get(name, tier) != tier}
+
+
+def move_tenants(opened: Draft, places: Mapping[str, str]) -> None:
+    """Tenant → its new tier. Archived ones go along."""
+    by_tier: dict[str, list[str]] = defaultdict(list)
+    for name, tier in places.items():
+        by_tier[tier].append(name)
+    for tier, names in sorted(by_tier.items()):
+        rows = Tenant.objects.select_related("tier").filter(name__in=names).exclude(tier__name=tier).order_by("name")
+        opened.touch(*(key_of(TENANT, name) for name in names))
+        hand_over_tier(opened, list(rows), find_tier(tier))
+
+
+def _is_lifted(state: Mapping[str, Any], reverts_tenants: bool) -> bool:
+    return reverts_tenants and not state.get("archived")
 
 
 def _of_kind(states: Mapping[str, State], kind: str) -> Iterator[tuple[str, State]]:
@@ -122,7 +151,7 @@ def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
         if state is not None:
             opened.touch(key_of(TIER, name))
             texts = {field: state.get(field, "") for field in ("label", "description")}
-            Tier.objects.filter(name=name).update(**texts)
+            Tier.objects.filter(name=name).update(retired=False, **texts)
 
 
 def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
@@ -153,10 +182,10 @@ def _declared(name: str, state: Mapping[str, Any]) -> DeclaredEndpoint:
     return accepted(parse_endpoint({"name": name, **state}))
 
 
-def _restore_tenant(opened: Draft, name: str, state: State, lifts_archive: bool) -> None:
+def _restore_tenant(opened: Draft, name: str, state: State, reverts_tenants: bool) -> None:
     if state is not None:
         opened.touch(key_of(TENANT, name))
-        lifted = {"archived_at": None} if _is_lifted(state, lifts_archive) else {}
+        lifted = {"archived_at": None} if _is_lifted(state, reverts_tenants) else {}
         Tenant.objects.filter(name=name).update(
             label=state["label"],
             timezone=state["timezone"],

@@ -79,7 +79,7 @@ class Draft:
 
 
 def _tiers(names: Collection[str]) -> dict[str, State]:
-    rows = Tier.objects.filter(name__in=names).order_by().values_list("name", "label", "description")
+    rows = Tier.objects.filter(name__in=names, retired=False).order_by().values_list("name", "label", "description")
     return {name: tier_state(label, description) for name, label, description in rows}
 
 

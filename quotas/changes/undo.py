@@ -1,10 +1,10 @@
 """Going back: `revision_rollback` to an earlier configuration, `revision_revert` of one revision.
 
-Each is a change like any other, with a revision of its own. Neither touches API keys, suspensions or the tiers that
-tenants are on, and neither removes a tenant or a tier. A revert of an archive brings the tenant back, without keys; a
-rollback leaves tenants archived. A trial that has ended stays over, unless somebody asks for it; a promotion that is
-undone leaves its change reverted. Who takes back what they wrote within the last hour need not force it
-(docs/adr/own-undo.md).
+Each is a change like any other, with a revision of its own. Neither touches API keys or suspensions, and neither
+removes a tenant or a tier. A revert moves tenants back to their tier, and brings archived ones back, without keys; a
+rollback leaves tenants where they are, and archived. A trial that has ended stays over, unless somebody asks for it; a
+promotion that is undone leaves its change reverted. Who takes back what they wrote within the last hour need not force
+it (docs/adr/own-undo.md).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def revision_revert(
             check_untouched(number)
             states = states_before(number, number)
             kept = states if reopen_trials else without_ended_trials(states)
-            _restore(opened, kept, lifts_archive=True)
+            _restore(opened, kept, reverts_tenants=True)
         if opened.revision is None:
             raise _nothing(number, is_trial=kept != states)
         turn_back(opened, Q(end_revision=number), Q(revert_revision=number))
@@ -124,7 +124,8 @@ def _nothing(number: int, *, is_trial: bool) -> Refused:
         message = f"revision {number} ended a trial, which stays over; reopen it (reopen_trials), or propose it again"
         return refuse("reopen_trials", "trial", message)
     message = (
-        f"revision {number} only created, moved, suspended or restored tenants; move, resume or archive them instead"
+        f"revision {number} only created, suspended or restored tenants, or created tiers; "
+        "resume, archive or retire them instead"
     )
     return refuse("number", "nothing", message)
 
@@ -195,6 +196,6 @@ def check_untouched(number: int) -> None:
         raise refuse("number", "touched_since", message)
 
 
-def _restore(opened: Draft, states: States, *, lifts_archive: bool = False) -> None:
-    if not (opened.is_rehearsal and restore_foreseen(opened, states, lifts_archive=lifts_archive)):
-        restore(opened, states, lifts_archive=lifts_archive)
+def _restore(opened: Draft, states: States, *, reverts_tenants: bool = False) -> None:
+    if not (opened.is_rehearsal and restore_foreseen(opened, states, reverts_tenants=reverts_tenants)):
+        restore(opened, states, reverts_tenants=reverts_tenants)

@@ -43,7 +43,7 @@ class Undone:
 
     first: int
     last: int
-    lifts_archive: bool = False
+    reverts_tenants: bool = False
 
     @classmethod
     def by_rollback(cls, number: int) -> Undone:
@@ -53,7 +53,7 @@ class Undone:
     @classmethod
     def by_revert(cls, number: int) -> Undone:
         check_there(number)
-        return cls(number, number, lifts_archive=True)
+        return cls(number, number, reverts_tenants=True)
 
     @property
     def touched(self) -> int:
@@ -70,5 +70,5 @@ class Undone:
                 cursor.execute(_FIRST, [self.first, self.last, list(FORESEEN), MOST_COMPARED])
                 keys = [key for (key,) in cursor.fetchall()]
             states = states_before(self.first, self.last, keys)
-            changes = restored(states, lifts_archive=self.lifts_archive)
+            changes = restored(states, reverts_tenants=self.reverts_tenants)
             return UndoPreview(self.touched, len(keys), changes)

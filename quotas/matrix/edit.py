@@ -181,7 +181,7 @@ def _placed(problem: Problem, names: Sequence[str], group: Sequence[Edit]) -> Pr
 def _check_names(edits: Sequence[Edit]) -> None:
     if len(edits) > MOST_EDITS:
         raise refuse("edits", "too_many", f"these are {len(edits):,} limits; change at most {MOST_EDITS:,} at once")
-    tiers = set(Tier.objects.values_list("name", flat=True))
+    tiers = set(Tier.objects.filter(retired=False).values_list("name", flat=True))
     wanted = {edit.tenant for edit in edits if edit.tenant}
     tenants = set(Tenant.objects.filter(name__in=wanted).values_list("name", flat=True)) if wanted else set()
     endpoints = set(Endpoint.objects.filter(retired=False).values_list("name", flat=True))

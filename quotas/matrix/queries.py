@@ -101,7 +101,7 @@ class _Standing:
 
 
 def matrix_read(now: datetime) -> Matrix:
-    tiers = list(Tier.objects.order_by("number").values_list("number", "name"))
+    tiers = list(Tier.objects.filter(retired=False).order_by("number").values_list("number", "name"))
     endpoints = dict(Endpoint.objects.filter(retired=False).order_by("name").values_list("name", "method"))
     standing = _standing()
     services = sorted({scope for _, scope in standing.names if scope.endswith(":*")})

@@ -131,7 +131,7 @@ def document_check(document: Document) -> None:
     """Refuses names that are neither in the document nor live; reading the document has checked the rest."""
     tenants = {policy.tenant for policy in document.policies if policy.tenant is not None}
     live = Names(
-        tiers=Tier.objects.values_list("name", flat=True),
+        tiers=Tier.objects.filter(retired=False).values_list("name", flat=True),
         tenants=Tenant.objects.filter(name__in=tenants).values_list("name", flat=True),
         endpoints=Endpoint.objects.filter(retired=False).values_list("name", flat=True),
     )
@@ -187,7 +187,7 @@ def document_export() -> str:
 
 
 def _live_keys() -> Iterator[str]:
-    yield from (key_of(TIER, name) for name in Tier.objects.values_list("name", flat=True))
+    yield from (key_of(TIER, name) for name in Tier.objects.filter(retired=False).values_list("name", flat=True))
     yield from (
         key_of(ENDPOINT, name) for name in Endpoint.objects.filter(retired=False).values_list("name", flat=True)
     )

@@ -63,7 +63,7 @@ class _Writer:
 
     @classmethod
     def load(cls, opened: Draft, wanted: Sequence[spec.Policy]) -> _Writer:
-        tiers = {tier.name: tier for tier in Tier.objects.all()}
+        tiers = {tier.name: tier for tier in Tier.objects.filter(retired=False)}
         endpoints = {endpoint.name: endpoint for endpoint in Endpoint.objects.filter(retired=False)}
         limits = Prefetch("limits", Limit.objects.select_related("name"))
         found = Policy.objects.filter(name__in=[policy.name for policy in wanted]).prefetch_related(limits)

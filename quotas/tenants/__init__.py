@@ -19,6 +19,7 @@ from quotas.tenants.many import (
     tenants_suspend,
     tenants_tag,
 )
+from quotas.tenants.tiers import tier_duplicate, tier_retire, tier_update
 
 __all__ = [
     "Archiving",
@@ -37,6 +38,9 @@ __all__ = [
     "tenants_suspend",
     "tenants_tag",
     "tier_create",
+    "tier_duplicate",
+    "tier_retire",
+    "tier_update",
     "write_tier",
     "write_tiers",
 ]

@@ -19,10 +19,12 @@ from tenants.models import Tenant, Tier
 # /tenants/new and its like are no tenant's pages.
 RESERVED: Final = frozenset({"new", "import", "bulk", "move", "suspend", "resume", "tag"})
 
+RESERVED_TIERS: Final = frozenset({"new"})
+
 
 def tier_create(*, name: str, author: str, reason: str, label: str = "", description: str = "") -> Tier:
     with draft(action="tier_create", author=author, reason=reason) as opened:
-        if Tier.objects.filter(name=name).exists():
+        if Tier.objects.filter(name=name, retired=False).exists():
             raise refuse("name", "taken", f"tier {name} already exists; choose another name")
         return write_tier(opened, DeclaredTier(name, label, description))
 
@@ -32,11 +34,13 @@ def write_tier(opened: Draft, tier: DeclaredTier) -> Tier:
 
 
 def write_tiers(opened: Draft, tiers: Sequence[DeclaredTier]) -> list[Tier]:
-    """Creates those that do not exist, and gives the others what is said of them."""
+    """Creates those that do not exist, and gives the others what is said of them. A retired one comes back."""
     for tier in tiers:
         read(tier_name, tier.name)
         one_line("label", tier.label or "", LONGEST_LABEL)
         one_line("description", tier.description or "", LONGEST_DESCRIPTION)
+        if tier.name in RESERVED_TIERS:
+            raise refuse("name", "reserved", f"the name {tier.name} is part of an address; choose another")
     opened.touch(*(key_of(TIER, tier.name) for tier in tiers))
     present = {row.name: row for row in Tier.objects.filter(name__in=[tier.name for tier in tiers])}
     new = [
@@ -46,9 +50,12 @@ def write_tiers(opened: Draft, tiers: Sequence[DeclaredTier]) -> list[Tier]:
     ]
     for tier in tiers:
         if row := present.get(tier.name):
-            row.label = row.label if tier.label is None else tier.label
-            row.description = row.description if tier.description is None else tier.description
-    Tier.objects.bulk_update(present.values(), ["label", "description"])
+            # What a retired one was called before is forgotten, as if it were new.
+            label, description = ("", "") if row.retired else (row.label, row.description)
+            row.label = label if tier.label is None else tier.label
+            row.description = description if tier.description is None else tier.description
+            row.retired = False
+    Tier.objects.bulk_update(present.values(), ["label", "description", "retired"])
     return [*Tier.objects.bulk_create(new), *present.values()]
 
 
@@ -71,7 +78,7 @@ def tenants_create(*, tenants: Iterable[NewTenant], author: str, reason: str) ->
     """Creates all of them in one revision, or none."""
     asked = list(tenants)
     with draft(action="tenant_create", author=author, reason=reason) as opened:
-        tiers = {tier.name: tier for tier in Tier.objects.all()}
+        tiers = {tier.name: tier for tier in Tier.objects.filter(retired=False)}
         names = [new.name for new in asked]
         taken = set(Tenant.objects.filter(name__in=names).values_list("name", flat=True))
         wanted = [checked(new, tiers.keys(), taken) for new in asked]

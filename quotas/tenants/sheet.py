@@ -114,7 +114,7 @@ def _several(text: str) -> Iterator[str]:
 
 def _checked(rows: Iterable[_Row]) -> tuple[list[NewTenant], list[Problem]]:
     rows = list(rows)
-    tiers = set(Tier.objects.values_list("name", flat=True))
+    tiers = set(Tier.objects.filter(retired=False).values_list("name", flat=True))
     live = set(Tenant.objects.filter(name__in=[row.tenant.name for row in rows]).values_list("name", flat=True))
     taken, first = set(live), dict[str, int]()
     found: list[NewTenant] = []

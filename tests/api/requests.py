@@ -66,7 +66,8 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     names = [f"t{number:06}" for number in range(Tenant.objects.count() - 2, tenants)]
     add_tenants(len(names))
     declared = [f"{{name: 'many:e{n}', path: /many/e{n}}}" for n in range(Endpoint.objects.count() - 2, endpoints)]
-    document_apply(document=accepted(read_document(f"endpoints: [{', '.join(declared)}]")), **SAID)
+    text = f"tiers: [{{name: empty}}]\nendpoints: [{', '.join(declared)}]"
+    document_apply(document=accepted(read_document(text)), **SAID)
     trial = _on_trial()
     for name in names[:OWN]:
         key = api_key_issue(tenant=name, **SAID).row.key_id
@@ -196,7 +197,11 @@ def _tenants(world: World) -> list[tuple[str, Asked]]:
     one, own = "/v1/tenants/t000000", {"tenant": "t000000", **WHY}
     few, both = ["t000000", "t000001"], [world.override - 1, world.override]
     return [
-        ("tiers", Asked("POST", f"/v1/tiers{DRY}", {"name": "new", **WHY})),
+        ("tiers", Asked("POST", f"/v1/tiers{DRY}", {"name": "gold", **WHY})),
+        ("tier", Asked("PATCH", f"/v1/tiers/pro{DRY}", {"label": "Professional", **WHY})),
+        ("tier", Asked("DELETE", f"/v1/tiers/empty{GONE}")),
+        ("tier-duplicate", Asked("POST", f"/v1/tiers/pro/duplicate{DRY}", {"name": "gold", **WHY})),
+        ("tier-retire", Asked("POST", f"/v1/tiers/pro/retire{DRY}", {"to": "free", **WHY})),
         ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "newer", "tier": "free", **WHY})),
         ("tenant", Asked("PATCH", f"{one}{DRY}", {"label": "new", **WHY})),
         ("tenant-move", Asked("POST", f"{one}/move{DRY}", {"tier": "pro", **WHY})),

@@ -7,21 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from access.downloads import csv_download
+from dashboards.lists import Asked, asked_of
 from dashboards.pages.matrix.cells import MatrixCell, matrix_table
 from headroom_edge.keys import OWN_ENDPOINTS
-from quotas.csv_text import csv_lines
 from quotas.matrix.queries import matrix_read
 from quotas.models import Endpoint
 from quotas.policies.spec import METHODS
 from quotas.usage.queries.near_limits import RequestCounts, TierUsage, tier_usage_read
 
+FILTERS = ("q", "service", "method", "state")
+DEFAULT = "-denied"
 ON_A_PAGE = 200
-LONGEST = 200  # of a search
 UNREGISTERED = 0  # the number under which requests of no endpoint are counted
 
 
@@ -39,33 +41,10 @@ class EndpointRow:
         return self.endpoint.name.startswith(OWN_ENDPOINTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    text: str
-    service: str
-    method: str
-    order: str
-
-    @classmethod
-    def of(cls, request: HttpRequest) -> Filter:
-        asked = request.GET
-        order = asked.get("order", "")
-        method = asked.get("method", "")
-        return cls(
-            asked.get("q", "").strip()[:LONGEST],
-            asked.get("service", "")[:LONGEST],
-            method if method in METHODS else "",
-            order if order.removeprefix("-") in ORDERS else "-denied",
-        )
-
-    @property
-    def is_set(self) -> bool:
-        return bool(self.text or self.service or self.method)
-
-    def fits(self, row: Endpoint) -> bool:
-        words = self.text.casefold()
-        found = words in row.name or words in f"{row.method} {row.path}".casefold()
-        return found and self.method in ("", row.method) and self.service in ("", row.name.partition(":")[0])
+def _fits(asked: Asked, row: Endpoint) -> bool:
+    words, services, methods = asked.one("q").casefold(), asked.many("service"), asked.many("method")
+    found = words in row.name or words in f"{row.method} {row.path}".casefold()
+    return found and (not methods or row.method in methods) and (not services or row.name.partition(":")[0] in services)
 
 
 # Each begins with what is asked for and ends with the name, so that the order is the same every time.
@@ -82,23 +61,25 @@ ORDERS: dict[str, Any] = {
 
 @require_safe
 def endpoints(request: HttpRequest) -> HttpResponse:
-    wanted = Filter.of(request)
+    asked = asked_of(request, FILTERS, ORDERS, DEFAULT)
     every = list(Endpoint.objects.order_by("name"))
     retired = [row for row in every if row.retired]
-    is_retired = request.GET.get("state") == "retired"
+    is_retired = asked.one("state") == "retired"
     measured = tier_usage_read()
     listed = [row for row in every if row.retired == is_retired]
-    found = [row for row in listed if wanted.fits(row)]
-    rows = found if is_retired else _ordered(_rows(found, measured), wanted.order)
+    found = [row for row in listed if _fits(asked, row)]
+    rows = found if is_retired else _ordered(_rows(found, measured), asked.order)
     page = Paginator(rows, ON_A_PAGE).get_page(request.GET.get("page"))
     context = {
         "page": page,
-        "wanted": wanted,
+        "asked": asked,
+        "is_searched": any(asked.one(name) for name in FILTERS if name != "state"),
+        "csv_address": asked.address(state=None),
         "is_retired": is_retired,
         "registered": len(every) - len(retired),
         "retired": len(retired),
-        "services": sorted({row.name.partition(":")[0] for row in listed}),
-        "methods": METHODS,
+        "services": [(name, name) for name in sorted({row.name.partition(":")[0] for row in listed})],
+        "methods": [(name, "Any" if name == "*" else name) for name in METHODS],
         "measured": measured,
         "unregistered": _unregistered(measured),
     }
@@ -106,17 +87,13 @@ def endpoints(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def endpoints_csv(request: HttpRequest) -> StreamingHttpResponse:
+def endpoints_csv(request: HttpRequest) -> HttpResponseBase:
     """The same rows, in the same order, without pages."""
-    wanted, measured = Filter.of(request), tier_usage_read()
-    found = [row for row in Endpoint.objects.filter(retired=False).order_by("name") if wanted.fits(row)]
-    rows = _ordered(_rows(found, measured), wanted.order)
+    asked, measured = asked_of(request, FILTERS, ORDERS, DEFAULT), tier_usage_read()
+    found = [row for row in Endpoint.objects.filter(retired=False).order_by("name") if _fits(asked, row)]
+    rows = _ordered(_rows(found, measured), asked.order)
     header = ("endpoint", "method", "path", "cost", "requests_24h", "denied_24h", "tenants_24h", "limits")
-    return StreamingHttpResponse(
-        csv_lines(header, _cells(rows)),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": 'attachment; filename="endpoints.csv"'},
-    )
+    return csv_download(request, "endpoints.csv", header, _cells(rows))
 
 
 def _cells(rows: Sequence[EndpointRow]) -> Iterator[Sequence[object]]:

@@ -39,7 +39,7 @@ def comparison_of(tenant: Tenant, name: str, now: datetime) -> Comparison:
     name = name.strip().lower()
     if not name:
         return Comparison()
-    if Tier.objects.filter(name=name).exists():
+    if Tier.objects.filter(name=name, retired=False).exists():
         return Comparison(name, limits=_by_place(standing_of_tier(name)))
     other = Tenant.objects.filter(name=name).exclude(pk=tenant.pk).first()
     if other is None:

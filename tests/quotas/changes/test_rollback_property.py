@@ -20,7 +20,7 @@ from quotas.overrides import override_cancel, override_create
 from quotas.policies.configuration import configuration_load, configuration_part
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
 from quotas.policies.spec import Configuration, Limit
-from quotas.tenants import tenant_move, tenant_suspend, tenant_update
+from quotas.tenants import tenant_move, tenant_suspend, tenant_update, tier_create, tier_retire
 from tests.quotas.world import FORCED, GET, PAY, SAID, make_world, newest
 
 ENDPOINTS = ["*", PAY, GET, "fares:quote"]
@@ -43,12 +43,13 @@ LIMITS = st.builds(
 OWNERS = st.sampled_from([{"tier": "free"}, {"tier": "pro"}, {"tenant": "acme"}, {"tenant": "bolt"}])
 POLICIES = st.sampled_from(["free-all", "pro-all", "p1", "p2", "p3"])
 TIERS = st.sampled_from(["free", "pro"])
+OTHER = {"free": "pro", "pro": "free"}
 TENANTS = st.sampled_from(["acme", "bolt"])
 Edit = Callable[[], object]
 
 
 def edit(service: Callable[..., object], **fields: Any) -> Edit:
-    said = SAID if service in (tenant_suspend, tenant_update) else FORCED
+    said = SAID if service in (tenant_suspend, tenant_update, tier_create) else FORCED
     return lambda: service(**fields, **said)
 
 
@@ -81,7 +82,13 @@ EDITS = st.one_of(
     ),
     st.builds(lambda policy, name: edit(candidate_promote, policy=policy, limit=name), POLICIES, NAMES),
     st.builds(lambda name: edit(endpoint_create, name=name), st.sampled_from(ENDPOINTS[1:])),
-    st.builds(lambda name: edit(endpoint_delete, name=name), st.sampled_from(ENDPOINTS[1:])),
+    st.builds(
+        lambda name, with_limits: edit(endpoint_delete, name=name, with_limits=with_limits),
+        st.sampled_from(ENDPOINTS[1:]),
+        st.booleans(),
+    ),
+    st.builds(lambda name: edit(tier_retire, name=name, to=OTHER[name]), TIERS),
+    st.builds(lambda name: edit(tier_create, name=name), TIERS),
     st.builds(
         lambda name, cost: edit(endpoint_update, name=name, default_cost=cost),
         st.sampled_from(ENDPOINTS[1:]),
@@ -152,7 +159,7 @@ def assert_parts_equal_the_whole() -> None:
 
 
 def moved_since(number: int) -> bool:
-    return Revision.objects.filter(number__gt=number, action="tenant_move").exists()
+    return Revision.objects.filter(number__gt=number, action__in=("tenant_move", "tier_retire")).exists()
 
 
 def attempt_all(edits: list[Edit]) -> dict[int, Mapping[str, object]]:

@@ -13,7 +13,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete
-from quotas.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create
+from quotas.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create, tier_retire
 from tenants.models import ApiKey, Tenant, Tier
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest, rates
 
@@ -154,11 +154,24 @@ class TestRevert:
         revision_revert(number=newest().number, **FORCED)
         assert configuration_load().endpoints[PAY].default_cost == 3
 
-    def test_memberships_and_suspensions_are_not_undone(self) -> None:
+    def test_a_move_is_undone(self) -> None:
         tenant_move(name="acme", tier="free", **FORCED)
-        with pytest.raises(Refused, match="only created, moved, suspended or restored tenants"):
-            revision_revert(number=newest().number, **FORCED)
+        revision_revert(number=newest().number, **FORCED)
+        assert Tenant.objects.get(name="acme").tier.name == "pro"
+
+    def test_a_move_is_not_undone_if_the_tier_is_retired_since(self) -> None:
+        tenant_move(name="acme", tier="free", **FORCED)
+        moved = newest().number
+        tier_retire(name="pro", **FORCED)
+        with pytest.raises(Refused, match="there is no tier pro"):
+            revision_revert(number=moved, **FORCED)
         assert Tenant.objects.get(name="acme").tier.name == "free"
+
+    def test_suspensions_are_not_undone(self) -> None:
+        tenant_suspend(name="acme", **SAID)
+        with pytest.raises(Refused, match="only created, suspended or restored tenants"):
+            revision_revert(number=newest().number, **FORCED)
+        assert Tenant.objects.get(name="acme").suspended
 
     def test_a_revision_that_is_not_there(self) -> None:
         with pytest.raises(Refused, match="there is no revision 999"):

@@ -154,7 +154,7 @@ class TestUndo:
     def test_a_restore_is_not_undone_but_archived_again(self) -> None:
         tenant_archive(name="acme", **SAID)
         tenant_restore(name="acme", **SAID)
-        with pytest.raises(Refused, match="archive them instead"):
+        with pytest.raises(Refused, match="archive or retire them instead"):
             revision_revert(number=newest().number, **FORCED)
 
 
