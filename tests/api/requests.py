@@ -201,7 +201,7 @@ def _tenants(world: World) -> list[tuple[str, Asked]]:
         ("tier", Asked("PATCH", f"/v1/tiers/pro{DRY}", {"label": "Professional", **WHY})),
         ("tier", Asked("DELETE", f"/v1/tiers/empty{GONE}")),
         ("tier-duplicate", Asked("POST", f"/v1/tiers/pro/duplicate{DRY}", {"name": "gold", **WHY})),
-        ("tier-retire", Asked("POST", f"/v1/tiers/pro/retire{DRY}", {"to": "free", **WHY})),
+        ("tier-retire", Asked("POST", f"/v1/tiers/free/retire{DRY}", {"to": "pro", **WHY})),
         ("tenants", Asked("POST", f"/v1/tenants{DRY}", {"name": "newer", "tier": "free", **WHY})),
         ("tenant", Asked("PATCH", f"{one}{DRY}", {"label": "new", **WHY})),
         ("tenant-move", Asked("POST", f"{one}/move{DRY}", {"tier": "pro", **WHY})),

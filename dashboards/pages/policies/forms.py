@@ -52,7 +52,7 @@ class PlaceForm(PageForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        names = Tier.objects.order_by("number").values_list("name", flat=True)
+        names = Tier.objects.filter(retired=False).order_by("number").values_list("name", flat=True)
         self.fields["tier"].widget.choices = [(name, name) for name in names]
 
     def clean(self) -> dict[str, Any]:

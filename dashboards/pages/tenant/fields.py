@@ -69,7 +69,9 @@ def _read(check: Callable[[Iterable[str]], list[str]], text: str) -> list[str]:
 def tiers_of_people() -> list[Tier]:
     """Each with `count`, its tenants that are not archived; without Headroom's own tier. The largest is first."""
     present = Count("tenants", filter=Q(tenants__archived_at=None))
-    return list(Tier.objects.exclude(name=OWN_TENANT).annotate(count=present).order_by("-count", "name"))
+    return list(
+        Tier.objects.filter(retired=False).exclude(name=OWN_TENANT).annotate(count=present).order_by("-count", "name")
+    )
 
 
 def zones() -> list[str]:

@@ -16,6 +16,7 @@ function inUse(part) {
 function replace(part, next) {
   part.replaceChildren(...next.childNodes);
   for (const { name, value } of next.attributes) part.setAttribute(name, value);
+  globalThis.htmx?.process(part); // it knows only what the page came with
   part.dispatchEvent(new CustomEvent("hr:fresh", { bubbles: true }));
 }
 
