@@ -77,7 +77,7 @@ def overrides(request: HttpRequest) -> HttpResponse:
             "may_share": may_share(principal),
             "order_words": ORDER_WORDS[asked.order],
             "states": list(STATES.items()),
-            "tiers": [(tier.name, tier.label or tier.name) for tier in Tier.objects.all()],
+            "tiers": [(tier.name, tier.label or tier.name) for tier in Tier.objects.filter(retired=False)],
             "endpoints": [("*", "all endpoints"), *_endpoints()],
             "csv_address": asked.address(view=None),
             "next_address": asked.address(after=page.next),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quotas.changes.commit import Proposed, Written, commit
-from quotas.changes.rollout import change_promote, change_propose
+from quotas.changes.promotion import change_promote
+from quotas.changes.rollout import change_propose
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused, accepted
 from quotas.models import Policy, Revision
