@@ -115,8 +115,7 @@ urlpatterns = [
     path("simulator/what-if/<int:number>/draft", what_if_draft, name="what-if-draft"),
     path("tiers", tiers, name="tiers"),
     path("tiers.csv", tiers_csv, name="tiers-csv"),
-    # No tier can be called so.
-    path("tiers/new", tier_new, name="tier-new"),
+    path("new/tier", tier_new, name="tier-new"),  # a tier may be called new
     path("tiers/<str:name>", tier, name="tier"),
     path("tiers/<str:name>/edit", tier_edit, name="tier-edit"),
     path("tiers/<str:name>/move", tier_move, name="tier-move"),

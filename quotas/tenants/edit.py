@@ -16,9 +16,8 @@ from quotas.policies.validate import tenant_name, tier_name
 from quotas.tenants.fields import NewTenant, contacts_of, label_of, tags_of, timezone_of
 from tenants.models import Tenant, Tier
 
-# /tenants/new and its like are no tenant's pages, and /tiers/new is no tier's.
+# /tenants/new and its like are no tenant's pages.
 RESERVED: Final = frozenset({"new", "import", "bulk", "move", "suspend", "resume", "tag"})
-RESERVED_TIERS: Final = frozenset({"new"})
 
 
 def tier_create(*, name: str, author: str, reason: str, label: str = "", description: str = "") -> Tier:
@@ -40,8 +39,6 @@ def write_tiers(opened: Draft, tiers: Sequence[DeclaredTier]) -> list[Tier]:
         one_line("description", tier.description or "", LONGEST_DESCRIPTION)
     opened.touch(*(key_of(TIER, tier.name) for tier in tiers))
     present = {row.name: row for row in Tier.objects.filter(name__in=[tier.name for tier in tiers])}
-    if reserved := next((tier.name for tier in tiers if tier.name in RESERVED_TIERS - present.keys()), ""):
-        raise refuse("name", "reserved", f"the name {reserved} is part of an address; choose another")
     new = [
         Tier(name=tier.name, label=tier.label or "", description=tier.description or "")
         for tier in tiers

@@ -51,10 +51,6 @@ class TestEditing:
         with pytest.raises(Refused, match="label has 201 characters"):
             tier_update(name="pro", label="x" * 201, **SAID)
 
-    def test_a_name_that_is_part_of_an_address_is_refused(self) -> None:
-        with pytest.raises(Refused, match="the name new is part of an address"):
-            tier_create(name="new", **SAID)
-
 
 class TestDuplicating:
     def test_its_limits_are_copied_under_policies_of_its_own(self) -> None:
