@@ -98,6 +98,9 @@ def _scalability(samples: Sequence[Sample]) -> _Law | None:
     if len(samples) < FEWEST_BINS * FEWEST_IN_BIN:
         return None
     load, mean_s = (np.array(column) for column in zip(*((s.load, s.mean_ms / 1_000) for s in samples), strict=True))
+    # At one load, a slow second also has more in flight: a curve through such points says nothing about capacity.
+    if len(np.unique(load)) < FEWEST_BINS:
+        return None
     flight = load * mean_s
     terms = np.stack((np.ones(len(flight)), flight - 1, flight * (flight - 1)), axis=1)
     (base, contention, crosstalk), *_ = np.linalg.lstsq(terms, mean_s, rcond=None)

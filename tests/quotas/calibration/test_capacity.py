@@ -32,6 +32,15 @@ def test_latency_that_does_not_follow_load_has_no_knee() -> None:
     assert isinstance(capacity_of(samples), NoKnee)
 
 
+def test_noise_at_few_loads_is_no_knee() -> None:
+    """A job that always sends six at once: slower seconds have more in flight, though the load is the same."""
+    draw = np.random.default_rng(1)
+    means = 700 * np.exp(0.15 * draw.standard_normal(200))
+    found = capacity_of([Sample(float(draw.choice([1, 6])), 2 * mean, float(mean)) for mean in means])
+    assert isinstance(found, NoKnee)
+    assert found.reason == "the load varied too little"
+
+
 def test_nothing_seen_is_no_knee() -> None:
     assert isinstance(capacity_of([]), NoKnee)
     assert isinstance(capacity_of([Sample(10, 5)] * 3), NoKnee)
