@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import nlargest
@@ -19,13 +19,12 @@ from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.resolve import Effective, resolve
 from quotas.policies.spec import EVERYWHERE, to_us
 from quotas.tenant_summary import TightestLimit
+from quotas.usage.queries.ended_days import DailyQuota, Uses, daily_quotas, ended_days_read, most_used
 from quotas.usage.queries.near_limits import NEAR, NearLimit
 from quotas.usage.queries.utilisation import PeakDemand, use_of
-from tenants.models import Tier
+from tenants.models import Tenant, Tier
 
 MOST: Final = 10  # tenants of each tier that a page names
-
-Uses = dict[tuple[str, str], int]  # (scope, limit) of a calendar quota → units used
 
 
 @dataclass(slots=True)
@@ -44,17 +43,19 @@ class TierNearLimits:
 class NearLimitsFound:
     tiers: dict[int, TierNearLimits] = field(default_factory=lambda: defaultdict(TierNearLimits))
     tightest: list[TightestLimit] = field(default_factory=list)  # one of each tenant that has any
+    ended: Mapping[int, Uses] = field(default_factory=dict)  # by tenant: what it used of daily quotas on the day before
 
 
 def measure_near_limits(rows: Iterable[tuple[Any, ...]], now: datetime) -> NearLimitsFound:
     """`rows`: tenant number and name, tier, endpoint, the fields of PeakDemand; grouped by tenant."""
     limits, used = _Limits(now), _calendars(now)
     numbers = dict(Endpoint.objects.filter(retired=False).values_list("name", "number"))
-    found = NearLimitsFound()
+    ended = ended_days_read(limits.daily(now), numbers)
+    found = NearLimitsFound(ended=ended)
     for (number, name, tier), own in groupby(rows, key=lambda row: row[:3]):
         demands = {endpoint: PeakDemand(*map(int, peaks)) for _, _, _, endpoint, *peaks in own}
-        title = limits.tiers[tier]
-        uses = ((each, use_of(each, demands, numbers, used[number]).share) for each in limits.of(name, title))
+        title, counters = limits.tiers[tier], most_used(used.get(number, {}), ended.get(number, {}))
+        uses = ((each, use_of(each, demands, numbers, counters).share) for each in limits.of(name, title))
         near = [NearLimit(name, title, each.scope, each.limit.name, share) for each, share in uses if share]
         found.tiers[tier].add(near)
         if near:
@@ -80,6 +81,12 @@ class _Limits:
         if key not in self._plain:
             self._plain[key] = self._resolved(self._index.of_tier(tier, is_canary=key[1]))
         return self._plain[key]
+
+    def daily(self, now: datetime) -> Iterator[DailyQuota]:
+        """The daily quotas of all tenants."""
+        rows = Tenant.objects.filter(archived_at=None).values_list("number", "name", "tier_id", "timezone")
+        for number, name, tier, zone in rows.iterator():
+            yield from daily_quotas(number, zone, self.of(name, self.tiers[tier]), now)
 
     def _resolved(self, layers: Layers) -> tuple[Effective, ...]:
         found = resolve(layers, self._at_us)

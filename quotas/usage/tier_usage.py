@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,14 +11,17 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.db.models import Max
 
+from quotas.models import Endpoint, LimitName
 from quotas.models.calendar_counter import CalendarCounter
 from quotas.models.usage import REFUSED
 from quotas.models.usage_rates import EVERY_ENDPOINT, RatesDay, RatesHour
 from quotas.models.usage_totals import TierUse
 from quotas.observations.histogram import merge_packed, unpack_histograms
+from quotas.policies.spec import EVERYWHERE
 from quotas.tenant_summary import store_tightest
-from quotas.usage.near_limits import TierNearLimits, measure_near_limits
+from quotas.usage.near_limits import NearLimitsFound, measure_near_limits
 from quotas.usage.queries.busiest_tenants import LEADERS, BusyTenant
+from quotas.usage.queries.ended_days import Uses
 from quotas.usage.queries.utilisation import PeakDemand
 from tenants.models import Tenant
 
@@ -91,13 +94,14 @@ class RankedTenant:
 def measure_tier_usage(now: datetime) -> int:
     """Returns how many pairs of tier and endpoint had traffic. The busiest tenants are measured every 10 minutes."""
     rows = _day(now)
-    calendar, denied, near = _calendar(now), _denied(now), _nearness(now)
+    denied, found = _denied(now), _nearness(now)
+    calendar, near = _calendar(now, found.ended), found.tiers
     for row in rows:
         row.calendar = calendar.get((row.tier_number, row.endpoint_number), {})
         row.denied_by = denied.get((row.tier_number, row.endpoint_number), {})
         if row.endpoint_number == EVERY_ENDPOINT and row.tier_number in near:
-            found = near[row.tier_number]
-            row.near, row.nearest = found.tenants, [asdict(each) for each in found.nearest]
+            of_tier = near[row.tier_number]
+            row.near, row.nearest = of_tier.tenants, [asdict(each) for each in of_tier.nearest]
     with transaction.atomic():
         TierUse.objects.bulk_create(
             rows,
@@ -143,25 +147,40 @@ def _denied(now: datetime) -> dict[Pair, dict[str, int]]:
     return found
 
 
-def _nearness(now: datetime) -> dict[int, TierNearLimits]:
+def _nearness(now: datetime) -> NearLimitsFound:
     """By tier. What each tenant is closest to goes to the summary of tenants."""
     with connection.cursor() as cursor:
         cursor.execute(f"{_BY_TENANT} ORDER BY 1", [now - DAY])
         found = measure_near_limits(cursor, now)
     store_tightest(found.tightest)
-    return found.tiers
+    return found
 
 
-def _calendar(now: datetime) -> dict[Pair, dict[str, int]]:
-    """The most that one tenant of a tier has used of each calendar quota in the current period."""
+def _calendar(now: datetime, ended: Mapping[int, Uses]) -> dict[Pair, dict[str, int]]:
+    """The most that one tenant of a tier has used of each calendar quota in a period of the last day."""
     tiers = dict(Tenant.objects.filter(archived_at=None).values_list("number", "tier_id"))
     found: dict[Pair, dict[str, int]] = defaultdict(dict)
-    rows = CalendarCounter.objects.filter(subject=b"", expires_at__gt=now, tenant_number__gt=0).order_by()
-    for tenant, scope, limit, used in rows.values_list("tenant_number", "scope", "limit_number", "used").iterator():
+    for tenant, endpoint, limit, used in (*_running(now), *_ended(ended)):
         if tenant in tiers:
-            most = found[tiers[tenant], int(scope, 36) if scope else EVERY_ENDPOINT]
+            most = found[tiers[tenant], endpoint]
             most[str(limit)] = max(used, most.get(str(limit), 0))
     return found
+
+
+def _running(now: datetime) -> Iterator[tuple[int, int, int, int]]:
+    """Tenant, endpoint, limit and the units used in the current period."""
+    rows = CalendarCounter.objects.filter(subject=b"", expires_at__gt=now, tenant_number__gt=0).order_by()
+    for tenant, scope, limit, used in rows.values_list("tenant_number", "scope", "limit_number", "used").iterator():
+        yield tenant, int(scope, 36) if scope else EVERY_ENDPOINT, limit, used
+
+
+def _ended(ended: Mapping[int, Uses]) -> Iterator[tuple[int, int, int, int]]:
+    """The same of the day before."""
+    limits = dict(LimitName.objects.values_list("name", "number"))
+    endpoints = {**dict(Endpoint.objects.values_list("name", "number")), EVERYWHERE: EVERY_ENDPOINT}
+    for tenant, uses in ended.items():
+        for (scope, limit), used in uses.items():
+            yield tenant, endpoints[scope], limits[limit], used
 
 
 def _leaders_are_old(now: datetime) -> bool:

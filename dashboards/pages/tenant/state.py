@@ -11,6 +11,7 @@ from quotas.models import Endpoint, LimitName
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.policies.explain import Standing, standing
 from quotas.policies.spec import EVERYWHERE
+from quotas.usage.queries.ended_days import daily_quotas, ended_days_read, most_used
 from quotas.usage.queries.utilisation import PeakDemand, counters_read, demands_read, denials_by_limit, use_of
 from tenants.models import Tenant
 
@@ -35,7 +36,9 @@ def tenant_state(row: Tenant, now: datetime) -> TenantState:
     found = standing(tenant=row.name)
     demands = demands_read(row.number, now - DAY, now)
     counters = counters_read(row.number, names, now)
-    lines = sorted_lines(TenantLimit(each, use_of(each.effective, demands, numbers, counters)) for each in found.limits)
+    daily = daily_quotas(row.number, row.timezone, (each.effective for each in found.limits), now)
+    peaks = most_used(counters, ended_days_read(daily, numbers).get(row.number, {}))
+    lines = sorted_lines(TenantLimit(each, use_of(each.effective, demands, numbers, peaks)) for each in found.limits)
     state = TenantState(row, now, found, lines, numbers, counters)
     denied = denials_by_limit(row.number, now - DAY, now)
     numbered = {name: number for number, name in names.items()}

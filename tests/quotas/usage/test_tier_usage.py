@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from quotas.models import Endpoint, TenantSummary
+from dashboards.pages.tenant.state import tenant_state
+from quotas.models import CalendarCounter, Endpoint, LimitName, TenantSummary
 from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.models.usage_totals import TierUse
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
+from quotas.policies.edit import limit_set
 from quotas.policies.limit_codec import limit_parse
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.backfill import backfill_usage
@@ -154,3 +156,32 @@ def test_the_summary_of_a_tenant_names_the_limit_it_came_closest_to() -> None:
     measure_tier_usage(NOW + timedelta(days=2))
     acme.refresh_from_db()
     assert acme.tightest is None
+
+
+def test_the_peak_of_a_daily_quota_may_lie_in_the_day_that_is_over() -> None:
+    """Whoever used up yesterday's quota came close to it in the last 24 hours, whatever it used since."""
+    daily = {"name": "daily", "algorithm": "calendar_quota", "limit": 1_000, "period": "day"}
+    limit_set(policy="pro-all", limit=daily, force=True, **SAID)
+    midnight = NOW.replace(hour=0)
+    ago = int((NOW - midnight).total_seconds() // 60) + 60  # an hour before midnight, in UTC as the tenants are
+    CalendarCounter.objects.create(
+        shard=1,
+        tenant_number=Tenant.objects.get(name="acme").number,
+        scope="",
+        subject=b"",
+        limit_number=LimitName.objects.get(name="daily").number,
+        generation=1,
+        period_start=midnight,
+        used=150,
+        expires_at=NOW + timedelta(days=1),
+        drained_at=NOW,
+    )
+    measured(asked("acme", [900], minutes_ago=ago), asked("acme", [150], minutes_ago=1))
+    uses = {row.limit: row.share for row in near_limits_read().rows if row.tenant == "acme"}
+    assert uses["daily"] == pytest.approx(0.9)
+    held = limit_parse("daily", {name: value for name, value in daily.items() if name != "name"})
+    nearest = tier_usage_read().nearest(pro(), "*", held)
+    assert nearest is not None
+    assert nearest.share == pytest.approx(0.9)
+    lines = tenant_state(Tenant.objects.get(name="acme"), NOW).lines
+    assert {line.limit.name: line.use.share for line in lines}["daily"] == pytest.approx(0.9)
