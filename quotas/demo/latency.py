@@ -38,7 +38,7 @@ class Backend:
 
     def seconds(self, load: Floats, draw: np.random.Generator) -> Floats:
         """The response time of one request at each of these loads, in requests a second."""
-        middle = self.base_s * (1 + 0.01 * load) + self.per_request_s * np.maximum(load - self.knee, 0.0)
+        middle = self.base_s + self.per_request_s * np.maximum(load - self.knee, 0.0)
         found: Floats = middle * np.exp(SPREAD * draw.standard_normal(len(load)))
         return found
 

@@ -66,6 +66,8 @@ class LiveTraffic:
             cron = flow.demand.cron
             if cron is not None and second % cron.every_s == 0:
                 counts[place] += cron.size
+            if flow.sync is not None:
+                counts[place] += int(flow.sync.requests(np.array([second]))[0])
         coming = np.repeat(np.arange(len(self.flows)), counts)
         self.draw.shuffle(coming)
         return [self.flows[place] for place in coming[: self.most]]

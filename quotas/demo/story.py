@@ -17,13 +17,16 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
+from quotas.endpoints import endpoint_create
 from quotas.errors import accepted
 from quotas.models import Revision
 from quotas.overrides import override_create
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import Fields, limit_set, policy_create
-from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
+from quotas.recommendations.settings import calibration_settings_set
+from quotas.tenants import NewTenant, tenant_archive, tenant_move, tenant_suspend, tenants_create
+from tenants.models import ApiKey, Tenant
 
 WORLD: Final = Path(__file__).with_name("world.yaml")
 SPAN: Final = timedelta(days=14)
@@ -35,6 +38,8 @@ BURST_BACK: Final = timedelta(days=9, hours=12, minutes=10)
 SUSPENDED: Final = timedelta(days=10, hours=16)
 MOVED_TO_PRO: Final = timedelta(days=11, hours=11, minutes=30)
 IN_SHADOW: Final = timedelta(days=13, hours=12)
+RATINGS: Final = timedelta(days=9, hours=7)
+LEFT: Final = timedelta(days=12, hours=15)
 
 
 class GuardFlags(TypedDict):
@@ -70,10 +75,13 @@ def _beginning(began: datetime) -> Iterator[StoryStep]:
         began - 2 * HOUR, "pipeline", "the first policies, from the repository", document_apply, document=document
     )
     yield StoryStep(began - HOUR, "pipeline", "the customers of the platform", _sign_up, {"new": tenants.FIRST})
-    reason = "their contract includes 1.5 times the pro limits"
-    own = {"name": "burst", "algorithm": "token_bucket", "rate": 75, "per": "1s", "burst": 225}
-    named = {"name": "harbor-taxi-everywhere", "tenant": "harbor-taxi"}
+    reason = "their contract has a rate of its own for tracking"
+    own = {"name": "burst", "algorithm": "token_bucket", "rate": 6, "per": "10s", "burst": 30}
+    named = {"name": "harbor-taxi-track", "tenant": "harbor-taxi", "endpoint": "rider:track"}
     yield _permitted(began - HOUR / 2, "operator", reason, policy_create, limits=[own], **named)
+    quiet = {"values": {"down_days": 14}}
+    reason = "propose to lower a limit after two quiet weeks, not four"
+    yield StoryStep(began - HOUR / 4, "operator", reason, calibration_settings_set, quiet)
 
 
 def _limits(began: datetime) -> Iterator[StoryStep]:
@@ -83,6 +91,7 @@ def _limits(began: datetime) -> Iterator[StoryStep]:
     yield _set(began + timedelta(days=2, hours=9, minutes=20), "operator", reason, "free-quotes", per_client)
     quotes = {"name": "quotes", "algorithm": "token_bucket", "rate": 6, "per": "10s", "burst": 10}
     yield _set(began + QUOTES_RAISED, "operator", "delta-shuttle was throttled half of the day", "pro-quotes", quotes)
+    yield StoryStep(began + RATINGS, "pipeline", "riders can rate a ride", _add_ratings)
     hourly = {"name": "hourly", "limit": 120, "window": "1h"} | fixed
     reason = "reports by region: twice as many calls"
     yield _set(began + timedelta(days=13, hours=8), "pipeline", reason, "pro-reports", hourly)
@@ -104,6 +113,8 @@ def _tenants(began: datetime) -> Iterator[StoryStep]:
     for days, newcomer in zip((5, 11, 9), tenants.LATER, strict=True):
         yield StoryStep(began + timedelta(days=days), "pipeline", "signed up", _sign_up, {"new": [newcomer]})
     yield StoryStep(began + SUSPENDED, "operator", "invoice overdue", tenant_suspend, {"name": "early-bird"})
+    left = {"name": "old-town-taxi", "at": began + LEFT}
+    yield StoryStep(began + LEFT, "operator", "they closed their business", _archive, left)
     move = {"name": "metro-hop", "tier": "pro"}
     yield _permitted(began + MOVED_TO_PRO, "operator", "they bought the pro plan", tenant_move, **move)
 
@@ -150,6 +161,21 @@ def _sign_up(*, new: Sequence[NewTenant], author: str, reason: str) -> None:
     tenants_create(tenants=new, author=author, reason=reason)
     for tenant in new:
         api_key_issue(tenant=tenant.name, label="first key", author=author, reason=reason)
+
+
+def _add_ratings(*, author: str, reason: str) -> None:
+    """An endpoint with too little history to size its limit yet."""
+    said: dict[str, Any] = {"author": author, "reason": reason, **PERMITTED}
+    endpoint_create(name="rider:rate", method="POST", path="/rider/v1/rides/{id}/rating", **said)
+    ratings = {"name": "ratings", "algorithm": "token_bucket", "rate": 1, "per": "1s", "burst": 20}
+    policy_create(name="pro-ratings", tier="pro", endpoint="rider:rate", limits=[ratings], **said)
+
+
+def _archive(*, name: str, at: datetime, author: str, reason: str) -> None:
+    """The services write the time of today into these two; the columns that Postgres stamps are dated back with it."""
+    tenant_archive(name=name, author=author, reason=reason)
+    Tenant.objects.filter(name=name).update(archived_at=at)
+    ApiKey.objects.filter(tenant__name=name).update(revoked_at=at)
 
 
 def _stage(*, policy: str, limit: Fields, how: Mapping[str, Any], author: str, reason: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from quotas.tenants import NewTenant
@@ -50,10 +52,46 @@ ENTERPRISE: Final = (
     NewTenant("world-of-wheels", "enterprise", "World of Wheels"),
 )
 # Signed up while the story runs.
-LATER: Final = (
+JOINED: Final = (
     NewTenant("tram-and-taxi", "free", "Tram and Taxi", "Europe/Brussels"),
     NewTenant("upland-cars", "free", "Upland Cars", "America/Bogota"),
     NewTenant("village-wheels", "pro", "Village Wheels", "Europe/Rome"),
 )
-FIRST: Final = (*FREE, *PRO, *ENTERPRISE)
+REGIONS: Final[Mapping[str, str]] = {
+    "Africa": "emea",
+    "America": "americas",
+    "Asia": "apac",
+    "Atlantic": "emea",
+    "Australia": "apac",
+    "Europe": "emea",
+    "Pacific": "apac",
+}
+TAGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "delta-shuttle": ("airport",),
+    "gate-shuttle": ("airport",),
+    "jet-transfer": ("airport", "nightly-sync"),
+    "lagoon-ferry": ("ferry",),
+    "night-owl-cars": ("watch",),
+    "pebble-shuttle": ("nightly-sync",),
+    "terminal-two": ("airport",),
+    "tram-and-taxi": ("new",),
+    "upland-cars": ("new",),
+    "village-wheels": ("new",),
+}
+
+
+def _known(tenant: NewTenant) -> NewTenant:
+    """With its tags, and addresses of roles for customers that pay."""
+    region = REGIONS.get(tenant.timezone.partition("/")[0], "")
+    own = ("key-account",) if tenant.tier == "enterprise" else ()
+    roles = {"free": (), "pro": ("api",), "enterprise": ("api", "on-call")}[tenant.tier]
+    return replace(
+        tenant,
+        tags=tuple(tag for tag in (region, *own, *TAGS.get(tenant.name, ())) if tag),
+        contacts=tuple(f"{role}@{tenant.name}.example" for role in roles),
+    )
+
+
+FIRST: Final = tuple(map(_known, (*FREE, *PRO, *ENTERPRISE)))
+LATER: Final = tuple(map(_known, JOINED))
 TENANTS: Final = (*FIRST, *LATER)

@@ -55,6 +55,8 @@ def record_flow(
     tenant, endpoint = numbers.tenants.get(flow.tenant, 0), numbers.endpoints[flow.endpoint]
     cost = numbers.costs[flow.endpoint]
     counts = per_second(flow.demand, span, draw)
+    if flow.sync is not None:
+        counts = counts + flow.sync.requests(np.arange(span.start, span.stop))
 
     def series(outcome: str, limit: str, amounts: Ints, rate: float = 0.0) -> FlowSeries:
         return FlowSeries(tenant, endpoint, outcome, numbers.limits[limit] if limit else 0, amounts, cost, rate)

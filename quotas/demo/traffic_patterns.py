@@ -6,14 +6,17 @@ Rates are requests per second. Their sum stays near ten, so that the demo uses a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
 
-from quotas.observations.arrays import Floats
+from quotas.demo.story import LEFT, RATINGS
+from quotas.observations.arrays import Floats, Ints
 from quotas.simulation.synthetic_tenants import (
     DAY_S,
     HOUR_S,
+    MINUTE_S,
     Intensity,
     SyntheticTenant,
     abuser,
@@ -31,11 +34,24 @@ UNKNOWN: Final = "nobody-we-know"
 
 
 @dataclass(frozen=True, slots=True)
+class Sync:
+    """A job that sends at an even pace for the first minute of an hour of the day (UTC)."""
+
+    hour: int
+    per_second: int
+
+    def requests(self, seconds: Ints) -> Ints:
+        since = seconds % DAY_S - self.hour * HOUR_S
+        return np.where((since >= 0) & (since < MINUTE_S), self.per_second, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     tenant: str
     endpoint: str
     demand: SyntheticTenant
     retries: int = 0  # how often clients retry after a 429, a second later
+    sync: Sync | None = None
 
 
 def flows(began_s: int) -> tuple[Flow, ...]:
@@ -64,8 +80,8 @@ def _free(began_s: int) -> list[Flow]:
         Flow("maple-rides", "rider:track", growth("maple-rides", 0.03, 1.08, began_s)),
         Flow("metro-hop", "rider:track", growth("metro-hop", 0.1, 1.06, began_s)),
         Flow("night-owl-cars", "driver:nearby", abuser("night-owl-cars", 0.02, 18, two_days_ago)),
-        Flow("old-town-taxi", "rider:quote", steady("old-town-taxi", 0.015)),
-        Flow("pebble-shuttle", "partner:bookings", cron_burst("pebble-shuttle", 0.003, 14)),
+        Flow("old-town-taxi", "rider:quote", until(steady("old-town-taxi", 0.015), began_s + _seconds(LEFT))),
+        Flow("pebble-shuttle", "partner:bookings", cron_burst("pebble-shuttle", 0.003, 14), sync=Sync(1, 3)),
         Flow("quay-cabs", "rider:quote", cron_burst("quay-cabs", 0.005, 17, 1_800), retries=2),
         Flow("river-rides", "rider:track", by_day("river-rides", 0.01, 0.09, hours=2)),
         Flow("sunny-side-cabs", "rider:quote", by_day("sunny-side-cabs", 0.01, 0.07, hours=-8)),
@@ -75,8 +91,11 @@ def _free(began_s: int) -> list[Flow]:
 
 
 def _pro(began_s: int) -> list[Flow]:
+    rated_s = began_s + _seconds(RATINGS)
+    rating = ("fleetly", "green-go", "harbor-taxi", "orbit-rides", "polar-cabs", "terminal-two")
     return [
-        Flow("delta-shuttle", "rider:quote", by_day("delta-shuttle", 0.7, 0.9, weekend=1.0), retries=1),
+        *(Flow(name, "rider:rate", new(name, 0.012, rated_s)) for name in rating),
+        Flow("delta-shuttle", "rider:quote", by_day("delta-shuttle", 0.6, 0.85, weekend=1.0), retries=1),
         Flow("delta-shuttle", "rider:track", by_day("delta-shuttle", 0.06, 0.24)),
         Flow("fleetly", "rider:track", by_day("fleetly", 0.06, 0.48, hours=1)),
         Flow("fleetly", "rider:request", by_day("fleetly", 0.006, 0.06, hours=1)),
@@ -84,14 +103,14 @@ def _pro(began_s: int) -> list[Flow]:
         Flow("green-go", "driver:location", cron_burst("green-go", 0.03, 30, 60)),
         Flow("green-go", "rider:track", by_day("green-go", 0.03, 0.15, hours=-3)),
         Flow("harbor-taxi", "rider:track", by_day("harbor-taxi", 0.06, 0.27)),
-        Flow("harbor-taxi", "rider:quote", by_day("harbor-taxi", 0.015, 0.15)),
+        Flow("harbor-taxi", "rider:quote", by_day("harbor-taxi", 0.1, 0.62)),
         Flow("inner-ring", "driver:location", cron_burst("inner-ring", 0.06, 46, 300)),
         Flow("inner-ring", "driver:nearby", by_day("inner-ring", 0.03, 0.15, hours=9)),
-        Flow("jet-transfer", "partner:bookings", by_day("jet-transfer", 0.015, 0.12, hours=10)),
+        Flow("jet-transfer", "partner:bookings", by_day("jet-transfer", 0.015, 0.12, hours=10), sync=Sync(2, 30)),
         Flow("jet-transfer", "admin:reports", cron_burst("jet-transfer", 0.0001, 6)),
         Flow("north-star-cars", "rider:track", by_day("north-star-cars", 0.03, 0.21, hours=1)),
-        Flow("north-star-cars", "rider:quote", by_day("north-star-cars", 0.015, 0.18, hours=1)),
-        Flow("orbit-rides", "rider:quote", by_day("orbit-rides", 0.03, 0.24, hours=1)),
+        Flow("north-star-cars", "rider:quote", by_day("north-star-cars", 0.08, 0.62, hours=1)),
+        Flow("orbit-rides", "rider:quote", by_day("orbit-rides", 0.1, 0.64, hours=1)),
         Flow("orbit-rides", "driver:earnings", steady("orbit-rides", 0.015)),
         Flow("polar-cabs", "rider:track", steady("polar-cabs", 0.075)),
         Flow("ridge-runner", "driver:location", by_day("ridge-runner", 0.06, 0.27, hours=-7)),
@@ -131,6 +150,14 @@ def growth(name: str, rate: float, daily: float, began_s: int) -> SyntheticTenan
     """Grows day by day up to MOST_GROWTH times its first rate, because the demo may run for months."""
     base = growing(name, rate, daily, began_s)
     return replace(base, intensity=lambda seconds: np.minimum(base.intensity(seconds), rate * MOST_GROWTH))
+
+
+def until(base: SyntheticTenant, end_s: float) -> SyntheticTenant:
+    return replace(base, intensity=lambda seconds: np.where(seconds < end_s, base.intensity(seconds), 0.0))
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())
 
 
 def _moved(intensity: Intensity, by_s: int) -> Intensity:

@@ -1,25 +1,133 @@
-"""What somebody sees who opens the demo for the first time."""
+"""What somebody sees who opens the demo for the first time: every claim of the README, from the data itself."""
 
 from __future__ import annotations
+
+from datetime import datetime, timedelta
 
 import pytest
 import redis
 from django.core.management import call_command
+from django.utils import timezone
 
-from quotas.models import Recommendation
-from quotas.models.recommendation import Kind
+from quotas.calibration.capacity import Capacity, capacity_of
+from quotas.calibration.sizing import point_of
+from quotas.models import Change, Endpoint, LimitName, Override, Recommendation
+from quotas.models.recommendation import Kind, Stage
+from quotas.models.usage import LET_THROUGH, Outcome, UsageDay, UsageHour, UsageMinute
+from quotas.policies.limit_codec import algorithm_load
 from quotas.status.summary import WAITING
+from quotas.usage.queries.latency import latency_samples
+from tenants.models import Tenant
+
+WEEK = timedelta(days=7)
 
 
-@pytest.mark.faults_long
+@pytest.mark.sweep
 @pytest.mark.timeout(900)
 @pytest.mark.django_db(transaction=True)
-def test_two_recommendations_wait_both_for_the_tenant_that_is_throttled(valkey: redis.Redis) -> None:
-    """It takes the whole of the two weeks to make them, so it is no test for every day."""
+def test_the_demo_tells_a_true_story(valkey: redis.Redis) -> None:
+    """It takes the whole of the two weeks to tell it, so it is told once and looked at from all sides."""
     call_command("seed", verbosity=0)
     call_command("calibrate", verbosity=0)
-    found = Recommendation.objects.filter(stage__in=WAITING).order_by("kind")
-    assert [(row.kind, "delta-shuttle" in row.summary or "pro-quotes" in row.summary) for row in found] == [
-        (Kind.OVERRIDE, True),
-        (Kind.TIER, True),
+    now = timezone.now()
+    three_recommendations_wait()
+    the_raise_ends_most_of_the_denials_of_several_tenants()
+    the_cut_takes_what_nobody_comes_near()
+    one_tenant_needs_more_than_its_tier()
+    one_limit_has_too_little_data_until_a_date(now)
+    one_endpoint_has_a_knee_in_its_latency(now)
+    the_change_in_shadow_would_hurt_some_and_spare_others()
+    tenants_can_be_told_apart(now)
+    the_rollups_agree()
+
+
+def three_recommendations_wait() -> None:
+    found = Recommendation.objects.filter(stage__in=WAITING).order_by("policy", "kind")
+    assert [(row.policy, row.limit, row.kind, row.tenant) for row in found] == [
+        ("enterprise-everywhere", "burst", Kind.TIER, ""),
+        ("pro-quotes", "quotes", Kind.OVERRIDE, "delta-shuttle"),
+        ("pro-quotes", "quotes", Kind.TIER, ""),
     ]
+
+
+def waiting(policy: str, kind: Kind) -> Recommendation:
+    return Recommendation.objects.get(stage__in=WAITING, policy=policy, kind=kind)
+
+
+def rates(row: Recommendation) -> tuple[float, float]:
+    """Units a second, now and proposed."""
+    assert row.proposed is not None
+    return point_of(algorithm_load(row.current)).rate, point_of(algorithm_load(row.proposed)).rate
+
+
+def the_raise_ends_most_of_the_denials_of_several_tenants() -> None:
+    row = waiting("pro-quotes", Kind.TIER)
+    now, then = rates(row)
+    assert then > 1.3 * now
+    assert row.forecast["denied_share_now"] > 0.03
+    assert row.forecast["denied_share"] < row.forecast["denied_share_now"] / 5
+    assert row.forecast["tenants_hit_now"] - row.forecast["tenants_hit"] >= 3
+
+
+def the_cut_takes_what_nobody_comes_near() -> None:
+    row = waiting("enterprise-everywhere", Kind.TIER)
+    now, then = rates(row)
+    assert then < now
+    assert (row.forecast["tenants_hit_now"], row.forecast["tenants_hit"]) == (0, 0)
+    assert row.forecast["headroom"] > 10
+
+
+def one_tenant_needs_more_than_its_tier() -> None:
+    row = waiting("pro-quotes", Kind.OVERRIDE)
+    assert rates(row)[1] > rates(waiting("pro-quotes", Kind.TIER))[1]
+    assert row.forecast["denied_share"] < row.forecast["denied_share_now"] / 2
+
+
+def one_limit_has_too_little_data_until_a_date(now: datetime) -> None:
+    found = Recommendation.objects.filter(stage=Stage.INSUFFICIENT).exclude(ready_at=None)
+    (row,) = found
+    assert row.policy == "pro-ratings"
+    assert row.ready_at is not None
+    assert timedelta(days=5) < row.ready_at - now < timedelta(days=12)
+
+
+def one_endpoint_has_a_knee_in_its_latency(now: datetime) -> None:
+    found = {row.name: capacity_of(latency_samples(row.number, now - WEEK, now)) for row in Endpoint.objects.all()}
+    knees = {name: capacity for name, capacity in found.items() if isinstance(capacity, Capacity)}
+    assert list(knees) == ["rider:track"]
+    assert 6 <= knees["rider:track"].load <= 12
+    assert knees["rider:track"].most_seen > 1.5 * knees["rider:track"].load
+
+
+def the_change_in_shadow_would_hurt_some_and_spare_others() -> None:
+    change = Change.objects.get(state="shadow")
+    limit = LimitName.objects.get(name="smooth~candidate").number
+    endpoint = Endpoint.objects.get(name="driver:location").number
+    rows = UsageHour.objects.filter(endpoint_number=endpoint, start__gte=change.created)
+    hurt = rows.filter(outcome=Outcome.CANDIDATE_DENIES, limit_number=limit).values_list("tenant_number", flat=True)
+    pro = Tenant.objects.filter(tier__name="pro").values("number")
+    asked = rows.filter(outcome__in=LET_THROUGH, tenant_number__in=pro).values_list("tenant_number", flat=True)
+    assert set(hurt)
+    assert set(asked) - set(hurt)
+
+
+def tenants_can_be_told_apart(now: datetime) -> None:
+    found = Tenant.objects.all()
+    assert all(tenant.label for tenant in found)
+    assert sum(bool(tenant.tags) for tenant in found) > 10
+    assert sum(bool(tenant.contacts) for tenant in found) > 10
+    assert found.filter(suspended=True).count() == 1
+    gone = found.exclude(archived_at=None).get()
+    assert gone.archived_at is not None
+    assert timedelta(days=1) < now - gone.archived_at < timedelta(days=3)
+    assert not UsageHour.objects.filter(tenant_number=gone.pk, start__gt=gone.archived_at).exists()
+    assert Override.objects.filter(end__lt=now + timedelta(hours=4)).count() == 1
+
+
+def the_rollups_agree() -> None:
+    sums = {
+        model: sum(model._default_manager.values_list("count", flat=True))
+        for model in (UsageMinute, UsageHour, UsageDay)
+    }
+    assert len(set(sums.values())) == 1
+    assert sums[UsageDay] > 5_000_000

@@ -72,7 +72,7 @@ def what_was_written_then_is_as_unchangeable_as_ever() -> None:
 
 def there_is_an_override_about_to_end_a_policy_of_a_tenant_and_a_suspension() -> None:
     burst = {e.effective.limit.name: e for e in explain(tenant="harbor-taxi", endpoint="rider:track").limits}["burst"]
-    assert burst.effective.source == "tenant harbor-taxi × *"
+    assert burst.effective.source == "tenant harbor-taxi × rider:track"
     assert [lost.source for lost in burst.lost] == ["tier pro × *"]
     assert explain(tenant="fleetly", endpoint="rider:track").limits[0].overrides
     assert explain(tenant="early-bird", endpoint="rider:track").is_suspended
