@@ -28,14 +28,22 @@ class Action:
 
     def fits(self, query: str) -> bool:
         """Every word of the query begins a word of the label or of the other names."""
-        names = f"{self.label} {self.also}".casefold().split()
-        return all(any(name.startswith(word) for name in names) for word in query.casefold().split())
+        return _begin(query, f"{self.label} {self.also}")
+
+    def is_named(self, query: str) -> bool:
+        """Every word of the query begins a word of the label itself."""
+        return _begin(query, self.label)
 
     def is_open_to(self, principal: Principal) -> bool:
         """An action whose page does not exist is open to nobody."""
         if not self.url:
             return True
         return bool(address(self.url)) and may(principal, *(self.needs or (self.url, "GET")))
+
+
+def _begin(query: str, text: str) -> bool:
+    names = text.casefold().split()
+    return all(any(name.startswith(word) for name in names) for word in query.casefold().split())
 
 
 ACTIONS: Final = (
@@ -64,10 +72,8 @@ ACTIONS: Final = (
         note="choose tier and endpoint",
     ),
     Action("New tier", "plus", "dashboards:tier-new", "create add plan duplicate"),
-    Action("Register endpoint", "plus", "dashboards:endpoint-new", "new add create"),
-    Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger register"),
     Action("New endpoint", "endpoint", "dashboards:endpoint-new", "add create register"),
-    Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger paste"),
+    Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger paste register"),
     Action("New tenant", "tenants", "dashboards:tenant-new", "add create customer"),
     Action("Import tenants from CSV", "download", "dashboards:tenants-import", "upload many"),
     Action("New policy", "matrix", "dashboards:policy-new", "add create limits global service"),

@@ -113,6 +113,7 @@ def _actions(query: str, principal: Principal) -> list[PaletteResult]:
     if not query:
         return []
     fitting = [action for action in ACTIONS if action.fits(query) and action.is_open_to(principal)]
+    fitting.sort(key=lambda action: not action.is_named(query))
     return [*_overrides(query, principal), *map(_action, fitting)][:MOST]
 
 

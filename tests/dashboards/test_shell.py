@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from dashboards.actions import ACTIONS
 from dashboards.pages import live
 from quotas.changes.rollout import change_propose
 from quotas.models import AlertState, Change, Heartbeat, Limit, Revision
@@ -102,6 +103,16 @@ def test_the_inbox_is_a_page_too(busy: None, client: Client) -> None:
     assert "<h1>Inbox</h1>" in text
     assert "Nothing waits for you" in text
     assert "too much was denied" in text
+
+
+def test_an_action_with_these_words_comes_before_one_that_only_fits(busy: None, client: Client) -> None:
+    found = page(signed_in("olga", "operator"), "/palette?q=new+tenant")
+    assert found.index("New tenant") < found.index("Give override")
+
+
+def test_no_two_actions_of_the_palette_have_one_name() -> None:
+    labels = [action.label for action in ACTIONS]
+    assert len(labels) == len(set(labels))
 
 
 def test_the_palette_finds_actions_of_the_role(busy: None, client: Client) -> None:

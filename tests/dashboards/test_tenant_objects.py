@@ -178,7 +178,7 @@ class TestBulk:
         picked = {"chosen": "acme bolt", "tier": "free"}
         second = said(operator.post("/tenants/bulk/move", picked, headers=PART))
         assert "1 is on free already." in second
-        assert "1 of 1 gets tighter" in second
+        assert "1 of 1 gets a tighter or an additional limit" in second
         done = {**picked, "do": "apply", "reason": "because"}
         assert operator.post("/tenants/bulk/move", done, headers=PART).status_code == 422
         assert Tenant.objects.get(name="acme").tier.name == "pro"

@@ -96,7 +96,7 @@ document.addEventListener("htmx:load", (event) => fresh(event.detail.elt));
 document.addEventListener("hr:fresh", (event) => fresh(event.target));
 function fresh(part) {
   if (!part.querySelectorAll) return;
-  part.querySelectorAll("[data-tags]").forEach(chips);
+  part.querySelectorAll("input[data-tags]").forEach(chips);
   part.querySelectorAll("form[data-saves]").forEach(watch);
 }
 fresh(document);
