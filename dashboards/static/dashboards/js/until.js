@@ -35,7 +35,7 @@ function last(part, seconds) {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-lasts]");
-  if (button) last(button.closest("[data-until]"), Number(button.dataset.lasts));
+  if (button) last(button.closest(".field[data-until]"), Number(button.dataset.lasts));
 });
 // A choice that shows a field, such as `Until…` beside the usual lengths.
 document.addEventListener("change", (event) => {
@@ -43,10 +43,10 @@ document.addEventListener("change", (event) => {
   if (shows || hides) document.getElementById(shows ?? hides).hidden = !shows;
 });
 document.addEventListener("input", (event) => {
-  const part = event.target.closest("[data-until]");
+  const part = event.target.closest(".field[data-until]");
   if (part) show(part);
 });
-onFresh((root) => root.querySelectorAll("[data-until]").forEach((part) => {
+onFresh((root) => root.querySelectorAll(".field[data-until]").forEach((part) => {
   const seconds = Number(part.dataset.default ?? 0);
   delete part.dataset.default; // who empties the field wants it empty
   if (part.dataset.at && !$("input", part).value) $("input", part).value = typed(new Date(part.dataset.at));
