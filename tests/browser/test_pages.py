@@ -12,6 +12,12 @@ from tests.browser.world import THROTTLED
 BELOW = (
     ("dashboards:tenant", THROTTLED),
     ("dashboards:endpoint", "rider:quote"),
+    ("dashboards:endpoint-new",),
+    ("dashboards:endpoint-edit", "rider:quote"),
+    ("dashboards:endpoints-import",),
+    ("dashboards:tier", "pro"),
+    ("dashboards:tier-new",),
+    ("dashboards:tier-edit", "pro"),
     ("dashboards:recommendation", 1),
     ("dashboards:matrix-import",),
     ("dashboards:first-run",),
