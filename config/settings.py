@@ -166,6 +166,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["access.authentication.PassedTheGate"],
     "DEFAULT_PARSER_CLASSES": ["api.inputs.BoundedJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "URL_FORMAT_OVERRIDE": None,  # queries are strict, and each address has one format
     "DEFAULT_SCHEMA_CLASS": "api.openapi.hooks.Naming",
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "api.errors.handler",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 from unicodedata import category
 
 from django.utils import timezone
 
-from headroom_edge.algorithms.base import ParameterError
+from headroom_edge.algorithms.base import DAY_US, ParameterError, parse_duration_us
 from quotas.policies.problems import WITHIN, Problem, is_fit, is_within
 
 LONGEST_REASON = 500
 LONGEST_AUTHOR = 150
+LONGEST_SPAN_DAYS = 36_500  # the sum with any moment of this century is a moment
 
 _CONTROL = frozenset({"Cc", "Zl", "Zp"})  # Unicode categories: control, line separator, paragraph separator
 
@@ -53,6 +54,14 @@ def check_moment(field: str, moment: datetime) -> None:
         raise refuse(field, "timezone", f"{field} has no time zone; write it like 2030-01-31T18:00:00Z")
     if not is_within(moment):
         raise refuse(field, "range", f"{field} is in the year {moment.year}; {WITHIN}")
+
+
+def span_of(field: str, text: str) -> timedelta:
+    """A duration such as 24h; refused if no moment is that far away."""
+    span_us = parse_duration_us(text)
+    if span_us > LONGEST_SPAN_DAYS * DAY_US:
+        raise refuse(field, "range", f"{field} is too long; use at most {LONGEST_SPAN_DAYS}d")
+    return timedelta(microseconds=span_us)
 
 
 def one_line(field: str, text: str, longest: int) -> str:

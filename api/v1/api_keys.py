@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast, get_args
 
 from django.db.models import QuerySet
@@ -20,7 +20,7 @@ from api.inputs import Choice, Fields, Line, Moment, Reasoned, Word, body
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
-from headroom_edge.algorithms.base import DURATION_PATTERN, parse_duration_us
+from headroom_edge.algorithms.base import DURATION_PATTERN
 from quotas.api_keys import (
     LONGEST_LABEL,
     SCOPES,
@@ -33,7 +33,7 @@ from quotas.api_keys import (
     key_state,
 )
 from quotas.changes.affected import Effect, TouchedTenants
-from quotas.errors import refuse
+from quotas.errors import refuse, span_of
 from quotas.policies.diff import FieldDiff, ObjectDiff
 from quotas.usage.key_uses import with_last_use
 from tenants.models import TENANT_NAME, ApiKey
@@ -173,7 +173,7 @@ def _until(fields: Fields) -> datetime:
         raise refuse("overlap", "missing", "give either overlap, such as 24h, or until, a time")
     if "until" in fields:
         return cast("datetime", fields["until"])
-    return timezone.now() + timedelta(microseconds=parse_duration_us(fields["overlap"]))
+    return timezone.now() + span_of("overlap", fields["overlap"])
 
 
 def _rotated(issued: IssuedKey, before: Mapping[str, Any]) -> Effect:

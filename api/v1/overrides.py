@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,8 @@ from api.inputs import Choice, Fields, LimitPatchesField, Moment, Query, Strict,
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, order_field, search_field, sorted_list
 from api.preconditions import shown
-from headroom_edge.algorithms.base import DURATION_PATTERN, parse_duration_us
+from headroom_edge.algorithms.base import DURATION_PATTERN
+from quotas.errors import span_of
 from quotas.keyset import every_row
 from quotas.models import Override
 from quotas.models.policy import MULTIPLIER_MAX
@@ -104,6 +104,10 @@ class OverridePatch(Guarded):
     end = Moment(required=False, allow_null=True)
     limits = LimitPatchesField(required=False)
     multiplier = Multiplier(required=False, allow_null=True)
+
+    rules = {
+        "anyOf": [{"properties": {"limits": {"maxProperties": 0}}}, {"properties": {"multiplier": {"type": "null"}}}]
+    }
 
 
 class Extension(Guarded):
@@ -214,7 +218,7 @@ def override_fields(fields: Fields) -> Fields:
 
 def extension(fields: Fields) -> Fields:
     by = fields.pop("by", None)
-    return fields | ({"by": timedelta(microseconds=parse_duration_us(by))} if by else {})
+    return fields | ({"by": span_of("by", by)} if by else {})
 
 
 def _found(request: Request, asked: Fields) -> QuerySet[Override]:

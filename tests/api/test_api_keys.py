@@ -117,6 +117,13 @@ def test_a_rotation_has_one_end(client: APIClient, body: dict[str, str]) -> None
     assert "either overlap, such as 24h, or until" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("overlap", ["91d", "999999999999s", "999999999999d"])
+def test_an_overlap_that_is_too_long_is_refused(client: APIClient, overlap: str) -> None:
+    old = client.post("/v1/api-keys", ASKED).json()
+    refused = client.post(f"/v1/api-keys/{old['key_id']}/rotate", {"reason": "yearly", "overlap": overlap})
+    assert (refused.status_code, refused.json()["code"]) == (422, "range")
+
+
 def test_a_label_is_changed_by_whoever_saw_the_present_one(client: APIClient) -> None:
     issued = client.post("/v1/api-keys", ASKED).json()
     path = f"/v1/api-keys/{issued['key_id']}"

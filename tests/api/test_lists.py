@@ -137,6 +137,7 @@ def test_overrides_are_extended_edited_and_ended_many_at_once(client: APIClient)
         ("extend", {"overrides": ["1"], "by": "24h"}, 400),
         ("extend", {"overrides": [999], "by": "24h"}, 422),
         ("extend", {"overrides": [1], "by": "soon"}, 400),
+        ("extend", {"overrides": [1], "by": "999999999999d"}, 422),
         ("give", {"tenants": ["nobody"], "multiplier": {"numerator": 2}}, 422),
         ("give", {"tenants": ["acme"]}, 422),
         ("cancel", {"overrides": [2**40]}, 400),

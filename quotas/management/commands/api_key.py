@@ -9,8 +9,8 @@ from typing import Any
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from headroom_edge.algorithms.base import parse_duration_us
 from quotas.api_keys import SCOPES, api_key_issue, api_key_revoke, api_key_rotate
+from quotas.errors import span_of
 from quotas.management.credentials import CredentialCommand
 from tenants.models import ApiKey
 
@@ -74,7 +74,7 @@ def _shown(key: ApiKey) -> str:
 
 def _duration(text: str) -> timedelta:
     try:
-        return timedelta(microseconds=parse_duration_us(text))
+        return span_of("overlap", text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
 
