@@ -25,7 +25,7 @@ from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
 from tests.dashboards.world import PAY, counted, drained, make_world, page, text_of
 from tests.quotas.turns import full_queue
-from tests.quotas.world import SAID, bucket, opened_by
+from tests.quotas.world import FORCED, SAID, bucket, opened_by
 
 pytestmark = pytest.mark.django_db
 
@@ -189,6 +189,8 @@ def first_limit(operator: Client) -> None:
     operator.post("/first-run", {"step": "endpoint", "name": "orders:create", "method": "POST", "path": "/v1/orders"})
     operator.post("/first-run", {"step": "tenant", "name": "first-tenant", "tier": "free"})
     operator.post("/first-run", {"step": "limit", "rate": "2", "burst": "5"})
+    # So slow that nothing comes back between two requests, however slow the machine is.
+    limit_set(policy="free-first", limit=bucket(1, per="1h", burst=5), **FORCED)
     client = store.connect(settings.REDIS_URL)
     store.prepare(client)
     Publisher(client, settings.HEADROOM_SHARDS).publish()
