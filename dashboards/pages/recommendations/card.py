@@ -17,6 +17,13 @@ from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
 from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.limit_words import Short, algorithm_words, limit_short
+from quotas.recommendations.benefit import verb_of
+
+_NOT_MEASURED = {
+    "idle": "{:,} without traffic here",
+    "overridden": "{:,} with an override",
+    "sudden": "{:,} suddenly far above the past",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,48 @@ class Card:
             return "Override for"
         if self.proposed is None:
             return ""
-        return {"up": "Raise", "down": "Lower"}.get(self.direction, "Change")
+        if self.size_now is None or self.size_then is None or not self.direction:
+            return "Change"
+        return verb_of(self.current, self.proposed)
+
+    @property
+    def benefit(self) -> str:
+        """One sentence with its cost; empty: no forecast yet."""
+        return str(self.row.forecast.get("benefit", {}).get("sentence", ""))
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The most 429s ended first, then what frees most."""
+        found = self.row.forecast.get("benefit", {})
+        return -float(found.get("ended_a_day", 0)), -float(found.get("freed_a_second", 0))
+
+    @property
+    def needed(self) -> Short | None:
+        """The measured need in the limit's own unit; None: this step is all of it, or it is not known."""
+        stored = self.row.evidence.get("needed")
+        if not stored or self.proposed is None:
+            return None
+        needed = algorithm_load(stored)
+        return limit_short(needed) if needed != self.proposed else None
+
+    @property
+    def unseen(self) -> Mapping[str, Any]:
+        """The days that the limit was not fitted on, with the denied shares of now and then."""
+        days: Mapping[str, Any] = self.row.forecast.get("unseen") or {}
+        if not days.get("units"):
+            return {}
+        shares = {f"{name}_share": days[f"denied_{name}"] / days["units"] for name in ("now", "then")}
+        return {**days, **shares}
+
+    @property
+    def whose(self) -> str:
+        """Whose demand it rests on, and why the other tenants do not count."""
+        counts: Mapping[str, int] = self.row.evidence.get("counts") or {}
+        if not counts or self.row.tenant:
+            return ""
+        why = [words.format(counts[name]) for name, words in _NOT_MEASURED.items() if counts.get(name)]
+        rest = f": {', '.join(why)}" if why else ""
+        return f"{counts['measured']:,} of {counts['tenants']:,} tenants measured{rest}"
 
     @property
     def rate_gain(self) -> float | None:
@@ -135,7 +183,7 @@ def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor
     hours, days = shadow.total_seconds() / 3600, evaluate.days
     notes = [
         f"{row.created:%-d %b %H:%M} UTC",
-        "replayed on the held-out last week",
+        "replayed on days it had not seen",
         row.decider or "by an approver",
         f"{hours:g} h, counts but never denies",
         f"rolled back if 429s exceed {factor:g} × forecast",
@@ -243,5 +291,5 @@ def _weeks(evidence: Mapping[str, Any]) -> Figure:
         x_name="Week from",
         panels=[Panel("% denied", 200)],
         classes="c-6",
-        caption="The last week was held out from the calibration.",
+        caption="These weeks are the ones it was fitted on. The forecast is of days that it was not fitted on.",
     )

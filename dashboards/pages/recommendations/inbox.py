@@ -19,8 +19,10 @@ from quotas.policies.problems import sentence
 from quotas.recommendations.lifecycle import BulkApproval, recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
 from quotas.recommendations.settings import calibration_parameters
+from quotas.recommendations.staleness import marked
 
 MOST_REFUSED = 3  # in a toast
+MOST_LEFT_OUT = 20
 TITLES = {
     "active": "Active",
     "waiting": "Waiting",
@@ -39,11 +41,13 @@ def recommendations(request: HttpRequest) -> HttpResponse:
     if tab not in TABS:
         return HttpResponseBadRequest(f"tab must be one of {', '.join(TABS)}.", content_type="text/plain")
     inbox = inbox_read(tab)
-    cards = sorted((Card(row) for row in inbox.rows), key=lambda card: ORDER.index(card.group))
+    cards = sorted((Card(row) for row in marked(inbox.rows)), key=lambda card: (ORDER.index(card.group), card.rank))
     context: dict[str, Any] = {
         "inbox": inbox,
         "sections": [(name, list(group)) for name, group in groupby(cards, key=lambda card: card.group)],
         "near": [Card(row) for row in inbox.near],
+        "promise": _promise([card for card in cards if card.is_waiting]),
+        "left_out": (inbox.run.result or {}).get("left_out", [])[:MOST_LEFT_OUT] if inbox.run else [],
         "tabs": [(name, title, inbox.counts[name]) for name, title in TITLES.items()],
         "funnel": _funnel(inbox.run.result or {}) if inbox.run else _known(inbox),
         "parameters": calibration_parameters(),
@@ -75,6 +79,17 @@ def _approved(done: BulkApproval) -> str:
     return f"Approved {len(done.approved)}|{' '.join(said)}"
 
 
+def _promise(waiting: list[Card]) -> str:
+    """What all that wait would do together."""
+    if not waiting:
+        return ""
+    found = [card.row.forecast.get("benefit", {}) for card in waiting if not card.row.is_stale]
+    ended, of = (sum(one.get(name, 0) for one in found) for name in ("ended_a_day", "denied_a_day"))
+    stale = sum(card.row.is_stale for card in waiting)
+    words = f"{len(waiting)} to review{f', {stale} of them stale' if stale else ''}."
+    return f"{words} They would end {ended:,.0f} of {of:,.0f} 429s a day." if ended >= 1 else words
+
+
 def _known(inbox: Inbox) -> list[tuple[int, str]]:
     """The result of a run that has no record of its own."""
     found = [(inbox.counts["insufficient"], "with insufficient data: too few days or tenants")]
@@ -89,5 +104,6 @@ def _funnel(result: dict[str, Any]) -> list[tuple[int, str]]:
         (idle, "without traffic"),
         (result.get("insufficient", 0), "with insufficient data: too few days or tenants"),
         (result.get("fitting", 0), "already fit (a change would be too small or too soon)"),
+        (len(result.get("left_out", [])), "left out: no benefit beyond chance"),
         (len(result.get("proposed", [])), "proposed"),
     ]
