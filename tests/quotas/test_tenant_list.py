@@ -75,11 +75,11 @@ def test_filters_narrow_by_several_tiers_a_tag_and_a_state() -> None:
 
 
 def test_the_summary_has_the_last_day_and_the_last_request_of_each_tenant() -> None:
-    now = timezone.now()
     counted("acme", "a", 60)
     counted("acme", "d", 40, limit="burst")
     counted("acme", "w", 7)  # counted in addition to one of the others
     counted("bolt", "a", 5, ago=timedelta(days=9))
+    now = timezone.now()
     assert measure_tenants(now) == 2
     acme, bolt = (Tenant.objects.get(name=name).summary for name in ("acme", "bolt"))
     assert (acme.asked, acme.denied, acme.share) == (100, 40, 0.4)
@@ -93,8 +93,8 @@ def test_the_summary_has_the_last_day_and_the_last_request_of_each_tenant() -> N
 
 
 def test_figures_leave_with_the_hours_they_came_from() -> None:
-    now = timezone.now()
     counted("acme", "a", 60)
+    now = timezone.now()
     measure_tenants(now)
     measure_tenants(now + timedelta(hours=25))
     acme = Tenant.objects.get(name="acme").summary
@@ -111,13 +111,13 @@ def test_a_new_tenant_is_listed_at_once_in_every_order() -> None:
 
 
 def test_denied_idle_throttled_and_overridden_tenants_have_views_and_counts() -> None:
-    now = timezone.now()
     add("quiet")
-    add("gone", archived_at=now)
+    add("gone", archived_at=timezone.now())
     counted("acme", "a", 60)
     counted("acme", "d", 40, limit="burst")
     counted("bolt", "a", 6)
     override_create(tenant="bolt", multiplier=(2, 1), **SAID)
+    now = timezone.now()
     measure_tenants(now)
     assert found(state="denied") == found(state="throttled") == ["acme"]
     assert found(state="override") == ["bolt"]
