@@ -21,6 +21,8 @@ BELOW = (
     ("dashboards:recommendation", 1),
     ("dashboards:matrix-import",),
     ("dashboards:first-run",),
+    ("dashboards:inbox",),
+    ("dashboards:runbook", "denied-share"),
 )
 PATHS = [*(reverse(item.url) for item in MENU), *(reverse(name, args=rest) for name, *rest in BELOW)]
 

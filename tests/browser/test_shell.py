@@ -1,0 +1,85 @@
+"""What every page has, used as a person does: the inbox, the account menu, keys, and the page of a wrong address."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.browser.person import NARROW, PATIENCE_MS, WIDE, Person
+from tests.browser.world import THROTTLED
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def whole(person: Person) -> None:
+    assert not person.troubles, "\n".join(person.troubles)
+
+
+def test_the_inbox_opens_on_any_page_and_fits(ada: Person) -> None:
+    ada.goes_to("/decisions?live=0")
+    page = ada.page
+    for look in (WIDE, NARROW):
+        page.set_viewport_size(look)
+        page.locator("[data-inbox]").click()
+        expect(page.locator("#inbox .seg")).to_be_visible()
+        expect(page.locator("#inbox .pane.p1")).to_be_visible()
+        ada.looks("light", look)
+        ada.reads_with_axe("light")
+        page.keyboard.press("Escape")
+        expect(page.locator("#inbox")).to_be_hidden()
+    whole(ada)
+
+
+def test_keys_lead_everywhere(ada: Person) -> None:
+    ada.goes_to("/decisions?live=0")
+    page = ada.page
+    page.keyboard.press("?")
+    expect(page.locator("#dlg-keys")).to_be_visible()
+    ada.reads_with_axe("light")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tenants")
+    page.keyboard.press("/")
+    expect(page.locator("main input[type=search]").first).to_be_focused()
+    page.keyboard.type("gt?")
+    assert page.url.endswith("/tenants")
+    whole(ada)
+
+
+def test_the_palette_opens_a_dialog_and_the_account_menu_signs_out(tess: Person, ada: Person) -> None:
+    ada.goes_to("/decisions?live=0")
+    page = ada.page
+    page.keyboard.press("Control+k")
+    page.locator("#palette input").fill(f"override {THROTTLED}")
+    expect(page.locator("#palette-list [role=option]").first).to_contain_text(f"Give {THROTTLED} an override")
+    page.keyboard.press("Enter")
+    expect(page.locator("#dlg-override")).to_be_visible()
+    page.locator('#dlg-override [data-lasts="86400"]').click()
+    expect(page.locator("#dlg-override output").last).to_contain_text("UTC")
+    page.keyboard.press("Escape")
+    page.locator(".me-btn").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    ada.reads_with_axe("light")
+    whole(ada)
+
+
+def test_a_flag_on_a_chart_is_reached_by_keyboard_and_listed(ada: Person) -> None:
+    ada.goes_to(f"/tenants/{THROTTLED}?span=14d&live=0")
+    page = ada.page
+    flag = page.locator("#usage a.chart-flag").first
+    flag.focus()
+    expect(flag).to_be_focused()
+    page.locator("#usage .as-table").check(force=True)
+    expect(page.locator("#usage .fig-events tbody tr").first).to_be_visible()
+    ada.reads_with_axe("light")
+    whole(ada)
+
+
+def test_a_wrong_address_has_a_way_on_in_the_products_look(ada: Person) -> None:
+    ada.page.goto(f"{ada.address}/nothing-here")
+    ada.looks("light", NARROW)
+    ada.reads_with_axe("light")
+    ada.page.get_by_role("link", name="Go to the start page").click()
+    expect(ada.page.get_by_role("heading", name="Overview")).to_be_visible()
+    # Chromium reports the status of the wrong address itself.
+    assert all("404" in trouble for trouble in ada.troubles), ada.troubles
