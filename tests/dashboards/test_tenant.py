@@ -261,7 +261,7 @@ def test_the_chart_has_a_step_for_each_value_of_the_limit_and_nothing_before_the
     published(now - timedelta(hours=1))
     text = page(client, "/tenants/acme?limit=burst")
     lines = re.findall(
-        r'<li data-kind="limit"[^>]+data-at="(\d+)"[^>]+data-since="([\d.]+)" data-until="([\d.]+)"', text
+        r'<li data-kind="limit"[^>]+data-at="(\d+)"[^>]+data-held-from="([\d.]+)" data-held-to="([\d.]+)"', text
     )
     assert [value for value, _, _ in lines] == ["100", "60"]
     assert float(lines[0][1]) == pytest.approx((now - timedelta(hours=3)).timestamp(), abs=1)

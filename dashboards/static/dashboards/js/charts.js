@@ -4,8 +4,8 @@
 //   .chart[data-panel][data-y="log|mirror"][data-top]   one canvas each; all share the x axis. mirror: negative
 //                                         values are labelled without their sign; top: the end of a shared scale
 //   .fig-table th[data-draw][data-color][data-panel], tr[data-x] > td[data-v]
-//   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel][data-since][data-until]
-//                                         since, until: the part of the x axis on which a limit or a band holds
+//   .fig-marks li[data-kind=gap|band|limit|mark][data-from][data-to][data-at][data-panel][data-held-from][data-held-to]
+//                                         held: the part of the x axis on which a limit or a band holds
 /* global uPlot */
 import { $, $$, el } from "./dom.js";
 import { visit } from "./live.js";
@@ -47,7 +47,7 @@ function read(figure) {
   const extras = $$(".fig-marks li", figure).map((item) => ({
     kind: item.dataset.kind, label: item.textContent.trim(), href: item.dataset.href, color: item.dataset.color ?? "brand",
     panel: Number(item.dataset.panel ?? 0), at: numberOf(item.dataset.at), from: numberOf(item.dataset.from), to: numberOf(item.dataset.to),
-    since: numberOf(item.dataset.since), until: numberOf(item.dataset.until), words: item.dataset.words ?? "",
+    since: numberOf(item.dataset.heldFrom), until: numberOf(item.dataset.heldTo), words: item.dataset.words ?? "",
   }));
   return { rows, heads, columns, extras, xs: rows.map((row) => Number(row.dataset.x)) };
 }
