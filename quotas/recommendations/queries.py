@@ -8,7 +8,8 @@ from typing import Final
 
 from django.db.models import Count, QuerySet
 
-from quotas.models import Recommendation, Task
+from quotas.models import Change, Recommendation, Task
+from quotas.models.change import TRIED
 from quotas.models.recommendation import Stage, Trust
 from quotas.status.summary import WAITING
 
@@ -61,3 +62,11 @@ def next_waiting(after: int) -> int | None:
 def _light() -> QuerySet[Recommendation]:
     """Without the evidence, which may have a hundred kilobytes."""
     return Recommendation.objects.defer("evidence").order_by("-id")
+
+
+def trial_before(row: Recommendation) -> Change | None:
+    """The change on trial on its policy that it has to wait for; None: the policy is free."""
+    if row.is_over or row.stage in (Stage.SHADOW, Stage.ENFORCED):
+        return None
+    held = Change.objects.filter(state__in=TRIED, touched__contains=[f"policy:{row.policy}"])
+    return held.exclude(pk=row.change_id or 0).order_by("pk").first()

@@ -11,10 +11,12 @@ from django.test import Client
 from django.utils import timezone
 
 from quotas.changes.freeze import freeze_set
+from quotas.changes.rollout import change_propose, change_start
 from quotas.models import Recommendation, Task
 from quotas.models.recommendation import Stage
+from quotas.policies.edit import limit_set
 from tests.access.people import signed_in
-from tests.quotas.world import make_world
+from tests.quotas.world import SAID, bucket, make_world
 
 NOW = timezone.now()
 EVIDENCE: dict[str, Any] = {
@@ -237,3 +239,31 @@ def test_who_may_not_approve_is_not_let_in(client: Client) -> None:
     assert client.post(f"/recommendations/{row.pk}/approve", {}).status_code == 403
     assert signed_in("olga", "operator").post("/recommendations/approve", {"reason": "x"}).status_code == 403
     assert signed_in("arno", "approver").post(f"/recommendations/{row.pk}/eat", {}).status_code == 404
+
+
+def test_a_trial_that_it_has_to_wait_for_is_named_with_its_page(approver: Client) -> None:
+    row = recommended()
+    other = change_propose(limit_set, policy="pro-all", limit=bucket(70, "other"), **SAID)
+    change_start(change=other.pk, mode="shadow", **SAID)
+    assert f'href="/changes/{other.pk}">Open change {other.pk}</a>' in text_of(approver, f"/recommendations/{row.pk}")
+
+
+def test_the_benefit_comes_first_and_a_stale_one_says_what_to_do(approver: Client) -> None:
+    said = "Ends 1,204 of 1,310 429s a day for 3 tenants; lets each send up to 50/s more"
+    unseen = {"days": 7, "units": 1_000, "denied_now": 30, "denied_then": 1, "tenants": []}
+    benefit = {"sentence": said, "ended_a_day": 1_204, "denied_a_day": 1_310, "freed_a_second": 0}
+    counts = {"tenants": 14, "measured": 12, "idle": 1, "overridden": 1, "sudden": 0}
+    facts: dict[str, Any] = {"forecast": {**FORECAST, "unseen": unseen, "benefit": benefit}}
+    row = recommended(evidence={**EVIDENCE, "counts": counts, "needed": bucket_of(210, 320)}, **facts)
+    assert "They would end 1,204 of 1,310 429s a day." in text_of(approver, "/recommendations")
+    text = text_of(approver, f"/recommendations/{row.pk}")
+    assert said in text
+    assert "100/s burst 200" in text
+    assert "150/s burst 320" in text
+    assert "210/s burst 320" in text
+    assert "12 of 14 tenants measured: 1 without traffic here, 1 with an override" in text
+    limit_set(policy="pro-all", limit=bucket(120), **SAID)
+    stale = text_of(approver, f"/recommendations/{row.pk}")
+    assert "What this was measured from has changed." in stale
+    assert "Measure again" in stale
+    assert approver.post(f"/recommendations/{row.pk}/approve", {}).status_code == 422

@@ -22,7 +22,7 @@ from quotas.models.recommendation import Stage
 from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.problems import sentence
 from quotas.recommendations import lifecycle as services
-from quotas.recommendations.queries import next_waiting
+from quotas.recommendations.queries import next_waiting, trial_before
 from quotas.recommendations.remeasurement import recommendation_measure
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.staleness import marked
@@ -168,6 +168,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "opened": next(iter(given), ""),
         "shadow_hours": parameters.shadow_hours,
         "next": next_waiting(row.pk),
+        "trial": trial_before(row),
         "impact": services.recommendation_impact(row) if row.stage == Stage.SIMULATED else None,
     }
     return render(request, "dashboards/recommendations/detail.html", context, status=422 if given else 200)
