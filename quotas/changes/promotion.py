@@ -141,7 +141,8 @@ def impact_without(impact: Impact, spared: Collection[str], days: int | None) ->
         cut_count=impact.cut_count - len(impact.cuts) + len(cuts),
         worst=worst_of(cuts),
         below=below,
-        below_count=impact.below_count - len(impact.below) + len(below),
+        # Those that are not listed keep theirs too if all do.
+        below_count=0 if ALL_HURT in spared else impact.below_count - len(impact.below) + len(below),
     )
 
 

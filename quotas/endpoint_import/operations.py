@@ -18,6 +18,7 @@ from quotas.policies.spec import MOST_COST
 
 MOST_OPERATIONS: Final = 2_000
 MOST_SERVERS: Final = 20
+MOST_REFERENCES: Final = 8  # one after the other; every path may begin a chain
 _LONGEST: Final = 60  # of either part of a name
 _POINTER: Final = re.compile(r"#/(?:paths|components/pathItems)/([^/]+)")
 _VARIABLE: Final = re.compile(r"\{([^{}/]*)\}")
@@ -78,8 +79,9 @@ class _DocumentError(Exception):
 def _read(tree: Tree, base: str | None) -> ApiDocument:
     root = tree.root
     dialect = _dialect(root)
-    bases = _bases(root)
-    chosen = bases[0] if base is None else _base(base)
+    bases = _bases(root, is_swagger=dialect.startswith("Swagger"))
+    # A base of the document's own that no path can have is told with each operation.
+    chosen = bases[0] if base is None else base if base in bases else _base(base)
     reader = _Reader(tree, chosen)
     operations = tuple(reader.operations())
     if not operations:
@@ -101,8 +103,8 @@ def _dialect(root: Mapping[str, Any]) -> str:
     raise _DocumentError("version", "this is no OpenAPI document: it has neither openapi nor swagger at the top")
 
 
-def _bases(root: Mapping[str, Any]) -> tuple[str, ...]:
-    if root.get("basePath") is not None and "swagger" in root:
+def _bases(root: Mapping[str, Any], *, is_swagger: bool) -> tuple[str, ...]:
+    if is_swagger and root.get("basePath") is not None:
         return (_word(root["basePath"]).rstrip("/"),)
     found = [_server_path(one) for one in _items(root.get("servers"))[:MOST_SERVERS]]
     return tuple(dict.fromkeys(found)) or ("",)
@@ -160,6 +162,9 @@ class _Reader:
                 raise _DocumentError("reference", _reference_refused(target), line)
             if target in seen:
                 message = f"{shown(target)} refers to itself; write the operations out"
+                raise _DocumentError("reference", message, line)
+            if len(seen) == MOST_REFERENCES:
+                message = f"more than {MOST_REFERENCES} references follow each other; write the operations out"
                 raise _DocumentError("reference", message, line)
             seen.add(target)
             found = self._at(target, match[1])

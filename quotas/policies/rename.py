@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Unpack
 
+from django.utils import timezone
+
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import read, refuse
@@ -16,6 +18,7 @@ from quotas.models import Limit, LimitName, Override, Policy, QuotaRequest, Reco
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.quota_request import RequestAnswer
 from quotas.models.recommendation import OPEN
+from quotas.overrides import ENDED, overrides_in
 from quotas.policies.edit import find_limit, find_policy, policy_limits, write_policy_limits
 from quotas.policies.spec import Carry
 from quotas.policies.validate import read_name
@@ -73,8 +76,9 @@ def _check_free(row: Policy, held: Limit, to: str) -> None:
     name = held.name.name
     if row.limits.filter(name__name=to).exists():
         raise refuse("to", "taken", f"policy {row.name} already has a limit {to}; choose another name")
-    override = Override.objects.filter(cancelled_at=None, limits__has_key=name).order_by("pk").first()
-    if override is not None and (row.tenant_id is None or row.tenant_id == override.tenant_id):
+    rows = Override.objects.filter(~overrides_in(ENDED, timezone.now()), limits__has_key=name)
+    override = (rows if row.tenant_id is None else rows.filter(tenant=row.tenant_id)).order_by("pk").first()
+    if override is not None:
         what = f"override {override.pk} of {override.tenant} changes limit {name} by its name"
         raise refuse("to", "in_use", f"{what}; end it first, and give it again afterwards")
 

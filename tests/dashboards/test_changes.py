@@ -408,7 +408,8 @@ def test_the_page_of_a_trial_shows_its_result_and_its_rule(operator: Client, cli
     where = f"/changes/open/{row.pk}/trial"
     rule = {"bar_share": "10", "bar_tenant": "20", "then": "end", "auto_stop": "on", "reason": "this much is fine"}
     assert operator.post(where, {**rule, "bar_share": "0"}).status_code == 422
-    assert operator.post(where, {**rule, "extend_h": "24", "planned": row.created.isoformat()}).status_code == 200
+    for planned in (row.created.isoformat(), "2026-01-01", "9999-12-31T23:59:59+00:00", "soon"):
+        assert operator.post(where, {**rule, "extend_h": "24", "planned": planned}).status_code == 200
     row.refresh_from_db()
     assert (row.bar_share, row.bar_tenant, row.trial_then) == (0.1, 0.2, "end")
     assert "below your bar of 10 %" in page(client, f"/changes/{row.pk}")

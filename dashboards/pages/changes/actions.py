@@ -96,11 +96,12 @@ class RuleForm(ReasonedForm):
             return in_zone(data["ends"], data["zone"])
         if not data["extend_h"]:
             return None
+        now = timezone.now()
         try:
-            planned = datetime.fromisoformat(data["planned"])
-        except ValueError:
-            planned = timezone.now()
-        return max(planned, timezone.now()) + timedelta(hours=int(data["extend_h"]))
+            later = max(datetime.fromisoformat(data["planned"]), now)
+            return later + timedelta(hours=int(data["extend_h"]))
+        except (ValueError, TypeError, OverflowError):  # not what the form sent
+            return now + timedelta(hours=int(data["extend_h"]))
 
 
 class StartForm(ForcedForm):

@@ -11,7 +11,10 @@ from django.utils import timezone
 from quotas.changes import impact as impacts
 from quotas.changes.commit import Proposed, commit
 from quotas.changes.draft import Proposal
+from quotas.changes.guard import check_below
 from quotas.changes.impact import MOST_NAMES, Impact, revision_impact
+from quotas.changes.peaks import TenantBelow
+from quotas.changes.promotion import impact_without
 from quotas.changes.undo import is_own_undo, revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused, accepted
@@ -270,3 +273,11 @@ def test_the_number_of_tenants_of_a_tier_does_not_matter() -> None:
     few = queries(50)
     tenants_create(tenants=[NewTenant(f"t-{n}", "pro") for n in range(2_000)], **SAID)
     assert queries(25) == few
+
+
+def test_all_who_keep_their_limits_need_no_acceptance_however_many_they_are() -> None:
+    rows = [TenantBelow(f"t{at}", GET, "burst", "9 / s", "1 / s", "requests", 1, 9, 1.0) for at in range(MOST_NAMES)]
+    impact = Impact(below=tuple(rows), below_count=MOST_NAMES + 50)
+    check_below(impact_without(impact, ["*"], 30), ())
+    with pytest.raises(Refused, match="and 50 more"):
+        check_below(impact_without(impact, [row.tenant for row in rows], 30), ())

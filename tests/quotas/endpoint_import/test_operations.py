@@ -152,6 +152,18 @@ def test_other_references_of_path_items_are_refused(target: object) -> None:
     assert found.code == "reference"
 
 
+def test_a_long_chain_of_references_is_refused() -> None:
+    items = {f"a{at}": {"$ref": f"#/components/pathItems/a{at + 1}"} for at in range(50)}
+    found = problem(document({"/a": {"$ref": "#/components/pathItems/a0"}}, components={"pathItems": items}))
+    assert found.message.startswith("more than 8 references follow each other")
+
+
+def test_a_base_of_the_documents_own_can_be_sent_back_even_if_no_path_can_have_it() -> None:
+    text = json.dumps({"swagger": "2.0", "basePath": "no path", "paths": {"/a": {"get": {}}}})
+    assert only(text).problem == read(text, "no path").operations[0].problem != ""
+    assert problem(text, "neither").code == "path"
+
+
 def test_a_refusal_has_its_line() -> None:
     text = "openapi: 3.0.0\npaths:\n  /a:\n    $ref: 'http://127.0.0.1:1/x'\n"
     assert (problem(text).code, problem(text).line) == ("reference", 4)

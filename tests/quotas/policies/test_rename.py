@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import redis
+from django.utils import timezone
 
 from headroom_edge.keys import tenant_prefix
 from quotas.changes.commit import Written, commit
 from quotas.changes.undo import revision_revert
 from quotas.errors import Refused
-from quotas.models import Limit, LimitName, Policy
+from quotas.models import Limit, LimitName, Override, Policy
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import policy_create
 from quotas.policies.rename import limit_rename, policy_rename
@@ -74,6 +77,23 @@ def test_an_override_that_names_the_limit_is_in_the_way() -> None:
     override_cancel(override=override.pk, **FORCED)
     limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
     assert Limit.objects.filter(name__name="minutely").exists()
+
+
+def test_an_override_that_has_ended_is_in_nobodys_way() -> None:
+    now = timezone.now()
+    override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, end=now + timedelta(days=1), **SAID)
+    Override.objects.filter(pk=override.pk).update(start=now - timedelta(days=2), end=now - timedelta(days=1))
+    limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    assert Limit.objects.filter(name__name="minutely").exists()
+
+
+def test_the_override_of_another_tenant_does_not_hide_the_one_that_is_in_the_way() -> None:
+    fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    override_create(tenant="bolt", endpoint=GET, limits={"slow": fields}, **FORCED)
+    second = override_create(tenant="acme", endpoint=GET, limits={"slow": fields}, **FORCED)
+    with pytest.raises(Refused, match=f"override {second.pk} of acme changes limit slow by its name"):
+        limit_rename(policy="own", limit="slow", to="calm", **SAID)
 
 
 def test_a_dry_run_changes_nothing() -> None:
