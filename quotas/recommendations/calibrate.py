@@ -307,9 +307,10 @@ def _override(finding: _Finding, one: TenantLimit) -> _Proposal | None:
 
 def _summary(target: Target, proposed: Algorithm, finding: _Finding) -> str:
     verb = verb_of(target.algorithm, proposed)
-    who = f"{len(finding.measured.estimates)} tenants"
+    counts = counts_of(finding.measured)
+    who = f"{counts['measured']} of {counts['tenants']} tenants"
     if target.subject != TENANT:
-        who = f"{finding.measured.subjects:,} subjects of {who}"
+        who = f"{finding.measured.subjects:,} subjects of {counts['measured']} tenants"
     why = f"{who} were measured for {finding.measured.used.days:.0f} days"
     step = "" if proposed == resized(target.algorithm, finding.wanted) else "; a first step"
     return f"{verb} {target}: {target.algorithm.words()} → {proposed.words()}; {why}{step}."[:300]

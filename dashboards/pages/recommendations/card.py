@@ -15,6 +15,7 @@ from quotas.calibration.burst import Point
 from quotas.calibration.sizing import is_sized, point_of
 from quotas.models import Recommendation
 from quotas.models.recommendation import Kind, Stage, Trust
+from quotas.policies.allowance import allowance_of
 from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.limit_words import Short, algorithm_words, limit_short
 from quotas.recommendations.benefit import verb_of
@@ -113,6 +114,12 @@ class Card:
             return {}
         shares = {f"{name}_share": days[f"denied_{name}"] / days["units"] for name in ("now", "then")}
         return {**days, **shares}
+
+    @property
+    def window(self) -> tuple[float, str]:
+        """The seconds of the limit's own unit, and its name: 10.0 and `10s`."""
+        allowance = allowance_of(self.current)
+        return (allowance.window_s, allowance.window_words.replace(" ", "")) if allowance else (1.0, "s")
 
     @property
     def whose(self) -> str:

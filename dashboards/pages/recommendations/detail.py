@@ -159,7 +159,8 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
             timedelta(days=parameters.evaluate_days),
             parameters.rollback_factor,
         ),
-        "tenants": [_tenant(one, size.rate if size else 0.0) for one in tenants[:MOST_TENANTS]],
+        "tenants": [_tenant(one, size.rate if size else 0.0, card.window[0]) for one in tenants[:MOST_TENANTS]],
+        "per": card.window[1],
         "tenant_count": len(tenants),
         "excluded": [_span(one) for one in row.evidence.get("excluded", [])],
         "edit": given.get("edit", edit),
@@ -195,6 +196,6 @@ def _span(one: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _tenant(one: dict[str, Any], proposed: float) -> dict[str, Any]:
+def _tenant(one: dict[str, Any], proposed: float, window_s: float) -> dict[str, Any]:
     peak = one.get("peak", one["rate"])
-    return {**one, "share": peak / proposed if proposed else None}
+    return {**one, "share": peak / proposed if proposed else None, "in_window": one["rate"] * window_s}
