@@ -24,6 +24,7 @@ from quotas.models.revision import newest_revision_number
 from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, DrainState, GapRecord, UsageStep
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
+from quotas.tenant_summary import measure_tenants
 from quotas.usage.backfill import backfill_usage
 from quotas.usage.drain import connect
 from quotas.usage.tier_usage import measure_tier_usage
@@ -63,6 +64,7 @@ def _fill_recent(began: datetime, first: datetime, now: datetime) -> None:
     GapRecord.objects.create(start=BEGINNING, end=recent, reason=NOTHING_BEFORE if is_whole else OLDER_FOLLOWS)
     write_counters(began, end)
     measure_tier_usage(end)
+    measure_tenants(end)
     with connect() as server:
         run_id = server.info("server")["run_id"]
     DrainState.objects.create(drained_at=end, run_id=run_id)

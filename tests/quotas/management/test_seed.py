@@ -15,6 +15,7 @@ from django.utils import timezone
 from headroom_edge.algorithms import ALGORITHMS
 from quotas.demo.tenants import TENANTS
 from quotas.models import CalendarCounter, Change, Denial, Limit, Override, Revision, Task
+from quotas.models.tenant_summary import TenantSummary, TenantSummaryRun
 from quotas.models.usage import ROLLUPS, DrainState, GapRecord, Outcome, UsageHour, UsageStep
 from quotas.policies.explain import explain
 from quotas.tenants import tier_create
@@ -39,6 +40,7 @@ def test_an_empty_installation_gets_a_platform_with_a_past(valkey: redis.Redis, 
     there_is_an_override_about_to_end_a_policy_of_a_tenant_and_a_suspension()
     every_rollup_tells_the_same_story()
     a_denial_of_yesterday_can_be_explained_and_a_quota_is_partly_used()
+    the_list_of_tenants_has_its_figures_at_once()
     twice_is_once()
 
 
@@ -47,6 +49,11 @@ def test_an_installation_in_use_is_left_alone(valkey: redis.Redis) -> None:
     assert "nothing was seeded" in seed()
     assert Tenant.objects.count() == 0
     assert UsageHour.objects.count() == 0
+
+
+def the_list_of_tenants_has_its_figures_at_once() -> None:
+    assert TenantSummary.objects.filter(asked__gt=0).count() > 10
+    assert TenantSummaryRun.objects.exists()
 
 
 def every_algorithm_stands_where_it_suits() -> None:
