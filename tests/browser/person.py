@@ -24,6 +24,7 @@ FOCUSED: Final = """() => { const at = document.activeElement;
     const name = at.getAttribute("aria-label") || at.labels?.[0]?.innerText || at.textContent;
     return name.replace(/\\s+/g, " ").trim(); }"""
 MOST_TABS: Final = 150
+REPLACED: Final = ("htmx:sendAbort", "htmx:afterRequest")
 # What ends to the right of its card, where nobody can scroll to it; and tables that hide their last columns.
 CUT_OFF: Final = """() => { const scrolls = (each) => /auto|scroll/.test(getComputedStyle(each).overflowX);
     const isReached = (each, card) => each !== card && (scrolls(each) || isReached(each.parentElement, card));
@@ -59,8 +60,9 @@ class Person:
         return person
 
     def _console(self, message: ConsoleMessage) -> None:
-        # A violation of the Content-Security-Policy is written here as an error too.
-        if message.type in ("error", "warning"):
+        # A violation of the Content-Security-Policy is written here as an error too. A dry run that a newer one
+        # replaces is one of htmx' errors, too, although the page wants it so; requests that fail are noted below.
+        if message.type in ("error", "warning") and not message.text.startswith(REPLACED):
             self.troubles.append(f"console: {message.text}")
 
     def _failed(self, request: Request) -> None:
