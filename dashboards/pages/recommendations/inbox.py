@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboards.forms import told
 from dashboards.pages.recommendations.card import Card
 from dashboards.viewer import principal_of
-from quotas.models.recommendation import Stage
+from quotas.models.recommendation import Kind, Stage
 from quotas.policies.problems import sentence
 from quotas.recommendations.lifecycle import BulkApproval, recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
@@ -80,10 +80,13 @@ def _approved(done: BulkApproval) -> str:
 
 
 def _promise(waiting: list[Card]) -> str:
-    """What all that wait would do together."""
+    """What all that wait would do together. An override's 429s are among those of its tier's limit."""
     if not waiting:
         return ""
-    found = [card.row.forecast.get("benefit", {}) for card in waiting if not card.row.is_stale]
+    fresh = [card.row for card in waiting if not card.row.is_stale]
+    tiers = {(row.policy, row.limit) for row in fresh if row.kind != Kind.OVERRIDE}
+    counted = [row for row in fresh if row.kind != Kind.OVERRIDE or (row.policy, row.limit) not in tiers]
+    found = [row.forecast.get("benefit", {}) for row in counted]
     ended, of = (sum(one.get(name, 0) for one in found) for name in ("ended_a_day", "denied_a_day"))
     stale = sum(card.row.is_stale for card in waiting)
     words = f"{len(waiting)} to review{f', {stale} of them stale' if stale else ''}."
