@@ -9,11 +9,13 @@ from typing import Final, Literal
 
 from django.utils import timezone
 
+from headroom_edge.algorithms.base import SECOND_US, Algorithm
+from headroom_edge.algorithms.calendar_quota import CalendarQuota
 from quotas.changes.peaks import peaks_above
 from quotas.lookups import find_active_tenants, find_tier
 from quotas.models import Endpoint
 from quotas.models.usage_rates import EVERY_ENDPOINT
-from quotas.policies.compare import Plan, Tightened, is_comparable, is_implied, measures_of, tightened_limit
+from quotas.policies.compare import WINDOWS_S, Plan, Tightened, is_comparable, is_implied, measures_of, tightened_limit
 from quotas.policies.configuration import configuration_part
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.limit_words import limit_short
@@ -37,7 +39,7 @@ class LimitMove:
     after: str
     change: Change
     peak: str = ""  # in words: it asked for more than will pass
-    is_measured: bool = False  # what it asked for is known in the limit's unit
+    is_measured: bool = False  # what it asked for is known in the limit's unit and time
 
     @property
     def is_tighter(self) -> bool:
@@ -84,6 +86,12 @@ class MovePreview:
     def hurt(self) -> int:
         """Tenants that have asked for more than will pass."""
         return sum(bool(move.hurt) for move in self.moves)
+
+    @property
+    def unmeasured(self) -> tuple[LimitMove, ...]:
+        """Tighter and new limits that nobody's demand was compared with, each once."""
+        limits = [each for move in self.moves for each in move.limits if each.is_tighter and not each.is_measured]
+        return tuple({(each.scope, each.limit, each.after): each for each in limits}.values())
 
     @property
     def shown(self) -> tuple[TenantMove, ...]:
@@ -148,7 +156,7 @@ class _Comparison:
         cut = next(tightened_limit(old, new), None) if new is not None else None
         if cut is not None:
             self.tightened[scope, move.limit, move.before, move.after] = cut
-        yield replace(move, is_measured=cut is not None)
+        yield replace(move, is_measured=new is not None and cut is not None and _is_short(new.limit.algorithm))
 
 
 def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Effective]) -> Change | None:
@@ -168,6 +176,13 @@ def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Eff
         return "other"
     pairs = list(zip(measures_of(old.limit, 1), measures_of(new.limit, 1), strict=True))
     return "tighter" if any(after < before for before, after in pairs) else "looser"
+
+
+def _is_short(algorithm: Algorithm) -> bool:
+    """Whether it counts over a time that demand is measured for; a day's quota says nothing about a minute."""
+    if isinstance(algorithm, CalendarQuota):
+        return False
+    return getattr(algorithm, "window_us", 0) <= max(WINDOWS_S) * SECOND_US
 
 
 def _words(effective: Effective | None, scope: str) -> str:

@@ -59,3 +59,11 @@ def test_what_a_tenant_asked_for_is_held_against_the_new_limit() -> None:
     preview = move_preview(names=["acme"], tier="free")
     assert preview.hurt == 1
     assert preview.moves[0].hurt[0].peak == "asked for 500 in 10 s; 120 will pass"
+
+
+def test_a_quota_of_a_day_is_not_said_to_be_above_what_was_asked_for() -> None:
+    daily = {"name": "daily", "algorithm": "calendar_quota", "limit": 1_000, "period": "day"}
+    limit_set(policy="free-all", limit=daily, **FORCED)
+    preview = move_preview(names=["acme"], tier="free")
+    assert [(each.limit, each.change) for each in preview.unmeasured] == [("daily", "new")]
+    assert limits("acme", "free")["*", "burst"].is_measured
