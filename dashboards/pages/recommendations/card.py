@@ -20,6 +20,7 @@ from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.limit_words import Short, algorithm_words, limit_short
 from quotas.recommendations.benefit import verb_of
 
+MOST_BURST = 5  # times the larger of both limits' bursts, on the curve
 _NOT_MEASURED = {
     "idle": "{:,} without traffic here",
     "overridden": "{:,} with an override",
@@ -257,7 +258,10 @@ def _along(rate: float, bins: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
-    points = {round(one["rate"], 6): [one["burst"], None, None] for one in evidence.get("curve", [])}
+    # Far below the limits the curve is so steep that it would flatten all the rest.
+    most = MOST_BURST * max((size.burst for size in (card.size_now, card.size_then) if size), default=0)
+    drawn = [one for one in evidence.get("curve", []) if not most or one["burst"] <= most]
+    points = {round(one["rate"], 6): [one["burst"], None, None] for one in drawn}
     for place, size in ((1, card.size_then), (2, card.size_now)):
         if points and size is not None:
             points.setdefault(round(size.rate, 6), [None, None, None])[place] = size.burst
