@@ -184,6 +184,15 @@ def test_a_mode_that_takes_enforcement_away_warns_and_offers_a_trial_beside_the_
     assert live.candidate is not None
 
 
+def test_a_cut_can_be_tried_beside_the_live_limit_instead(operator: Client) -> None:
+    planned = text_of(operator.post("/matrix/plan", edit(p_rate="50")))
+    assert "Blocked: this would cut limits." in planned
+    assert "Try beside the live limit" in planned
+    operator.post("/matrix/publish", edit(p_rate="50", reason="to see", do="trial"))
+    live = limit_of("pro-all")
+    assert (Change.objects.get().state, live.mode, live.parameters["rate"]) == ("shadow", "enforce", 100)
+
+
 def test_a_draft_is_a_proposed_change_and_enforced_nowhere(operator: Client) -> None:
     text = text_of(operator.post("/matrix/publish", edit(reason="for later", do="draft")))
     change = Change.objects.get()

@@ -8,6 +8,7 @@ import io
 import pytest
 from django.test import Client
 
+from dashboards.pages.changes.summary import summary_of
 from quotas.changes.undo import revision_revert
 from quotas.models import Policy
 from quotas.tenants import NewTenant, tenants_create, tier_create, tier_update
@@ -65,6 +66,7 @@ class TestTheForm:
         assert '<option value="pro" selected>' in page(owner, "/new/tier?source=pro")
         owner.post("/new/tier", {"name": "gold", "source": "pro", "reason": "new plan"})
         assert Policy.objects.get(tier__name="gold").name == "gold-all"
+        assert summary_of(newest()).title == "New tier gold"
 
     @pytest.mark.parametrize(
         ("fields", "said"),

@@ -13,6 +13,9 @@ from quotas.policies.diff import FieldDiff, ObjectDiff, differences
 MOST_VALUES: Final = 2
 VERBS: Final = {
     "tier_create": "New tier",
+    "tier_duplicate": "New tier",
+    "tier_update": "Edit",
+    "tier_retire": "Retire",
     "tenant_create": "New tenant",
     "tenant_update": "Edit",
     "tenant_move": "Move",
@@ -21,6 +24,7 @@ VERBS: Final = {
     "tenant_archive": "Archive",
     "tenant_restore": "Restore",
     "endpoint_create": "New endpoint",
+    "endpoint_import": "Import",
     "endpoint_update": "Change",
     "endpoint_delete": "Retire",
     "policy_create": "New policy for",
@@ -46,6 +50,7 @@ VERBS: Final = {
     "change_promote": "Promote change of",
     "change_drop": "Drop change of",
 }
+TIER_ACTIONS: Final = ("tier_duplicate", "tier_retire")
 
 
 class Recorded(Protocol):
@@ -98,6 +103,8 @@ def _what(row: Recorded, found: Sequence[ObjectDiff]) -> str:
         state = row.after.get(name) or row.before.get(name) or {}
         place = place_of(name, state)
         return f"{place} to {state['tier']}" if row.action == "tenant_move" and state.get("tier") else place
+    if tier := next((one.object for one in found if row.action in TIER_ACTIONS and one.object.startswith("tier:")), ""):
+        return tier.partition(":")[2]  # its policies, or the tenants that left it, come along
     kinds = {one.object.partition(":")[0] for one in found}
     noun = {"policy": "policies", "tenant": "tenants", "endpoint": "endpoints", "override": "overrides"}
     return f"{len(found)} {noun.get(kinds.pop(), 'objects') if len(kinds) == 1 else 'objects'}"
