@@ -20,6 +20,7 @@ from quotas.models import (
     QuotaRequest,
     Recommendation,
     Revision,
+    SavedView,
     Task,
 )
 from tenants.admin import ReadOnlyAdmin
@@ -135,3 +136,9 @@ class QuotaRequestAdmin(ReadOnlyAdmin):
     list_display = ["id", "created", "tenant", "scope", "limit", "wanted", "answer"]
     list_filter = ["answer"]
     list_select_related = ["tenant"]
+
+
+@admin.register(SavedView)
+class SavedViewAdmin(ReadOnlyAdmin):
+    list_display = ["id", "page", "name", "owner", "is_shared"]
+    list_select_related = ["owner"]

@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='TenantSearch',
             fields=[
-                ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='search', serialize=False, to='tenants.tenant')),
+                ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='search', serialize=False, to='tenants.tenant')),
                 ('text', models.TextField(db_default='')),
             ],
             options={
@@ -111,7 +111,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='TenantSummary',
             fields=[
-                ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='summary', serialize=False, to='tenants.tenant')),
+                ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='summary', serialize=False, to='tenants.tenant')),
                 ('asked', models.BigIntegerField(db_default=0)),
                 ('denied', models.BigIntegerField(db_default=0)),
                 ('share', models.FloatField(db_default=0.0)),
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
                 ('query', models.CharField(blank=True, default='', max_length=1000)),
                 ('is_shared', models.BooleanField(default=False)),
                 ('created', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'db_table': 'quotas_saved_view',

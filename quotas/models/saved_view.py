@@ -14,7 +14,7 @@ LONGEST_QUERY = 1_000
 class SavedView(models.Model):
     """`query`: the page's query string, with its parameters in the order that quotas.saved_views writes them."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     page = models.CharField(max_length=32)
     name = models.CharField(max_length=LONGEST_NAME)
     query = models.CharField(max_length=LONGEST_QUERY, blank=True, default="")

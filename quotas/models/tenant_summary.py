@@ -16,7 +16,7 @@ NOT_MEASURED: Final = -1.0
 class TenantSummary(models.Model):
     """Figures of a tenant, as quotas.tenant_summary measured them. Nothing is null, so that every column sorts."""
 
-    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, primary_key=True, related_name="summary")
+    tenant = models.OneToOneField(Tenant, on_delete=models.PROTECT, primary_key=True, related_name="summary")
     # Over the last 24 hours:
     asked = models.BigIntegerField(db_default=0)
     denied = models.BigIntegerField(db_default=0)
@@ -57,7 +57,7 @@ class TenantSearch(models.Model):
     Apart from the summary, which changes every minute: the index of three letters is expensive to write.
     """
 
-    tenant = models.OneToOneField(Tenant, on_delete=models.CASCADE, primary_key=True, related_name="search")
+    tenant = models.OneToOneField(Tenant, on_delete=models.PROTECT, primary_key=True, related_name="search")
     text = models.TextField(db_default="")
 
     class Meta:

@@ -24,14 +24,17 @@ from quotas.models import (
     Heartbeat,
     Limit,
     LimitName,
+    LimitNeed,
     Outbox,
     Override,
     Policy,
     QuotaRequest,
     Recommendation,
     Revision,
+    SavedView,
     Task,
     TaskSlice,
+    TenantSummaryRun,
 )
 from tenants.models import ApiKey, ApiToken, KeyVersion, Membership, Tenant, Tier
 
@@ -98,6 +101,14 @@ def make_rows() -> dict[str, models.Model]:
     rows["task"] = Task.objects.create(kind="whatif", author="ann")
     rows["taskslice"] = TaskSlice.objects.create(task=rows["task"], place=0)
     rows["taskslice2"] = TaskSlice.objects.create(task=rows["task"], place=1)
+    rows["limitneed"], rows["limitneed2"] = (
+        LimitNeed.objects.create(policy="pro-get", limit=name, endpoint="*", needed={}, measured_at=now)
+        for name in ("burst", "daily")
+    )
+    rows["savedview"], rows["savedview2"] = (
+        SavedView.objects.create(owner=rows["user"], page="tenants", name=name) for name in ("mine", "other")
+    )
+    rows["tenantsummaryrun"] = TenantSummaryRun.objects.create(measured_at=now)
     rows["outbox"] = Outbox.objects.create(kind="revision", revision=rows["revision"], touched=["common"])
     return rows
 
