@@ -178,18 +178,20 @@ class Directory:
         if credential is None and known is None:
             self._unknown.put(text, now)
             return None
-        read = _CachedCredential(credential, now, self._end_of(credential, now))
+        read = _CachedCredential(credential, now, self._end_of(credential))
         self._known.put(text, read)
         return self._valid(read)
 
     def _valid(self, known: _CachedCredential) -> Credential | None:
         return known.credential if self._clock() < known.ends_s else None
 
-    def _end_of(self, credential: Credential | None, now: float) -> float:
+    def _end_of(self, credential: Credential | None) -> float:
         """By the clock that is never set, so that a wrong date in between neither revives a key nor ends it."""
         if credential is None or credential.ends_ms is None:
             return NEVER_S
-        return now + credential.ends_ms / 1_000 - self._wall_clock()
+        # The wall clock first: whatever happens between the two, no key ends before its time.
+        remaining_s = credential.ends_ms / 1_000 - self._wall_clock()
+        return self._clock() + remaining_s
 
     def _read_credential(self, core: Core, text: str) -> Conversation[Credential | None]:
         if not self._pepper:

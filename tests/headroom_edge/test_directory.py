@@ -51,11 +51,13 @@ class World:
         self.clock = Clock()
         self.directory = Directory(self.clock, self.clock)
         self.limiter = Limiter.from_url(url, budget_ms=AMPLE_MS)
+        self.trip_s = 0.0
         self._trips = 0
         exchange = self.limiter._pool.exchange
 
         def counted(commands: Sequence[bytes], deadline: float) -> list[Any]:
             self._trips += 1
+            self.clock.now_s += self.trip_s
             return exchange(commands, deadline)
 
         self.limiter._pool.exchange = counted  # type: ignore[method-assign]
@@ -275,4 +277,22 @@ def test_a_key_is_refused_from_its_end_on_even_while_the_store_is_away(
     assert world.whose(ACME) == world.directory.fresh(ACME) == credential
     world.clock.now_s += 0.1
     assert world.directory.fresh(ACME) is None
+    assert world.whose(ACME) is None
+
+
+def test_a_slow_answer_of_the_store_does_not_end_a_key_early(spare_valkey: Callable[..., SpareValkey]) -> None:
+    server = spare_valkey()
+    world = World(server.url)
+    end_s = world.clock() + 100
+    with server.client() as client:
+        publish_directory(client)
+        credential = Credential("a" * 16, "acme", frozenset({"check"}), ends_ms=int(end_s * 1_000))
+        put(client, ACME, str(credential))
+    world.trip_s = 5.0
+    assert world.whose(ACME) == credential
+    server.kill()
+    world.trip_s = 0.0
+    world.clock.now_s = end_s - 0.1
+    assert world.whose(ACME) == credential
+    world.clock.now_s = end_s
     assert world.whose(ACME) is None
