@@ -348,11 +348,18 @@ def _missing(measured: Measured, why: Insufficient, parameters: Parameters, read
         )
     known = sum(one.confidence.days >= parameters.least_days for one in measured.estimates)
     if ready_at is None:
-        return why.reason
+        return why.reason + _without_vote(measured)
     return (
         f"{known} of {active} tenants have {parameters.least_days:g} days of history here; "
         f"{parameters.least_tenants} are needed to size a tier's limit"
     )
+
+
+def _without_vote(measured: Measured) -> str:
+    overridden = sum(one.rate > 0 and one.tenant in measured.overridden.of_tenant for one in measured.estimates)
+    if not overridden:
+        return ""
+    return f". {overridden} with an override of this limit {'does' if overridden == 1 else 'do'} not count"
 
 
 def _ready_at(measured: Measured, parameters: Parameters, now: datetime) -> datetime | None:
