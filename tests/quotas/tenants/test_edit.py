@@ -7,6 +7,7 @@ import pytest
 from quotas import outbox
 from quotas.changes.commit import commit
 from quotas.errors import Refused
+from quotas.models import TenantSearch, TenantSummary
 from quotas.tenants import (
     NewTenant,
     tenant_create,
@@ -52,6 +53,8 @@ def test_more_names_than_the_publisher_would_read_one_by_one_are_everything(monk
 
 def test_numbers_are_never_reused() -> None:
     last = tenant_create(name="gone", tier="pro", **SAID).number
+    for model in (TenantSummary, TenantSearch):
+        model.objects.filter(tenant=last).delete()
     Tenant.objects.filter(number=last).delete()
     assert tenant_create(name="next", tier="pro", **SAID).number > last
 
