@@ -66,7 +66,7 @@ def test_a_page_of_tenants_costs_the_same_out_of_100_and_out_of_100_000() -> Non
     text = token("owner")
     pages = {
         f"tenants {query}": Asked("GET", f"/v1/tenants{query}")
-        for query in ("", "?limit=200", "?tier=free", "?search=99", "?order=-name")
+        for query in ("", "?limit=200", "?tier=free", "?search=97", "?order=-name")
     }
     add_tenants(98)
     few = counts(text, pages)

@@ -18,7 +18,7 @@ from quotas.changes.rollout import change_drop, change_propose, change_start
 from quotas.changes.trial_rule import TrialRule, trial_rule_set
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
-from quotas.models import Change, Limit, Recommendation, Revision
+from quotas.models import Change, Limit, Policy, Recommendation, Revision
 from quotas.models.change import ChangeState, holding
 from quotas.models.recommendation import OPEN, Kind, Stage, Trust
 from quotas.policies.edit import limit_set
@@ -51,9 +51,10 @@ def recommend(policy: str, rate: int) -> Recommendation:
 
 
 def recommend_again(policy: str, rate: int) -> object:
-    """One is open for a limit, as calibration keeps it."""
+    """One is open for a limit, as calibration keeps it; none for a policy that an undo has taken away."""
     is_open = Recommendation.objects.filter(policy=policy, stage__in=OPEN).exists()
-    return None if is_open else recommend(policy, rate)
+    is_there = Limit.objects.filter(policy__name=policy, name__name="burst").exists()
+    return recommend(policy, rate) if is_there and not is_open else None
 
 
 def check_agreement() -> None:
@@ -166,8 +167,8 @@ def check_story(acts: list[Act]) -> None:
         change_drop(change=row.pk, **SAID)
     check_agreement()
     assert not Change.objects.filter(holding()).exists()
-    for policy in POLICIES:
-        limit_set(policy=policy, limit=bucket(77), **FORCED)
+    for policy in Policy.objects.filter(name__in=POLICIES):
+        limit_set(policy=policy.name, limit=bucket(77), **FORCED)
 
 
 class TestTheStory(TestCase):
