@@ -86,15 +86,9 @@ grid.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.matches("input, textarea, select");
-  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    filter.focus();
-    filter.select();
-  } else if (event.key === "Escape") {
-    if (event.target === filter) { filter.value = ""; sift(); cellOf(home ?? "")?.focus(); }
-    else if (inspector.contains(event.target) || grid.contains(event.target)) leave();
-  }
+  if (event.key !== "Escape") return;
+  if (event.target === filter) { filter.value = ""; sift(); cellOf(home ?? "")?.focus(); }
+  else if (inspector.contains(event.target) || grid.contains(event.target)) leave();
 });
 
 // ---------- filters ----------
