@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from dashboards.pages.endpoint.over_commit import CommitBar
 from quotas.models import Change, TierUse
 from quotas.observations.cells import Cells
 from quotas.policies.edit import policy_create
@@ -96,3 +97,8 @@ def test_a_viewer_makes_no_draft(client: Client) -> None:
 def test_without_traffic_it_says_so(client: Client) -> None:
     assert "No traffic from this tier yet" in text_of(client, f"/endpoints/{PAY}?tier=free")
     assert client.get("/endpoints/no:such").status_code == 404
+
+
+def test_the_figure_of_a_long_bar_stands_inside_the_chart() -> None:
+    assert CommitBar("Now", [], "99.4%").is_long
+    assert not CommitBar("Now", [], "60%").is_long

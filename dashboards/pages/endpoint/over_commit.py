@@ -13,6 +13,7 @@ from quotas.models import Endpoint
 from quotas.usage.queries.near_limits import TierUsage
 
 DIVISIONS = 4
+LONG_PERCENT = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class CommitBar:
     @property
     def total(self) -> float:
         return sum(share.rate for share in self.shares)
+
+    @property
+    def is_long(self) -> bool:
+        """Beyond it, its figure would leave the chart, so it stands inside."""
+        return float(self.end.removesuffix("%")) > LONG_PERCENT
 
 
 @dataclass(frozen=True, slots=True)
