@@ -14,14 +14,13 @@ from api.edits import Edit, Guarded, changed, permitted
 from api.inputs import Choice, LimitPatchesField, Moment, Whole, Word, body
 from api.openapi.describe import changes
 from api.v1.overrides import EndpointOrAll, Extension, Multiplier, NewOverride, extension, override_fields
+from quotas.changes.commit import LARGE_EDIT
 from quotas.models import Override, Revision
 from quotas.override_edits import overrides_extend
 from quotas.overrides import MOST_AT_ONCE, OverrideChange, overrides_cancel, overrides_create
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.spec import CARRIES
 from tenants.models import TENANT_NAME
-
-LARGE = 50  # judged before the edit takes its turn
 
 
 def _numbers() -> serializers.ListField:
@@ -66,7 +65,7 @@ class OverridesGive(APIView):
         who = permitted(request, fields)
         tenants, carry = fields.pop("tenants"), fields.pop("carry")
         call = partial(overrides_create, tenants=tenants, change=OverrideChange(**fields), carry=carry)
-        return changed(request, Edit(call, who, _given, is_large=len(tenants) > LARGE))
+        return changed(request, Edit(call, who, _given, is_large=len(tenants) > LARGE_EDIT))
 
 
 class OverridesExtend(APIView):
@@ -75,7 +74,7 @@ class OverridesExtend(APIView):
         """Moves the ends of many overrides, in one revision."""
         fields = body(ExtendMany, request)
         who = permitted(request, fields)
-        is_large = len(fields["overrides"]) > LARGE
+        is_large = len(fields["overrides"]) > LARGE_EDIT
         return changed(request, Edit(partial(overrides_extend, **extension(fields)), who, _shown, is_large=is_large))
 
 
@@ -85,7 +84,7 @@ class OverridesCancel(APIView):
         """Cancels many overrides, in one revision. The tenants' usual limits apply again at once."""
         fields = body(CancelMany, request)
         who = permitted(request, fields)
-        is_large = len(fields["overrides"]) > LARGE
+        is_large = len(fields["overrides"]) > LARGE_EDIT
         return changed(request, Edit(partial(overrides_cancel, **fields), who, _shown, is_large=is_large))
 
 

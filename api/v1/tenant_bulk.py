@@ -16,13 +16,12 @@ from api.inputs import Choice, Reasoned, Word, body
 from api.openapi.describe import changes
 from api.v1.tenant_moves import MoveDryRunOut, moves_shown
 from quotas import tenants as services
+from quotas.changes.commit import LARGE_EDIT
 from quotas.models import Revision
 from quotas.policies.spec import CARRIES
 from quotas.tenants.fields import MOST_TAGS, TAG
 from quotas.tenants.many import MOST_AT_ONCE
 from tenants.models import TENANT_NAME, WORD
-
-LARGE = 50  # tenants; judged before the edit takes its turn
 
 
 def _names() -> serializers.ListField:
@@ -98,7 +97,7 @@ def _change(
     count: int,
     more: Callable[[], dict[str, Any]] | None = None,
 ) -> Response:
-    return changed(request, Edit(call, who, _shown, more=more, is_large=count > LARGE))
+    return changed(request, Edit(call, who, _shown, more=more, is_large=count > LARGE_EDIT))
 
 
 def _shown(revision: Revision | None) -> dict[str, Any]:

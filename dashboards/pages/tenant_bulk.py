@@ -20,7 +20,7 @@ from dashboards.pages.tenant.fields import is_part, tiers_of_people
 from dashboards.pages.tenants import tenants_asked, tenants_wanted
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import counted
-from quotas.changes.commit import commit
+from quotas.changes.commit import LARGE_EDIT, commit
 from quotas.errors import Refused
 from quotas.tenants import tenants_move, tenants_resume, tenants_suspend, tenants_tag
 from quotas.tenants.many import MOST_AT_ONCE
@@ -40,9 +40,6 @@ class TagForm(PageForm):
     add = forms.CharField(label="Add", required=False, max_length=1_000, widget=_tags())
     remove = forms.CharField(label="Remove", required=False, max_length=1_000, widget=_tags())
     reason = forms.CharField(max_length=500, required=False, widget=forms.TextInput({"autocomplete": "off"}))
-
-
-LARGE: Final = 50  # tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ def tenants_bulk(request: HttpRequest, action: str) -> HttpResponse:
         try:
             write = partial(_write, request, wanted, action, names, form)
             # Many are judged before the edit takes its turn, so that other editors need not wait for that.
-            outcome = commit(write, rehearsal=write if len(names) > LARGE else None)
+            outcome = commit(write, rehearsal=write if len(names) > LARGE_EDIT else None)
         except Refused as refused:
             form.refused(refused)
         else:

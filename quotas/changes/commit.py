@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from django.db import transaction
 
@@ -30,6 +30,7 @@ from tenants.identity import Actor, actor_of
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Mode = Literal["write", "dry_run", "propose", "ask"]
+LARGE_EDIT: Final = 50  # objects; an edit of more is judged before it takes its turn
 
 
 @dataclass(frozen=True)
