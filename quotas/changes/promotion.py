@@ -38,6 +38,7 @@ from quotas.models import Change, Limit
 from quotas.models.change import ChangeState
 from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.limit_codec import row_stored
+from quotas.policies.limit_names import rename_as_filed
 from quotas.policies.spec import Carry
 from quotas.policies.tier import DeclaredTier
 from quotas.tenants import write_tier
@@ -186,6 +187,9 @@ def _promote(
         **permits,
     ) as opened:
         opened.touch(key_of(CHANGE, row.pk))
+        opened.touch(*row.after)
+        if row.action == "limit_rename":
+            rename_as_filed(_policies(row.before), _policies(row.after))
         _apply_states(opened, row.after)
         spare(opened, spared, timezone.now() + timedelta(days=days) if days else None)
         row.impact, row.grandfather = asdict(judged.impact if judged else Impact()), list(spared)
@@ -221,6 +225,10 @@ def _apply_states(opened: Draft, states: Mapping[str, State]) -> None:
     for tier in Tier.objects.filter(name__in=going, retired=False):
         retire_tier(opened, tier)
     _adopt(opened, candidates)
+
+
+def _policies(states: Mapping[str, State]) -> dict[str, State]:
+    return {split_key(key)[1]: state for key, state in states.items() if split_key(key)[0] == POLICY}
 
 
 def _move(opened: Draft, states: Mapping[str, State]) -> None:

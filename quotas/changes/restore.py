@@ -40,6 +40,7 @@ from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
 from quotas.policies.export import endpoint_state, policy_state
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
+from quotas.policies.limit_names import take_back_names
 from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
@@ -155,6 +156,8 @@ def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
 
 
 def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
+    opened.touch(*(key_of(POLICY, name) for name in states))
+    take_back_names(states)
     present = snapshots(key_of(POLICY, name) for name in states)
     gone = []
     for name, state in states.items():

@@ -41,7 +41,7 @@ def former_limits(places: Collection[Place], names: Collection[int]) -> Formers:
     if not places or not names:
         return {}
     at = _policies(places)
-    events = _events(Limit).filter(policy_id__in=at, name_id__in=names).order_by("policy_id", "name_id", "-pgh_id")
+    events = events_of(Limit).filter(policy_id__in=at, name_id__in=names).order_by("policy_id", "name_id", "-pgh_id")
     found: dict[tuple[Place, int], Any] = {}
     for event in events.distinct("policy_id", "name_id"):
         key = (at[event.policy_id], event.name_id)
@@ -54,13 +54,14 @@ def _policies(places: Collection[Place]) -> dict[int, Place]:
     """The ids of all policies, past and present, at these places."""
     tiers, tenants = {place.tier for place in places}, {place.tenant for place in places}
     attached = Q(tier_id__in=tiers) | Q(tier_id=None), Q(tenant_id__in=tenants) | Q(tenant_id=None)
-    rows = _events(Policy).filter(*attached).order_by("pgh_obj_id", "-pgh_id").distinct("pgh_obj_id")
+    rows = events_of(Policy).filter(*attached).order_by("pgh_obj_id", "-pgh_id").distinct("pgh_obj_id")
     columns = ("pgh_obj_id", "tier_id", "tenant_id", "endpoint_id", "service")
     known = ((number, Place(*place)) for number, *place in rows.values_list(*columns))
     return {number: place for number, place in known if place in places}
 
 
-def _events(model: type[Model]) -> Any:
+def events_of(model: type[Model]) -> Any:
+    """Every recorded state of the model's rows, past ones too."""
     event_model: Any = model.events.rel.related_model  # type: ignore[attr-defined] # made by tracked()
     return event_model.objects
 

@@ -14,15 +14,13 @@ from django.utils import timezone
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import read, refuse
-from quotas.models import Limit, LimitName, Override, Policy, QuotaRequest, Recommendation, Revision
-from quotas.models.policy import CANDIDATE_SUFFIX
-from quotas.models.quota_request import RequestAnswer
+from quotas.models import Limit, Override, Policy, Recommendation, Revision
 from quotas.models.recommendation import OPEN
 from quotas.overrides import ENDED, overrides_in
 from quotas.policies.edit import find_limit, find_policy, policy_limits, write_policy_limits
+from quotas.policies.limit_names import rename_number, why_it_resets
 from quotas.policies.spec import Carry
 from quotas.policies.validate import read_name
-from tenants.models import Tenant
 
 
 def policy_rename(*, name: str, to: str, author: str, reason: str, **permits: Unpack[Permits]) -> Policy:
@@ -52,24 +50,13 @@ def limit_rename(
         if to != limit:
             _check_free(row, held, to)
             opened.touch(key_of(POLICY, policy))
-            Recommendation.objects.filter(stage__in=OPEN, policy=policy, limit=limit).update(limit=to)
             if why_it_resets(held, to):
+                Recommendation.objects.filter(stage__in=OPEN, policy=policy, limit=limit).update(limit=to)
                 fields = [{**one, "name": to if one["name"] == limit else one["name"]} for one in policy_limits(row)]
                 write_policy_limits(opened, row, fields)
             else:
-                _rename_everywhere(held.name, to)
+                rename_number(held.name, to)
     return opened.revision
-
-
-def why_it_resets(limit: Limit, to: str) -> str:
-    """Why the counts do not go along; empty: they do."""
-    others = Limit.objects.filter(name=limit.name).exclude(pk=limit.pk).count()
-    if others:
-        what = "another policy has" if others == 1 else f"{others} other policies have"
-        return f"{what} a limit called {limit.name.name}, which keeps the counts of that name"
-    if to != limit.name.name and LimitName.objects.filter(name__in=[to, to + CANDIDATE_SUFFIX]).exists():
-        return f"the name {to} was used before and has counts of its own"
-    return ""
 
 
 def _check_free(row: Policy, held: Limit, to: str) -> None:
@@ -85,15 +72,3 @@ def _check_free(row: Policy, held: Limit, to: str) -> None:
 
 def _name(value: object, owner: str) -> str:
     return read_name({"name": value}, owner)
-
-
-def _rename_everywhere(name: LimitName, to: str) -> None:
-    former = name.name
-    for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
-        for row in LimitName.objects.filter(name=held):
-            row.name = wanted
-            row.save(update_fields=["name"])
-    QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
-    for tenant in Tenant.objects.filter(handovers__contains=[{"limit": former}]):
-        tenant.handovers = [one | {"limit": to} if one["limit"] == former else one for one in tenant.handovers]
-        tenant.save(update_fields=["handovers"])

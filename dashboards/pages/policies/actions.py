@@ -21,7 +21,8 @@ from quotas.changes.commit import commit
 from quotas.errors import Refused
 from quotas.models import Policy
 from quotas.policies.edit import policy_delete
-from quotas.policies.rename import limit_rename, policy_rename, why_it_resets
+from quotas.policies.limit_names import why_it_resets
+from quotas.policies.rename import limit_rename, policy_rename
 
 RENAME = "dashboards/policies/rename_form.html"
 DELETE = "dashboards/policies/delete_form.html"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 import redis
 from django.utils import timezone
 
 from headroom_edge.keys import tenant_prefix
-from quotas.changes.commit import Written, commit
-from quotas.changes.undo import revision_revert
+from quotas.changes.approval import change_approve
+from quotas.changes.commit import Proposed, Written, commit
+from quotas.changes.promotion import change_promote
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
 from quotas.models import Limit, LimitName, Override, Policy
 from quotas.overrides import override_cancel, override_create
@@ -103,18 +108,79 @@ def test_a_dry_run_changes_nothing() -> None:
     assert not LimitName.objects.filter(name="minutely").exists()
 
 
-def test_what_was_used_stays_used_under_the_new_name(valkey: redis.Redis, valkey_url: str) -> None:
+@pytest.fixture
+def left(valkey: redis.Redis, valkey_url: str) -> Callable[[], tuple[str, int]]:
+    """Publishes, takes one request of a limit of five in an hour, and says which limit that was and what is left."""
     client = redis.Redis.from_url(valkey_url, decode_responses=True)
     policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
     publisher = publisher_for(client)
-    publisher.publish()
 
-    def left() -> tuple[str, int]:
+    def taken() -> tuple[str, int]:
+        publisher.publish()
         reply = client.fcall("hr_check", 1, tenant_prefix("acme", publisher.shards.count), "acme", GET, 1)
         return str(reply[2]), int(reply[4])
 
+    return taken
+
+
+def test_what_was_used_stays_used_under_the_new_name(left: Callable[[], tuple[str, int]]) -> None:
     assert left() == ("slow", 4)
     limit_rename(policy="own", limit="slow", to="calm", **SAID)
     policy_rename(name="own", to="own-rides", **SAID)
-    publisher.publish()
     assert left() == ("calm", 3)
+
+
+def test_what_was_used_stays_used_when_the_rename_is_undone_and_done_again(left: Callable[[], tuple[str, int]]) -> None:
+    assert left() == ("slow", 4)
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    assert left() == ("calm", 3)
+    revision_revert(number=newest().number, **FORCED)
+    assert left() == ("slow", 2)
+    revision_revert(number=newest().number, **FORCED)
+    assert left() == ("calm", 1)
+
+
+def test_a_rollback_over_both_renames_keeps_what_was_used(left: Callable[[], tuple[str, int]]) -> None:
+    assert left() == ("slow", 4)
+    before = newest().number
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    policy_rename(name="own", to="own-rides", **SAID)
+    limit_rename(policy="own-rides", limit="calm", to="quiet", **SAID)
+    assert left() == ("quiet", 3)
+    revision_rollback(number=before, **FORCED)
+    assert left() == ("slow", 2)
+    assert limit_of("own", "slow")
+
+
+def test_a_rename_that_waits_for_an_approver_keeps_what_was_used(
+    left: Callable[[], tuple[str, int]], settings: Any
+) -> None:
+    assert left() == ("slow", 4)
+    settings.HEADROOM_FOUR_EYES = True
+    outcome = commit(partial(limit_rename, policy="own", limit="slow", to="calm", **SAID))
+    assert isinstance(outcome, Proposed)
+    assert outcome.change
+    change_approve(change=outcome.change.pk, approver="bob", reason="a better word")
+    change_promote(change=outcome.change.pk, **SAID)
+    assert left() == ("calm", 3)
+    revision_revert(number=newest().number, emergency=True, **FORCED)
+    assert left() == ("slow", 2)
+
+
+def test_a_former_name_that_somebody_else_took_is_not_taken_back() -> None:
+    number = limit_of("pro-all", "minute").name_id
+    limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    renamed = newest().number
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "minute", per="1h", burst=5)], **FORCED)
+    revision_revert(number=renamed, **FORCED)
+    assert limit_of("pro-all", "minute").name_id == limit_of("own", "minute").name_id != number
+
+
+def test_a_name_that_others_took_over_meanwhile_stays_theirs() -> None:
+    number = limit_of("pro-all", "minute").name_id
+    limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    renamed = newest().number
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "minutely", per="1h", burst=5)], **FORCED)
+    revision_revert(number=renamed, **FORCED)
+    assert limit_of("own", "minutely").name_id == number
+    assert limit_of("pro-all", "minute").name_id != number

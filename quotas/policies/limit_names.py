@@ -1,0 +1,83 @@
+"""The names of limits and their numbers: what was counted belongs to the number, so a rename keeps it where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from quotas.models import Limit, LimitName, QuotaRequest, Recommendation
+from quotas.models.policy import CANDIDATE_SUFFIX
+from quotas.models.quota_request import RequestAnswer
+from quotas.models.recommendation import OPEN
+from quotas.policies.carry_over import events_of
+from tenants.models import Tenant
+
+PolicyStates = Mapping[str, Mapping[str, Any] | None]  # by name of the policy; None: it is not there
+
+
+def why_it_resets(limit: Limit, to: str) -> str:
+    """Why the counts do not go along; empty: they do."""
+    others = Limit.objects.filter(name=limit.name).exclude(pk=limit.pk).count()
+    if others:
+        what = "another policy has" if others == 1 else f"{others} other policies have"
+        return f"{what} a limit called {limit.name.name}, which keeps the counts of that name"
+    if to != limit.name.name and _is_used(to):
+        return f"the name {to} was used before and has counts of its own"
+    return ""
+
+
+def rename_number(name: LimitName, to: str) -> None:
+    """Gives a number another name, with everything that mentions it by name."""
+    former = name.name
+    for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
+        for row in LimitName.objects.filter(name=held):
+            row.name = wanted
+            row.save(update_fields=["name"])
+    policies = Limit.objects.filter(name=name.number).values_list("policy__name", flat=True)
+    Recommendation.objects.filter(stage__in=OPEN, policy__in=policies, limit=former).update(limit=to)
+    QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
+    for tenant in Tenant.objects.filter(handovers__contains=[{"limit": former}]):
+        tenant.handovers = [one | {"limit": to} if one["limit"] == former else one for one in tenant.handovers]
+        tenant.save(update_fields=["handovers"])
+
+
+def rename_as_filed(before: PolicyStates, after: PolicyStates) -> None:
+    """For the promotion of a rename: gives the limit its new name now, where its counts can go along."""
+    for policy, wanted in after.items():
+        was, is_now = _limits(before.get(policy)), _limits(wanted)
+        for former, to in zip(was - is_now, is_now - was, strict=False):
+            held = Limit.objects.select_related("name").filter(policy__name=policy, name__name=former).first()
+            if held is not None and not why_it_resets(held, to):
+                rename_number(held.name, to)
+
+
+def take_back_names(states: PolicyStates) -> None:
+    """Before policies go back to these states: a limit that was renamed since gets back the name that it had then.
+
+    It does not if a policy that stays as it is uses the number, or if the former name was given to another limit.
+    """
+    wanted = {limit for state in states.values() for limit in _limits(state)}
+    known = set(LimitName.objects.filter(name__in=wanted).values_list("name", flat=True))
+    for name in sorted(wanted - known):
+        held = next(_once_called(name, states, wanted), None)
+        if held is not None and not _is_used(name):
+            rename_number(held, name)
+
+
+def _once_called(name: str, states: PolicyStates, wanted: Collection[str]) -> Iterator[LimitName]:
+    """Numbers that had this name, the last one first, of which only these policies have limits."""
+    numbers = events_of(LimitName).filter(name=name).order_by("-pgh_id").values_list("pgh_obj_id", flat=True)
+    rows = LimitName.objects.in_bulk(list(numbers))
+    for number in dict.fromkeys(numbers):
+        row = rows.get(number)
+        others = Limit.objects.filter(name=number).exclude(policy__name__in=states)
+        if row is not None and row.name not in wanted and not others.exists():
+            yield row
+
+
+def _limits(state: Mapping[str, Any] | None) -> set[str]:
+    return set(state["limits"]) if state else set()
+
+
+def _is_used(name: str) -> bool:
+    return LimitName.objects.filter(name__in=[name, name + CANDIDATE_SUFFIX]).exists()
