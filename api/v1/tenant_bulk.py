@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from api.edits import Edit, Guarded, Permitted, Signed, changed, permitted, signed
 from api.inputs import Choice, Reasoned, Word, body
 from api.openapi.describe import changes
-from api.v1.tenant_moves import MoveDryRunOut, moves_shown
+from api.v1.tenant_moves import MoveDryRunOut, moves_shown, stranded_choice
 from quotas import tenants as services
 from quotas.changes.commit import LARGE_EDIT
 from quotas.models import Revision
@@ -36,6 +36,7 @@ class MoveMany(Guarded):
     names = _names()
     tier = Word(WORD)
     carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
+    stranded_overrides = stranded_choice()
 
 
 class TagMany(NamedTenants):
@@ -57,7 +58,7 @@ class TenantsMove(APIView):
         """Moves many tenants to another tier, in one revision. A dry run tells who gets tighter."""
         fields = body(MoveMany, request)
         who = permitted(request, fields)
-        preview = partial(moves_shown, fields["names"], fields["tier"])
+        preview = partial(moves_shown, fields["names"], fields["tier"], fields["stranded_overrides"])
         return _change(request, partial(services.tenants_move, **fields), who, len(fields["names"]), preview)
 
 

@@ -23,7 +23,7 @@ from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, order_field, search_field, sorted_list
 from api.preconditions import shown
 from api.v1.shapes import ListedTenantOut, TenantOut, tenant_shown
-from api.v1.tenant_moves import MoveDryRunOut, moves_shown
+from api.v1.tenant_moves import MoveDryRunOut, moves_shown, stranded_choice
 from quotas import tenants as services
 from quotas.keyset import every_row
 from quotas.policies.spec import CARRIES
@@ -61,6 +61,7 @@ class TenantChange(Reasoned):
 class Move(Guarded):
     tier = Word(WORD)
     carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
+    stranded_overrides = stranded_choice("leave_out")
 
 
 CURRENT, ANY = "current", "any"
@@ -139,7 +140,7 @@ class TenantMove(APIView):
         """Moves a tenant to another tier. A dry run tells which limits change, and which get tighter."""
         fields = body(Move, request)
         who = permitted(request, fields)
-        preview = partial(moves_shown, [name], fields["tier"])
+        preview = partial(moves_shown, [name], fields["tier"], fields["stranded_overrides"])
         return _change(request, name, partial(services.tenant_move, name=name, **fields), who, preview)
 
 

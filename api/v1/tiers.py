@@ -16,6 +16,7 @@ from api.inputs import Choice, Line, Reasoned, Word, body, query
 from api.openapi.describe import changes, creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
+from api.v1.tenant_moves import stranded_choice
 from quotas.policies.spec import CARRIES
 from quotas.policies.tier import LONGEST_DESCRIPTION, LONGEST_LABEL
 from quotas.tenants import tier_create, tier_duplicate, tier_retire, tier_update
@@ -56,6 +57,7 @@ class Retirement(Guarded):
     to = Word(WORD, required=False, help_text="The tier of all its tenants that `tenants` does not name.")
     tenants = PlacesField(required=False, help_text="Tenant → its tier.")
     carry = Choice(choices=CARRIES, default="keep", help_text="What happens to current usage.")
+    stranded_overrides = stranded_choice("leave_out")
 
 
 class TierQuery(PageQuery):

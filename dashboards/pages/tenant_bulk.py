@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from dashboards.forms import PageForm, ReasonedForm, outcome_toast
-from dashboards.pages.tenant.fields import is_part, tiers_of_people
+from dashboards.pages.tenant.fields import StrandedField, is_part, stranded_choice, tiers_of_people
 from dashboards.pages.tenants import tenants_asked, tenants_wanted
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import counted
@@ -34,6 +34,7 @@ def _tags() -> forms.TextInput:
 class MoveForm(ReasonedForm):
     tier = forms.CharField(max_length=63)
     force = forms.BooleanField(required=False)
+    stranded_overrides = StrandedField()
 
 
 class TagForm(PageForm):
@@ -102,7 +103,8 @@ def _write(request: HttpRequest, wanted: BulkAction, action: str, names: list[st
     data: dict[str, Any] = form.cleaned_data
     said = {"names": names, "author": principal_of(request).actor, "reason": data["reason"]}
     if action == "move":
-        return tenants_move(tier=data["tier"], force=data["force"], **said)
+        stranded = data["stranded_overrides"]
+        return tenants_move(tier=data["tier"], force=data["force"], stranded_overrides=stranded, **said)
     if action == "tag":
         said["reason"] = data["reason"].strip() or f"Tagged {counted(len(names), 'tenant', 'tenants')}."
         return tenants_tag(add=data["add"].split(), remove=data["remove"].split(), **said)
@@ -113,10 +115,12 @@ def _moving(request: HttpRequest, names: list[str]) -> dict[str, Any]:
     """Who gets tighter on the tier that is picked; before one is picked, only the choice."""
     tiers = tiers_of_people()
     tier = request.POST.get("tier", "")
-    found: dict[str, Any] = {"tiers": tiers, "tier": tier}
+    choice = stranded_choice(request.POST)
+    again = f"{request.path}?{request.GET.urlencode()}" if is_part(request) else ""
+    found: dict[str, Any] = {"tiers": tiers, "tier": tier, "choice": choice, "again_at": again}
     if tier:
         try:
-            preview: MovePreview = move_preview(names=names, tier=tier)
+            preview: MovePreview = move_preview(names=names, tier=tier, stranded_overrides=choice)
             found |= {"preview": preview, "more": len(preview.moves) - len(preview.shown)}
         except Refused as refused:
             found["problems"] = [problem.sentence for problem in refused.problems]

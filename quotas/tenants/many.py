@@ -13,6 +13,7 @@ from quotas.models import Revision
 from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.spec import Carry
 from quotas.tenants.fields import tags_of
+from quotas.tenants.stranded import StrandedChoice, settle_stranded
 from tenants.models import Tenant
 
 MOST_AT_ONCE: Final = 20_000
@@ -20,19 +21,45 @@ _BATCH: Final = 2_000
 
 
 def tenant_move(
-    *, name: str, tier: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+    *,
+    name: str,
+    tier: str,
+    author: str,
+    reason: str,
+    carry: Carry = "keep",
+    stranded_overrides: StrandedChoice = "refuse",
+    **permits: Unpack[Permits],
 ) -> Revision | None:
     """Moves a tenant to another tier. `carry` says what becomes of the quota it has used."""
-    return tenants_move(names=[name], tier=tier, author=author, reason=reason, carry=carry, **permits)
+    return tenants_move(
+        names=[name],
+        tier=tier,
+        author=author,
+        reason=reason,
+        carry=carry,
+        stranded_overrides=stranded_overrides,
+        **permits,
+    )
 
 
 def tenants_move(
-    *, names: Collection[str], tier: str, author: str, reason: str, carry: Carry = "keep", **permits: Unpack[Permits]
+    *,
+    names: Collection[str],
+    tier: str,
+    author: str,
+    reason: str,
+    carry: Carry = "keep",
+    stranded_overrides: StrandedChoice = "refuse",
+    **permits: Unpack[Permits],
 ) -> Revision | None:
-    """Those that are on the tier already stay as they are."""
+    """Those that are on the tier already stay as they are.
+
+    `stranded_overrides`: what to do about overrides that change a limit which the tier lacks.
+    """
     with draft(action="tenant_move", author=author, reason=reason, carry=carry, **permits) as opened:
         target = find_tier(tier)
         rows = [row for row in tenants_to_change(opened, names) if row.tier_id != target.pk]
+        rows = settle_stranded(opened, rows, tier, stranded_overrides)
         if opened.is_rehearsal:
             _foresee(opened, rows, lambda _: {"tier": tier})
         else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final, Literal
 
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
-from quotas.changes.peaks import peaks_above
+from quotas.changes.peaks import PEAKS_SINCE, peaks_above
 from quotas.lookups import find_active_tenants, find_tier
 from quotas.models import Endpoint
 from quotas.models.usage_rates import EVERY_ENDPOINT
@@ -20,8 +21,11 @@ from quotas.policies.configuration import configuration_part
 from quotas.policies.layers import Layers, PolicyIndex
 from quotas.policies.limit_words import limit_short
 from quotas.policies.resolve import Effective
-from quotas.policies.spec import EVERYWHERE, Configuration, to_us
+from quotas.policies.spec import EVERYWHERE, Configuration, Limit, to_us
+from quotas.tenants.stranded import StrandedChoice, StrandedOverride
+from quotas.tenants.stranded import stranded_overrides as stranded_found
 from quotas.usage.queries.coverage import days_until
+from quotas.usage.queries.daily_demand import busiest_days
 from tenants.models import Tenant
 
 Change = Literal["looser", "tighter", "new", "gone", "other"]
@@ -76,6 +80,8 @@ class MovePreview:
     tier: str
     moves: tuple[TenantMove, ...]  # those who are hurt first, then those who get tighter, by name
     stay: int  # tenants that are on the tier already
+    stranded: tuple[StrandedOverride, ...] = ()  # would change nothing on the tier
+    left_out: int = 0  # tenants that stay because of them
 
     @property
     def tighter(self) -> int:
@@ -98,36 +104,41 @@ class MovePreview:
         return self.moves[:MOST_SHOWN]
 
 
-def move_preview(*, names: Collection[str], tier: str) -> MovePreview:
+def move_preview(*, names: Collection[str], tier: str, stranded_overrides: StrandedChoice = "refuse") -> MovePreview:
     """Tenants without limits of their own are compared once for each tier they come from."""
     target = find_tier(tier)
     rows = find_active_tenants(names)
-    moving = [row for row in rows if row.tier_id != target.pk]
+    every = [row for row in rows if row.tier_id != target.pk]
+    stranded = stranded_found(every, tier)
+    kept = {each.tenant for each in stranded} if stranded_overrides == "leave_out" else set()
+    moving = [row for row in every if row.name not in kept]
     part = configuration_part(tenants=[row.name for row in moving], tiers=[tier])
-    compare = _Comparison(part, tier)
+    compare = _Comparison(part, tier, {each.override for each in stranded})
     found = [(row, compare.of(row.name)) for row in moving]
-    peaks = _peaks(found, compare.tightened)
+    peaks = _peaks(found, compare)
     moves = [_with_peaks(row, limits, peaks) for row, limits in found]
     ordered = sorted(moves, key=lambda move: (not move.hurt, not move.tighter, not move.new, move.tenant))
-    return MovePreview(tier, tuple(ordered), len(rows) - len(moving))
+    return MovePreview(tier, tuple(ordered), len(rows) - len(every), tuple(stranded), len(kept))
 
 
-_Place = tuple[str, str]  # scope and limit
+_Key = tuple[str, str, str, str]  # scope, limit and both words
 _Limits = tuple[LimitMove, ...]
 
 
 class _Comparison:
-    def __init__(self, part: Configuration, tier: str) -> None:
-        self._part, self._tier = part, tier
+    def __init__(self, part: Configuration, tier: str, ending: Collection[int]) -> None:
+        self._part, self._tier, self._ending = part, tier, ending
         self._index = PolicyIndex.of_configuration(part)
         self._now_us = to_us(timezone.now())
         self._plain: dict[tuple[str, bool, bool], _Limits] = {}
-        self.tightened: dict[tuple[str, str, str, str], Tightened] = {}  # by scope, limit and both words
+        self.tightened: dict[_Key, Tightened] = {}
+        self.daily: dict[_Key, Limit] = {}
 
     def of(self, name: str) -> _Limits:
         tenant = self._part.tenants[name]
         before = replace(self._index.of_tenant(tenant), handovers=())
         after = replace(self._index.of_tenant(replace(tenant, tier=self._tier)), handovers=())
+        after = replace(after, overrides=tuple(each for each in after.overrides if each.id not in self._ending))
         if not (before.is_plain and after.is_plain):
             return tuple(self._compared(before, after))
         is_in = self._index.is_canary
@@ -156,7 +167,11 @@ class _Comparison:
         cut = next(tightened_limit(old, new), None) if new is not None else None
         if cut is not None:
             self.tightened[scope, move.limit, move.before, move.after] = cut
-        yield replace(move, is_measured=new is not None and cut is not None and _is_short(new.limit.algorithm))
+        if new is not None and move.is_tighter and _is_daily(new):
+            self.daily[scope, move.limit, move.before, move.after] = new.limit
+            yield replace(move, is_measured=True)
+        else:
+            yield replace(move, is_measured=new is not None and cut is not None and _is_short(new.limit.algorithm))
 
 
 def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Effective]) -> Change | None:
@@ -178,6 +193,13 @@ def _change(old: Effective | None, new: Effective | None, were: Mapping[str, Eff
     return "tighter" if any(after < before for before, after in pairs) else "looser"
 
 
+def _is_daily(new: Effective) -> bool:
+    """Whether a day of all requests of the tenant can be held against it."""
+    algorithm = new.limit.algorithm
+    is_day = algorithm.period == "day" if isinstance(algorithm, CalendarQuota) else False
+    return is_day and not new.is_global and not new.limit.subject.alternatives
+
+
 def _is_short(algorithm: Algorithm) -> bool:
     """Whether it counts over a time that demand is measured for; a day's quota says nothing about a minute."""
     if isinstance(algorithm, CalendarQuota):
@@ -193,34 +215,47 @@ def _words(effective: Effective | None, scope: str) -> str:
     return f"{words}{subject} of *" if effective.scope != scope else f"{words}{subject}"
 
 
-def _peaks(
-    found: Sequence[tuple[Tenant, _Limits]], tightened: Mapping[tuple[str, str, str, str], Tightened]
-) -> dict[tuple[int, str, str, str, str], str]:
+def _peaks(found: Sequence[tuple[Tenant, _Limits]], compare: _Comparison) -> dict[tuple[int, *_Key], str]:
     """For the tenants that asked for more than will pass: what they asked for, in words."""
-    holders: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    holders: dict[_Key, list[int]] = defaultdict(list)
     for row, limits in found:
         for each in limits:
             key = (each.scope, each.limit, each.before, each.after)
-            if key in tightened:
+            if key in compare.tightened or key in compare.daily:
                 holders[key].append(row.pk)
     scopes = {scope for scope, *_ in holders}
     numbers = dict(Endpoint.objects.filter(name__in=scopes).values_list("name", "number")) if scopes else {}
     closed = days_until() if holders else None
-    asked = {}
+    asked: dict[tuple[int, *_Key], str] = {}
     for key, tenants in list(holders.items())[:MOST_PEAKS]:
-        cut = tightened[key]
         number = EVERY_ENDPOINT if key[0] == EVERYWHERE else numbers.get(key[0])
         if number is None or closed is None:
             continue
-        rows = Tenant.objects.filter(pk__in=tenants)
-        for tenant, tops in peaks_above(cut, rows, number, closed).items():
-            window = max(cut.most, key=lambda seconds: tops[seconds] / max(cut.most[seconds], 1e-9))
-            if tops[window] > cut.most[window]:
-                asked[tenant, *key] = f"asked for {tops[window]:,} in {window} s; {cut.most[window]:,.0f} will pass"
+        if key in compare.daily:
+            told = _asked_in_a_day(compare.daily[key], tenants, number)
+        else:
+            told = _asked_in_seconds(compare.tightened[key], tenants, number, closed)
+        asked |= {(tenant, *key): words for tenant, words in told.items()}
     return asked
 
 
-def _with_peaks(row: Tenant, limits: _Limits, peaks: Mapping[tuple[int, str, str, str, str], str]) -> TenantMove:
+def _asked_in_seconds(cut: Tightened, tenants: Collection[int], endpoint: int, closed: datetime) -> dict[int, str]:
+    told = {}
+    for tenant, tops in peaks_above(cut, Tenant.objects.filter(pk__in=tenants), endpoint, closed).items():
+        window = max(cut.most, key=lambda seconds: tops[seconds] / max(cut.most[seconds], 1e-9))
+        if tops[window] > cut.most[window]:
+            told[tenant] = f"asked for {tops[window]:,} in {window} s; {cut.most[window]:,.0f} will pass"
+    return told
+
+
+def _asked_in_a_day(limit: Limit, tenants: Collection[int], endpoint: int) -> dict[int, str]:
+    """Days are those of UTC, in which usage is kept; the quota's may begin a few hours earlier or later."""
+    most, since = limit.algorithm.capacity, timezone.now() - PEAKS_SINCE
+    days = busiest_days(tenants, endpoint, limit.unit, since=since, above=most)
+    return {tenant: f"asked for {top:,} in a day; {most:,} will pass" for tenant, top in days.items()}
+
+
+def _with_peaks(row: Tenant, limits: _Limits, peaks: Mapping[tuple[int, *_Key], str]) -> TenantMove:
     def told(each: LimitMove) -> LimitMove:
         peak = peaks.get((row.pk, each.scope, each.limit, each.before, each.after))
         return replace(each, peak=peak) if peak else each

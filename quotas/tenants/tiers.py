@@ -20,6 +20,7 @@ from quotas.policies.spec import Carry
 from quotas.policies.tier import DeclaredTier
 from quotas.policies.validate import parse_policy
 from quotas.tenants.edit import write_tier
+from quotas.tenants.stranded import StrandedChoice, settle_stranded
 from tenants.models import Tenant, Tier
 
 LONGEST_NAME: Final = 63
@@ -82,12 +83,14 @@ def tier_retire(
     to: str | None = None,
     places: Mapping[str, str] | None = None,
     carry: Carry = "keep",
+    stranded_overrides: StrandedChoice = "refuse",
     **permits: Unpack[Permits],
 ) -> Revision | None:
     """Moves every tenant of the tier, deletes its limits and retires it, in one revision.
 
     `to`: the tier of all tenants that `places` does not name; `places`: tenant → its tier. Archived tenants go along,
     so that they can be restored. The tier keeps its name and number: created again, it is the same tier.
+    `stranded_overrides`: what to do about overrides that change a limit which the new tier lacks; nobody can stay.
     """
     with draft(action="tier_retire", author=author, reason=reason, carry=carry, **permits) as opened:
         row = find_tier(name)
@@ -97,6 +100,10 @@ def tier_retire(
         tenants = [tenant for rows in targets.values() for tenant in rows]
         opened.touch(key_of(TIER, name), *(key_of(TENANT, tenant.name) for tenant in tenants))
         policies = list(row.policies.select_related("tier", "tenant", "endpoint"))
+        if stranded_overrides == "leave_out":
+            raise refuse("stranded_overrides", "place", f"no tenant can stay on {name}; end the overrides instead")
+        for target, rows in targets.items():
+            settle_stranded(opened, rows, target, stranded_overrides)
         if opened.is_rehearsal:
             _foresee(opened, row, targets, policies)
             return None

@@ -11,6 +11,7 @@ from api.v1 import tenant_imports
 from api.v1.document_runs import answer
 from quotas.api_keys import api_key_issue
 from quotas.models import Revision
+from quotas.overrides import override_create
 from quotas.tenants import NewTenant, tenant_archive, tenants_create
 from quotas.whole_tasks import whole_task_run
 from tenants.models import ApiKey, Tenant
@@ -87,6 +88,30 @@ class TestMany:
         response = client.post("/v1/tenants/move", {**body, "force": True}, JSON)
         assert response.json() == {"revision": newest().number}
         assert newest().touched == ["tenant:acme"]
+
+    def test_an_override_in_the_way_of_a_move_is_named_and_can_be_ended(self, client: APIClient) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        body = {"names": ["acme"], "tier": "free", "force": True, **WHY}
+        refused = client.post("/v1/tenants/move?dry_run=true", body, JSON)
+        assert refused.status_code == 422
+        assert f"override {override.pk} of acme (minute on *)" in refused.json()["detail"]
+        for choice, moved, left_out in (("end", ["acme"], 0), ("leave_out", [], 1)):
+            chosen = {**body, "stranded_overrides": choice}
+            found = client.post("/v1/tenants/move?dry_run=true", chosen, JSON).json()
+            assert [move["tenant"] for move in found["moves"]] == moved
+            assert [each["override"] for each in found["stranded_overrides"]] == [override.pk]
+            assert found["left_out_count"] == left_out
+        alone = {"tier": "free", "force": True, "stranded_overrides": "end", **WHY}
+        assert client.post("/v1/tenants/acme/move", alone, JSON).json()["tier"] == "free"
+        assert newest().touched == [f"override:{override.pk}", "tenant:acme"]
+
+    def test_a_tier_is_retired_with_the_overrides_that_its_tenants_lose(self, client: APIClient) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        body = {"to": "free", "force": True, **WHY}
+        assert "stranded_overrides" in client.post("/v1/tiers/pro/retire", body, JSON).content.decode()
+        ended = client.post("/v1/tiers/pro/retire", {**body, "stranded_overrides": "end"}, JSON)
+        assert ended.status_code == 200
+        assert f"override:{override.pk}" in newest().touched
 
     def test_more_than_a_few_are_judged_before_they_take_their_turn(self, client: APIClient) -> None:
         tenants_create(tenants=[NewTenant(f"t{n}", "free") for n in range(60)], **SAID)

@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 from dashboards.pages import tenant_import
 from quotas.api_keys import api_key_issue
 from quotas.models import Change, Revision, Task
+from quotas.overrides import override_create
 from quotas.tenants import NewTenant, tenant_archive, tenants_create, tenants_tag
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
@@ -114,6 +115,16 @@ class TestSettings:
         row = Tenant.objects.get(name="acme")
         assert (row.tier.name, row.label) == ("free", "Acme")
 
+    def test_an_override_in_the_way_of_another_tier_has_to_be_ended(self, operator: Client) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        assert "End it with the move" in said(operator.get("/tenants/acme/settings/move?tier=free", headers=PART))
+        typed = settings_of(Tenant.objects.get(name="acme"), tier="free", force="on")
+        refused = operator.post("/tenants/acme/settings", typed)
+        assert refused.status_code == 422
+        assert f"override {override.pk} of acme (minute on *)" in said(refused)
+        operator.post("/tenants/acme/settings", {**typed, "stranded_overrides": "end"})
+        assert Tenant.objects.get(name="acme").tier.name == "free"
+
     def test_under_four_eyes_the_move_waits_and_the_rest_is_saved(self, operator: Client, settings: Settings) -> None:
         settings.HEADROOM_FOUR_EYES = True
         row = Tenant.objects.get(name="bolt")
@@ -185,6 +196,20 @@ class TestBulk:
         moved = operator.post("/tenants/bulk/move?tier=pro", {**done, "force": "on"}, headers=PART)
         assert moved.headers["HX-Redirect"] == "/tenants?tier=pro"
         assert Tenant.objects.get(name="acme").tier.name == "free"
+
+    def test_overrides_in_the_way_of_a_move_are_named_with_a_choice(self, operator: Client) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        picked = {"chosen": "acme", "tier": "free", "reason": "because", "force": "on"}
+        text = said(operator.post("/tenants/bulk/move", picked, headers=PART))
+        assert "1 override would change nothing on free, which lacks the limit" in text
+        assert f"override {override.pk}: minute on *" in text
+        refused = operator.post("/tenants/bulk/move", {**picked, "do": "apply"}, headers=PART)
+        assert refused.status_code == 422
+        assert "or leave its tenant out" in said(refused)
+        stay = said(operator.post("/tenants/bulk/move", {**picked, "stranded_overrides": "leave_out"}, headers=PART))
+        assert "Move 0 tenants" in stay
+        operator.post("/tenants/bulk/move", {**picked, "do": "apply", "stranded_overrides": "end"}, headers=PART)
+        assert newest().touched == [f"override:{override.pk}", "tenant:acme"]
 
     def test_all_that_match_are_those_of_the_lists_query(self, operator: Client) -> None:
         tenants_create(tenants=[NewTenant(f"t{n}", "free") for n in range(30)], **SAID)

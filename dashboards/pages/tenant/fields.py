@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from django import forms
 from django.db.models import Count, Q
@@ -16,6 +16,7 @@ from headroom_edge.keys import OWN_TENANT
 from quotas.errors import Refused
 from quotas.policies.tier import LONGEST_LABEL
 from quotas.tenants.fields import contacts_of, tags_of
+from quotas.tenants.stranded import STRANDED_CHOICES, StrandedChoice
 from tenants.models import Tier
 
 _BETWEEN: Final = re.compile(r"[\s,;]+")
@@ -64,6 +65,23 @@ def _read(check: Callable[[Iterable[str]], list[str]], text: str) -> list[str]:
         return check(_BETWEEN.split(text))
     except Refused as refused:
         raise forms.ValidationError([problem.sentence for problem in refused.problems]) from None
+
+
+class StrandedField(forms.ChoiceField):
+    """What a move does about overrides that change a limit which the new tier lacks. Not chosen: it is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False, choices=[(choice, choice) for choice in STRANDED_CHOICES])
+
+    def clean(self, value: Any) -> StrandedChoice:
+        return stranded_choice({STRANDED: super().clean(value)})
+
+
+STRANDED: Final = "stranded_overrides"
+
+
+def stranded_choice(posted: Mapping[str, Any]) -> StrandedChoice:
+    return next((choice for choice in STRANDED_CHOICES if choice == posted.get(STRANDED)), "refuse")
 
 
 def tiers_of_people() -> list[Tier]:

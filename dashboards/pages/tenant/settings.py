@@ -14,13 +14,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from access.roles import may
 from dashboards.forms import ReasonedForm, outcome_toast
-from dashboards.pages.tenant.fields import TenantForm, tiers_of_people, zones
+from dashboards.pages.tenant.fields import StrandedField, TenantForm, stranded_choice, tiers_of_people, zones
 from dashboards.viewer import principal_of
 from quotas.changes.commit import commit
 from quotas.errors import LONGEST_REASON, Refused
 from quotas.tenants import archiving_of, tenant_move, tenant_update
 from quotas.tenants.archive import archive_objection, archive_revision
-from quotas.tenants.moves import MovePreview, TenantMove, move_preview
+from quotas.tenants.moves import MovePreview, move_preview
 from tenants.models import Tenant, Tier
 from tenants.scope import tenant_get
 
@@ -30,6 +30,7 @@ FIELDS = ("label", "timezone", "tags", "contacts")
 class SettingsForm(TenantForm):
     tier = forms.ChoiceField(error_messages={"invalid_choice": "This tier is gone. Choose another."})
     force = forms.BooleanField(required=False)
+    stranded_overrides = StrandedField()
     reason = forms.CharField(
         max_length=LONGEST_REASON,
         error_messages={"required": "Enter a reason. It is saved with the revision."},
@@ -69,8 +70,9 @@ def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "tiers": tiers,
         "zones": zones(),
-        "moved": _move(row, wanted) if wanted != row.tier.name else None,
+        **_move(row, wanted),
         "wanted": wanted,
+        "choice": stranded_choice(request.POST),
         "switch_form": ReasonedForm(auto_id="switch_%s"),
         "archive_form": ReasonedForm(auto_id="archive_%s"),
         "restore_form": ReasonedForm(auto_id="restore_%s"),
@@ -87,7 +89,8 @@ def _save(request: HttpRequest, row: Tenant, data: dict[str, Any]) -> list[str]:
     said = {"author": principal_of(request).actor, "reason": data["reason"]}
     toasts = []
     if data["tier"] != row.tier.name:
-        move = partial(tenant_move, name=row.name, tier=data["tier"], force=data["force"], **said)
+        permits = {"force": data["force"], "stranded_overrides": data["stranded_overrides"]}
+        move = partial(tenant_move, name=row.name, tier=data["tier"], **permits, **said)
         toasts.append(outcome_toast(commit(move)))
     fields = {field: data[field] for field in FIELDS if data[field] != getattr(row, field)}
     if fields:
@@ -100,15 +103,16 @@ def tenant_move_preview(request: HttpRequest, name: str) -> HttpResponse:
     """What another tier would change. Nothing is saved."""
     row = tenant_get(principal_of(request), name)
     wanted = request.GET.get("tier", "")
-    context: dict[str, Any] = {"tenant": row, "wanted": wanted}
-    if wanted != row.tier.name:
-        context["moved"] = _move(row, wanted)
+    context: dict[str, Any] = {"tenant": row, "wanted": wanted, **_move(row, wanted)}
     return render(request, "dashboards/tenant/move_preview.html", context)
 
 
-def _move(row: Tenant, tier: str) -> TenantMove | None:
+def _move(row: Tenant, tier: str) -> dict[str, Any]:
+    """What the move changes, and the overrides in its way; nothing: it stays where it is."""
+    if tier == row.tier.name:
+        return {}
     try:
         preview: MovePreview = move_preview(names=[row.name], tier=tier)
     except Refused:
-        return None  # it is archived, or the tier is gone; the form says so when it is sent
-    return next(iter(preview.moves), None)
+        return {}  # it is archived, or the tier is gone; the form says so when it is sent
+    return {"moved": next(iter(preview.moves), None), "stranded": preview.stranded}

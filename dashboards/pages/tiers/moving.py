@@ -15,12 +15,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from dashboards.forms import ReasonedForm, outcome_toast, sentences_of
+from dashboards.pages.tenant.fields import StrandedField, stranded_choice
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import Outcome, commit
 from quotas.errors import Refused
 from quotas.tenants import tenants_move, tier_retire
 from quotas.tenants.moves import TenantMove, move_preview
+from quotas.tenants.stranded import StrandedChoice, StrandedOverride
 from tenants.models import Tier
 
 MOST_ROWS = 50  # tenants with a choice of their own
@@ -30,6 +32,7 @@ LARGE = 200  # tenants
 class MoveForm(ReasonedForm):
     to = forms.CharField(max_length=63, required=False)
     force = forms.BooleanField(label="I have reviewed who gets tighter", required=False)
+    stranded_overrides = StrandedField()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ def _dialog(request: HttpRequest, name: str, *, retires: bool) -> HttpResponse:
             messages.success(request, outcome_toast(outcome))
             place = reverse("dashboards:tiers") if retires else reverse("dashboards:tier", args=[name])
             return HttpResponse(headers={"HX-Redirect": place})
-    rows, problems = _compared(names, to, places)
+    choice = stranded_choice(request.POST)
+    rows, stranded, problems = _compared(names, to, places, choice)
     context = {
         "tier": row,
         "form": form,
@@ -82,6 +86,9 @@ def _dialog(request: HttpRequest, name: str, *, retires: bool) -> HttpResponse:
         "hurt": sum(bool(one.move.hurt) for one in rows),
         "is_ready": not problems and (len(rows) == len(names)) and (retires or bool(names)),
         "problems": problems,
+        "stranded": stranded,
+        "choice": choice,
+        "may_stay": not retires,
     }
     return render(request, "dashboards/tiers/move_form.html", context, status=422 if form.is_bound else 200)
 
@@ -97,21 +104,22 @@ def _places(request: HttpRequest, names: Sequence[str]) -> dict[str, str]:
     return {name: tier for name, tier in chosen if tier}
 
 
-def _compared(names: Sequence[str], to: str, places: Mapping[str, str]) -> tuple[list[MoveRow], list[str]]:
-    """Who is hurt first, then who gets tighter."""
+def _compared(
+    names: Sequence[str], to: str, places: Mapping[str, str], choice: StrandedChoice
+) -> tuple[list[MoveRow], list[StrandedOverride], list[str]]:
+    """Who is hurt first, then who gets tighter; the overrides in the way; what is wrong."""
     groups: dict[str, list[str]] = {}
     for name in names:
         if target := places.get(name, to):
             groups.setdefault(target, []).append(name)
     try:
-        moves = [
-            MoveRow(move, tier)
-            for tier, group in sorted(groups.items())
-            for move in move_preview(names=group, tier=tier).moves
+        previews = [
+            move_preview(names=group, tier=tier, stranded_overrides=choice) for tier, group in sorted(groups.items())
         ]
     except Refused as refusal:
-        return [], sentences_of(refusal)
-    return sorted(moves, key=_worst_first), []
+        return [], [], sentences_of(refusal)
+    moves = [MoveRow(move, preview.tier) for preview in previews for move in preview.moves]
+    return sorted(moves, key=_worst_first), [each for preview in previews for each in preview.stranded], []
 
 
 def _worst_first(row: MoveRow) -> tuple[bool, bool, bool, str]:
@@ -119,18 +127,17 @@ def _worst_first(row: MoveRow) -> tuple[bool, bool, bool, str]:
 
 
 def _said(request: HttpRequest, form: MoveForm) -> dict[str, Any]:
-    return {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
+    permits = {field: form.cleaned_data[field] for field in ("force", "stranded_overrides")}
+    return {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"], **permits}
 
 
 def _retire(
     request: HttpRequest, name: str, names: Sequence[str], to: str, places: Mapping[str, str], form: MoveForm
 ) -> object:
-    force = form.cleaned_data["force"]
-    return tier_retire(name=name, to=to or None, places=places, force=force, **_said(request, form))
+    return tier_retire(name=name, to=to or None, places=places, **_said(request, form))
 
 
 def _move(
     request: HttpRequest, name: str, names: Sequence[str], to: str, places: Mapping[str, str], form: MoveForm
 ) -> object:
-    force = form.cleaned_data["force"]
-    return tenants_move(names=names, tier=to, force=force, **_said(request, form))
+    return tenants_move(names=names, tier=to, **_said(request, form))

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
+from pytest_django.fixtures import Settings
 
+from quotas.changes.approval import change_approve
 from quotas.changes.commit import Proposed, Written, commit
 from quotas.changes.promotion import change_promote
-from quotas.changes.undo import revision_rollback
+from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
-from quotas.models import Revision
+from quotas.models import Override, Revision
+from quotas.overrides import override_create
 from quotas.policies.configuration import configuration_load
 from quotas.tenants import (
     NewTenant,
@@ -20,6 +24,8 @@ from quotas.tenants import (
     tenants_suspend,
     tenants_tag,
 )
+from quotas.tenants.moves import move_preview
+from quotas.tenants.stranded import StrandedOverride
 from tenants.models import Tenant
 from tests.quotas.world import FORCED, SAID, newest, waiting
 
@@ -52,6 +58,57 @@ class TestMove:
         with pytest.raises(Refused, match="a cut of"):
             tenants_move(names=[*MANY, "acme"], tier="free", **SAID)
         assert Tenant.objects.get(name="acme").tier.name == "pro"
+
+    def test_an_override_of_a_limit_that_the_tier_lacks_is_named(self) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        with pytest.raises(Refused) as refused:
+            tenants_move(names=["acme"], tier="free", **FORCED)
+        assert str(refused.value) == (
+            f"stranded_overrides: 1 override would change nothing on tier free, which lacks the limit: "
+            f"override {override.pk} of acme (minute on *); end it with the move, or leave its tenant out"
+        )
+        assert move_preview(names=["acme"], tier="free").stranded == (
+            StrandedOverride(override.pk, "acme", "*", ("minute",)),
+        )
+
+    def test_an_override_in_the_way_ends_with_the_move_and_comes_back_with_its_revert(self) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        other = override_create(tenant="acme", limits={"burst": {"rate": 500}}, **SAID)
+
+        def move() -> object:
+            return tenants_move(names=["acme"], tier="free", stranded_overrides="end", **FORCED)
+
+        foretold, written = commit(move, "dry_run"), commit(move)
+        assert isinstance(foretold, Proposed)
+        assert isinstance(written, Written)
+        assert newest().touched == [f"override:{override.pk}", "tenant:acme"]
+        assert (foretold.proposal.touched, foretold.impact) == (written.proposal.touched, written.impact)
+        assert list(Override.objects.filter(cancelled_at=None)) == [other]
+        revision_revert(number=newest().number, **FORCED)
+        limits = Override.objects.filter(cancelled_at=None).order_by("pk").values_list("limits", flat=True)
+        assert list(limits) == [{"burst": {"rate": 500}}, {"minute": {"rate": 2_000}}]
+        assert Tenant.objects.get(name="acme").tier.name == "pro"
+
+    def test_the_tenants_of_overrides_in_the_way_can_be_left_out(self) -> None:
+        tenants_create(tenants=[NewTenant("calm", "pro")], **SAID)
+        override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        preview = move_preview(names=["acme", "calm"], tier="free", stranded_overrides="leave_out")
+        assert ([move.tenant for move in preview.moves], preview.left_out) == (["calm"], 1)
+        tenants_move(names=["acme", "calm"], tier="free", stranded_overrides="leave_out", **FORCED)
+        assert newest().touched == ["tenant:calm"]
+
+    def test_an_approved_move_ends_the_overrides_in_its_way(self, settings: Settings) -> None:
+        override = override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **SAID)
+        settings.HEADROOM_FOUR_EYES = True
+        move = partial(tenants_move, names=["acme"], tier="free", stranded_overrides="end", **FORCED)
+        outcome = commit(move)
+        assert isinstance(outcome, Proposed)
+        assert outcome.change
+        change_approve(change=outcome.change.pk, approver="bob", reason="I agree")
+        change_promote(change=outcome.change.pk, accept=["*"], **FORCED)
+        override.refresh_from_db()
+        assert override.cancelled_at
+        assert Tenant.objects.get(name="acme").tier.name == "free"
 
     def test_a_dry_run_says_the_same_as_the_move_and_writes_nothing(self) -> None:
         def move() -> object:

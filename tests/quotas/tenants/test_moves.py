@@ -1,12 +1,21 @@
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from quotas.models import Endpoint
+from quotas.models.usage import UsageDay
+from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.policies.edit import limit_set, policy_create
 from quotas.tenants import NewTenant, tenants_create
 from quotas.tenants.moves import LimitMove, move_preview
+from quotas.usage.rollups import add_cells
+from tenants.models import Tenant
 from tests.quotas.changes.test_peaks import asked
-from tests.quotas.world import FORCED, PAY, SAID, bucket
+from tests.quotas.world import FORCED, GET, PAY, SAID, bucket
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -61,9 +70,43 @@ def test_what_a_tenant_asked_for_is_held_against_the_new_limit() -> None:
     assert preview.moves[0].hurt[0].peak == "asked for 500 in 10 s; 120 will pass"
 
 
-def test_a_quota_of_a_day_is_not_said_to_be_above_what_was_asked_for() -> None:
-    daily = {"name": "daily", "algorithm": "calendar_quota", "limit": 1_000, "period": "day"}
-    limit_set(policy="free-all", limit=daily, **FORCED)
+def quota(period: str) -> dict[str, object]:
+    return {"name": "quota", "algorithm": "calendar_quota", "limit": 1_000, "period": period}
+
+
+def test_a_quota_of_a_month_is_not_said_to_be_above_what_was_asked_for() -> None:
+    limit_set(policy="free-all", limit=quota("month"), **FORCED)
     preview = move_preview(names=["acme"], tier="free")
-    assert [(each.limit, each.change) for each in preview.unmeasured] == [("daily", "new")]
+    assert [(each.limit, each.change) for each in preview.unmeasured] == [("quota", "new")]
     assert limits("acme", "free")["*", "burst"].is_measured
+
+
+@pytest.mark.parametrize(("requests", "told"), [(800, ""), (1_200, "asked for 1,200 in a day; 1,000 will pass")])
+def test_a_quota_of_a_day_is_held_against_the_busiest_day(requests: int, told: str) -> None:
+    tenants_create(tenants=[NewTenant("zest", "pro")], **SAID)
+    limit_set(policy="free-all", limit=quota("day"), **FORCED)
+    counted_on("acme", [700, requests])
+    preview = move_preview(names=["acme", "zest"], tier="free")
+    assert {move.tenant: [each.peak for each in move.hurt] for move in preview.moves} == {
+        "acme": [told] if told else [],
+        "zest": [],
+    }
+    assert not preview.unmeasured
+
+
+def test_denied_requests_count_and_those_of_a_trial_do_not() -> None:
+    limit_set(policy="free-all", limit=quota("day"), **FORCED)
+    counted_on("acme", [600], outcome="a")
+    counted_on("acme", [9_000], outcome="w")
+    assert not move_preview(names=["acme"], tier="free").hurt
+    counted_on("acme", [600], outcome="d")
+    assert move_preview(names=["acme"], tier="free").hurt
+
+
+def counted_on(name: str, requests: list[int], outcome: str = "a") -> None:
+    """So many on each of the days before today."""
+    now = timezone.now()
+    series = CellSeries(Tenant.objects.get(name=name).number, Endpoint.objects.get(name=GET).number, outcome, 0)
+    days = ((int((now - timedelta(days=ago)).timestamp()), count) for ago, count in enumerate(requests, 1))
+    with transaction.atomic():
+        add_cells(Cells.of(Cell(start, series, count, count) for start, count in days), now, (UsageDay,))
