@@ -21,6 +21,7 @@ from api.openapi.describe import reads
 from api.v1.shapes import tenant_shown
 from quotas.errors import refuse
 from quotas.usage.queries import grouped_usage
+from quotas.usage.queries.denial_counts import denials_counted
 from quotas.usage.queries.denial_log import REASONS, DenialFilter, denials_read
 from quotas.usage.queries.grouped_usage import GROUPINGS, MOST_ROWS, OUTCOMES, UsageResult, UsageRow
 
@@ -186,6 +187,9 @@ class DenialsQuery(Query):
     endpoint = serializers.CharField(required=False, max_length=128)
     limit = serializers.CharField(required=False, max_length=128, help_text="The limit that denied.")
     reason = serializers.ChoiceField(choices=list(REASONS), required=False)
+    tier = serializers.CharField(required=False, max_length=63, help_text="The tier that the tenant is on now.")
+    since = Moment(required=False, help_text="Only denials from this time on. With it, the answer has `counted`.")
+    until = Moment(required=False, help_text="Only denials before this time.")
     before = Moment(required=False, help_text="`next` of the previous page.")
     most = serializers.IntegerField(
         min_value=1,
@@ -208,12 +212,21 @@ class DenialOut(serializers.Serializer[Any]):
     words = serializers.CharField(help_text="Why it was denied, and what would help.")
 
 
+class DenialCountOut(serializers.Serializer[Any]):
+    denied = serializers.IntegerField(help_text="All requests that match, counted exactly.")
+    unlisted = serializers.IntegerField(help_text="Of them, refused before a limit was checked: never listed.")
+    kept_since = serializers.DateTimeField(
+        allow_null=True, help_text="Earlier ones are counted, but no longer listed. null: all of the time is kept."
+    )
+
+
 class DenialsOut(serializers.Serializer[Any]):
     items = DenialOut(many=True, help_text="Newest first. A sample: not every denial is kept.")
     next = serializers.DateTimeField(
         allow_null=True, help_text="`before` of the next page. null: this is the last one."
     )
     is_searched = serializers.BooleanField(help_text="True: only the newest denials were searched for matches.")
+    counted = DenialCountOut(allow_null=True, help_text="What the items are a sample of. null: `since` is not given.")
 
 
 class Denials(APIView):
@@ -227,8 +240,10 @@ class Denials(APIView):
             if name:
                 tenant_shown(request, name)
             name = own.name
-        wanted = DenialFilter(name, asked.get("endpoint", ""), asked.get("limit", ""), asked.get("reason", ""))
+        named = {field: asked.get(field, "") for field in ("endpoint", "limit", "reason", "tier")}
+        wanted = DenialFilter(tenant=name, since=asked.get("since"), until=asked.get("until"), **named)
         page = denials_read(wanted, before=asked.get("before"), most=asked["most"])
         last = None if page.is_whole else page.denials[-1].at
         answer = {"items": page.denials, "next": last, "is_searched": page.is_searched}
+        answer["counted"] = denials_counted(wanted, timezone.now())
         return Response(DenialsOut(answer).data)

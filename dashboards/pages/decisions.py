@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -14,7 +15,9 @@ from django.views.decorators.http import require_safe
 from dashboards.forms import PageForm
 from quotas.models import Endpoint, LimitName
 from quotas.models.policy import CANDIDATE_SUFFIX
+from quotas.models.usage import Denial
 from quotas.policies.problems import is_within
+from quotas.usage.queries.denial_counts import denials_counted
 from quotas.usage.queries.denial_log import (
     MOST_SEARCHED,
     REASONS,
@@ -34,6 +37,7 @@ class FilterForm(PageForm):
     endpoint = forms.CharField(max_length=128, required=False)
     limit = forms.CharField(max_length=80, required=False)
     reason = forms.ChoiceField(choices=[("", "any reason"), *REASONS.items()], required=False)
+    tier = forms.CharField(max_length=63, required=False, widget=forms.HiddenInput)
     since = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
     until = forms.CharField(max_length=40, required=False, widget=forms.HiddenInput)
 
@@ -56,13 +60,16 @@ def decisions(request: HttpRequest) -> HttpResponse:
     before = _moment(request.GET.get("before", ""))
     page = denials_read(wanted, before=before)
     asked = form.asked()
-    newest = page.denials[0].at if page.denials else datetime.now(UTC)
+    now = datetime.now(UTC)
+    newest = page.denials[0].at if page.denials else now
     context = {
         "form": form,
         "page": page,
         "rows": list(zip(page.denials, limits_set_by(page.denials), strict=True)),
         "wanted": wanted,
-        "away": turned_away_read(datetime.now(UTC)),
+        "counted": denials_counted(wanted, now),
+        "away": turned_away_read(now),
+        "keep_days": settings.HEADROOM_KEEP_DAYS[Denial.keep],
         "asked": asked,
         "searched": MOST_SEARCHED,
         "is_first": before is None,

@@ -15,7 +15,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.forms import MomentField, PageForm, PeriodError, bad_request, in_zone, period_of
-from dashboards.pages.tenant.figures import usage_figure
+from dashboards.limit_steps import changed_within
+from dashboards.pages.tenant.figures import steps_of, usage_figure
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of, line_suggestion
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
@@ -26,8 +27,9 @@ from quotas.policies.allowance import parameters_of
 from quotas.policies.limit_words import compact
 from quotas.quota_requests import quota_request_create
 from quotas.recommendations.suggestion import Suggestion
+from quotas.usage.queries.annotations import Annotation
 from quotas.usage.queries.denial_causes import throttled_read
-from quotas.usage.queries.periods import SPANS
+from quotas.usage.queries.periods import SPANS, Period
 from quotas.usage.queries.traffic import traffic_read
 from tenants.models import Tenant
 from tenants.scope import tenant_get
@@ -41,6 +43,7 @@ class AskForm(PageForm):
     place = forms.CharField(label="Limit", widget=forms.Select)
     wanted = forms.IntegerField(label="Amount", min_value=1, error_messages={"required": "Enter a whole number."})
     until = MomentField(label="Until", required=False)
+    zone = forms.CharField(required=False, widget=forms.HiddenInput({"data-zone-name": ""}))
     reason = forms.CharField(
         label="Reason",
         max_length=500,
@@ -161,7 +164,7 @@ def _ask(request: HttpRequest, row: Tenant, form: AskForm) -> QuotaRequest:
         scope=scope,
         limit=limit,
         wanted=data["wanted"],
-        until=in_zone(data["until"], row.timezone),
+        until=in_zone(data["until"], data["zone"] or row.timezone),
         reason=data["reason"],
         author=principal_of(request).actor,
         usage=_usage(line) if line else {},
@@ -172,6 +175,11 @@ def _usage(line: TenantLimit) -> dict[str, Any]:
     """The current use, stored with the request."""
     use = line.use
     return {"held": str(line.short), "peak": use.peak, "share": use.share, "denied_share": line.denied_share}
+
+
+def _changes(line: TenantLimit, period: Period) -> list[Annotation]:
+    """When this limit changed. Who changed it and why is not a tenant's to read."""
+    return [Annotation(at, "limit changed", "") for at in changed_within(steps_of(line), period)]
 
 
 def _page(
@@ -193,10 +201,10 @@ def _page(
         "tenant": state.tenant,
         "limits": [LimitRow(line) for line in own],
         "chosen": chosen,
-        "figure": usage_figure(chosen, traffic) if chosen and traffic else None,
+        "figure": usage_figure(chosen, traffic, _changes(chosen, period)) if chosen and traffic else None,
         "window": chosen.limit.algorithm.window if chosen else Window(1, 1),
         "held": parameters_of(chosen.limit.algorithm)[0].held if chosen else 0,
-        "throttled": throttled_read(period, tenant=number, most=1, with_changes=False),
+        "throttled": throttled_read(period, tenant=number, most=1),
         "period": period,
         "spans": SPANS,
         "span": period.span,

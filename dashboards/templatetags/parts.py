@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 from django import template
@@ -24,7 +24,7 @@ from dashboards.viewer import Viewer, initials, principal_of, viewer_of
 from quotas.changes.approval import has_to_wait
 from quotas.policies.problems import sentence
 from quotas.status.summary import StatusSummary, status_summary_read
-from quotas.usage.queries.periods import Period
+from quotas.usage.queries.periods import Period, hours_to
 
 register = template.Library()
 register.filter("sentence", sentence)
@@ -83,12 +83,27 @@ def waiting_for(viewer: Viewer, found: StatusSummary) -> int:
     return (waits.for_approvers if viewer.approves else 0) + (waits.for_operators if viewer.operates else 0)
 
 
+class Span(Protocol):
+    """A time that a share is measured over, such as a Period."""
+
+    @property
+    def begin(self) -> datetime: ...
+    @property
+    def end(self) -> datetime: ...
+
+
 @register.simple_tag
-def denials_of(period: Period, **wanted: str) -> str:
-    """The address of the requests that a share of this period is made of, in the decision log."""
+def denials_of(span: Span, **wanted: str) -> str:
+    """The address of the requests that a share of this time is made of, in the decision log."""
     now = timezone.now()
-    wanted |= {"since": period.begin.isoformat(), "until": period.end.isoformat() if period.end <= now else ""}
+    wanted |= {"since": span.begin.isoformat(), "until": span.end.isoformat() if span.end <= now else ""}
     return f"{reverse('dashboards:decisions')}?{urlencode({name: value for name, value in wanted.items() if value})}"
+
+
+@register.filter
+def day_to(at: datetime | None) -> Period:
+    """The day that the figures of a list, measured at that time, are summed over."""
+    return hours_to(at or timezone.now())
 
 
 @register.filter

@@ -61,7 +61,18 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Whose:
+    """Whose requests are counted, by name, where one filter of the decision log can say it; empty: all."""
+
+    tenant: str = ""
+    tier: str = ""
+    endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
+    begin: datetime
+    end: datetime
     let: int
     denied: int
 
@@ -80,6 +91,7 @@ class Aftermath:
     before: Side
     after: Side
     is_early: bool  # too little of the time after it was measured
+    whose: Whose | None  # None: no filter of the decision log can say it
 
     @property
     def is_known(self) -> bool:
@@ -105,18 +117,21 @@ def aftermaths_read(revisions: Sequence[Revision], measured: datetime | None) ->
     published = {row.number: row for row in revisions if row.published_us}
     if not published:
         return {}
-    scopes = _scopes(list(published.values()))
+    touched = {number: _touched(row) for number, row in published.items()}
+    scopes = _scopes(touched)
     branches = [_branch(row, scopes[row.number]) for row in published.values()]
     with connection.cursor() as cursor:
         cursor.execute(
             " UNION ALL ".join(sql for sql, _ in branches), [each for _, values in branches for each in values]
         )
         found = cursor.fetchall()
+    minutes = {number: _minute(published_at(row)) for number, row in published.items()}
     return {
         number: Aftermath(
-            Side(int(let_before), int(denied_before)),
-            Side(int(let_after), int(denied_after)),
+            Side(minutes[number] - AROUND, minutes[number], int(let_before), int(denied_before)),
+            Side(minutes[number], minutes[number] + AROUND, int(let_after), int(denied_after)),
             measured is None or measured < published_at(published[number]) + SOON,
+            _whose(touched[number]),
         )
         for number, let_before, denied_before, let_after, denied_after in found
     }
@@ -141,7 +156,7 @@ def _branch(row: Revision, scope: Scope) -> tuple[str, list[Any]]:
 
 
 def scope_of(revision: Revision) -> Scope:
-    return _scopes([revision])[revision.number]
+    return _scopes({revision.number: _touched(revision)})[revision.number]
 
 
 def _minute(at: datetime) -> datetime:
@@ -158,8 +173,8 @@ class _Touched:
     is_everyone: bool
 
 
-def _scopes(revisions: Sequence[Revision]) -> dict[int, Scope]:
-    touched = {row.number: _touched(row) for row in revisions}
+def _scopes(touched: Mapping[int, _Touched]) -> dict[int, Scope]:
+    """By the number of the revision."""
     endpoints = _numbers(Endpoint, {name for each in touched.values() for name in each.endpoints})
     tiers = _numbers(Tier, {name for each in touched.values() for name in each.tiers})
     named = {name for each in touched.values() for name in each.tenants}
@@ -172,6 +187,13 @@ def _scopes(revisions: Sequence[Revision]) -> dict[int, Scope]:
         )
         for number, each in touched.items()
     }
+
+
+def _whose(touched: _Touched) -> Whose | None:
+    tenants, tiers = ((), ()) if touched.is_everyone else (tuple(touched.tenants), tuple(touched.tiers))
+    if len(tenants) + len(tiers) > 1 or len(touched.endpoints) > 1:
+        return None
+    return Whose("".join(tenants), "".join(tiers), "".join(touched.endpoints))
 
 
 def _owners(touched: _Touched, tenants: Mapping[str, tuple[int, int]], tiers: Mapping[str, int]) -> set[int]:

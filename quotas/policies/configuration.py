@@ -87,7 +87,7 @@ def _load(
     remembered = overrides.filter(Q(end=None) | Q(end__gt=timezone.now() - OVERRIDE_MEMORY))
     with one_moment():
         rows = ConfigurationRows.read(tenants, policies, remembered)
-        clock = by_number if in_revisions else _published(rows.revisions())
+        clock = by_number if in_revisions else published_clock(rows.revisions())
         return replace(rows.configuration(clock, _unknown_tenant()), usage_room=_usage_room())
 
 
@@ -102,7 +102,7 @@ def one_moment() -> Iterator[None]:
         yield
 
 
-def _published(numbers: Collection[int]) -> Clock:
+def published_clock(numbers: Collection[int]) -> Clock:
     stamps = dict(Revision.objects.filter(number__in=numbers).values_list("number", "published_us"))
     now_us = spec.to_us(timezone.now())
     return lambda number: stamps.get(number) or now_us

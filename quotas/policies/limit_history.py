@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.db.models import Q
+
 from headroom_edge.algorithms.base import Algorithm
+from quotas import models
+from quotas.policies.configuration import published_clock
+from quotas.policies.limit_codec import generations_load, revisions_in, row_limit
 from quotas.policies.spec import EPOCH, MICROSECOND, Limit
 
 
@@ -33,6 +38,25 @@ def limit_steps(limit: Limit) -> list[LimitStep]:
         LimitStep(algorithm, start, end)
         for (_, algorithm), start, end in zip(known, starts, ends, strict=True)
         if start != end
+    ]
+
+
+def limits_for_everyone(endpoint: str) -> list[tuple[str, Limit]]:
+    """Limits that count all tenants together on the endpoint or its service, with their past; each after its scope."""
+    place = Q(policy__endpoint__name=endpoint) | Q(policy__service=endpoint.partition(":")[0])
+    rows = models.Limit.objects.filter(place, policy__tier=None, policy__tenant=None)
+    found = list(rows.select_related("name", "policy__endpoint").order_by("policy__service", "name__name"))
+    clock = published_clock({n for row in found for n in (row.changed_revision_id, *revisions_in(row.past))})
+    return [
+        (
+            row.policy.scope,
+            replace(
+                row_limit(row.name.name, row),
+                since_us=clock(row.changed_revision_id),
+                past=generations_load(row.past, clock),
+            ),
+        )
+        for row in found
     ]
 
 

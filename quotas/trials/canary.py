@@ -78,6 +78,15 @@ class CanaryCounts:
     rest: Group = field(default_factory=Group)
     tenants: list[CanaryTenant] = field(default_factory=list)  # of the canary, those with most requests first
     gaps: Sequence[GapRecord] = ()
+    place: str | None = ""  # the endpoint whose requests are counted; empty: all; None: several
+
+    @property
+    def earlier(self) -> Window:
+        return Window(self.begin - self.before, self.begin)
+
+    @property
+    def so_far(self) -> Window:
+        return Window(self.begin, self.until)
 
     @property
     def due_to_change(self) -> float:
@@ -101,7 +110,9 @@ def canary_read(row: Change, window: Window, now: datetime) -> CanaryCounts:
     until = max(min(rollup_until(UsageMinute, drained_at()), end), window.begin)
     before = min(max(until - window.begin, SHORTEST_BEFORE), LONGEST_BEFORE)
     found = CanaryCounts(window.begin, until, before, gaps=gaps_between(window.begin - before, end))
-    numbers = _numbers(row)
+    places = _places(row)
+    numbers = _numbers(row, places)
+    found.place = "" if EVERYWHERE in places else next(iter(places)) if len(places) == 1 else None
     found.canary.tenants, found.rest.tenants = len(numbers.canary), len(numbers.rest)
     tenants = {number: CanaryTenant(name) for number, name in numbers.canary.items()}
     where = numbers.places & Q(tenant_number__in=[*numbers.canary, *numbers.rest])
@@ -118,7 +129,7 @@ def canary_points(row: Change, counts: CanaryCounts, now: datetime) -> tuple[Per
     """From the time before it that it is compared with."""
     end = max(counts.until, counts.begin + timedelta(minutes=1))
     period = period_between(counts.begin - counts.before, end, max(now, end))
-    numbers, sides = _numbers(row), []
+    numbers, sides = _numbers(row, _places(row)), []
     for tenants in (numbers.canary, numbers.rest):
         rows = period.rollup._default_manager.filter(start__gte=period.begin, start__lt=period.end)
         rows = rows.filter(numbers.places, tenant_number__in=list(tenants), outcome__in=ASKED)
@@ -162,7 +173,7 @@ def worst_tenant(counts: CanaryCounts) -> CanaryTenant | None:
     return max(known, key=lambda one: one.now.share - one.before.share, default=None)
 
 
-def _numbers(row: Change) -> _Numbers:
+def _numbers(row: Change, places: Collection[str]) -> _Numbers:
     canary: dict[int, str] = {}
     rest: dict[int, str] = {}
     share = row.share or 0
@@ -170,12 +181,15 @@ def _numbers(row: Change) -> _Numbers:
         chosen = Canary(row.pk, tier, share, {})
         for number, name in Tenant.objects.filter(tier__name=tier).values_list("number", "name"):
             (canary if chosen.has(name) else rest)[number] = name
-    return _Numbers(canary, rest, _places(row))
+    return _Numbers(canary, rest, _requests(places))
 
 
-def _places(row: Change) -> Q:
+def _places(row: Change) -> set[str]:
     states = (side[f"policy:{name}"] for name in row.policies for side in (row.before, row.after))
-    places: Collection[str] = {state["endpoint"] for state in states if state}
+    return {state["endpoint"] for state in states if state}
+
+
+def _requests(places: Collection[str]) -> Q:
     if EVERYWHERE in places:
         return Q()
     return Q(endpoint_number__in=list(Endpoint.objects.filter(name__in=places).values_list("number", flat=True)))

@@ -99,6 +99,14 @@ def test_a_tenants_user_sees_the_own_tenant_only(now: datetime) -> None:
     assert client.get("/v1/denials", {"tenant": "acme"}).status_code == 404
 
 
+def test_denials_say_how_many_they_are_a_sample_of(client: APIClient, now: datetime) -> None:
+    assert client.get("/v1/denials").json()["counted"] is None
+    since = (timezone.now() - timedelta(days=1)).isoformat()
+    answer = client.get("/v1/denials", {"since": since, "tenant": "nobody"}).json()
+    assert answer["counted"] == {"denied": 0, "unlisted": 0, "kept_since": None}
+    assert client.get("/v1/denials", {"since": "yesterday"}).status_code == 400
+
+
 def test_denials_come_newest_first_and_in_pages(client: APIClient, now: datetime) -> None:
     first = client.get("/v1/denials", {"most": 1}).json()
     assert (first["items"][0]["tenant"], first["items"][0]["revision"]) == ("bolt", 7)

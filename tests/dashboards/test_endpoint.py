@@ -7,14 +7,16 @@ from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from dashboards.pages.endpoint.over_commit import CommitBar
 from quotas.models import Change, TierUse
 from quotas.observations.cells import Cells
-from quotas.policies.edit import policy_create
+from quotas.policies.edit import limit_set, policy_create
 from quotas.usage.backfill import backfill_usage
 from quotas.usage.tier_usage import measure_tier_usage
 from tests.access.people import signed_in
+from tests.dashboards.world import published
 from tests.quotas.usage.test_tier_usage import NOW, asked, measured, world
 from tests.quotas.world import FORCED, GET, PAY, bucket
 
@@ -92,6 +94,21 @@ def test_a_draft_where_no_limit_stands_makes_one() -> None:
 
 def test_a_viewer_makes_no_draft(client: Client) -> None:
     assert client.post(f"/endpoints/{GET}/draft", {"tier": "pro", "rate": "25", "burst": "60"}).status_code == 403
+
+
+def test_limits_for_everyone_are_drawn_as_steps(client: Client) -> None:
+    policy_create(name="all-get", endpoint=GET, limits=[bucket(300, "everyone")], **FORCED)
+    policy_create(name="all-service", endpoint=f"{GET.partition(':')[0]}:*", limits=[bucket(900, "service")], **FORCED)
+    published(timezone.now() - timedelta(hours=3))
+    limit_set(policy="all-get", limit=bucket(500, "everyone"), **FORCED)
+    published(timezone.now() - timedelta(hours=1))
+    text = text_of(client, f"/endpoints/{GET}")
+    steps = re.findall(r'data-kind="limit"[^>]*data-at="([\d.]+)"[^>]*>([^<]+)<', text)
+    # In the unit of the page, requests in a minute.
+    assert ("18000", "global limit everyone 300/s") in steps
+    assert ("30000", "global limit everyone 500/s") in steps
+    assert any("limit service of all of" in label for _, label in steps)
+    assert "Global limit everyone, now 500/s" in text
 
 
 def test_without_traffic_it_says_so(client: Client) -> None:

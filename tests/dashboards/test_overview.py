@@ -135,6 +135,37 @@ def test_a_share_says_its_window_and_leads_to_its_requests(client: Client, world
     assert "from <time" in log
 
 
+def test_causes_and_revisions_lead_to_their_requests(client: Client, world: None) -> None:
+    counted("acme", "a", 56)
+    counted("acme", "d", 40, limit="burst")
+    counted("acme", "p", 4)
+    denied("acme")
+    drained()
+    published(timezone.now() - timedelta(minutes=30))
+    causes = page(client, "/").partition("429s by cause")[2]
+    by_limit, suspended, by_revision = (
+        each.replace("&amp;", "&") for each in re.findall(r'"(/decisions[^"]+)"', causes)[:3]
+    )
+    log = page(client, by_limit)
+    assert "<b>40 requests denied</b> in this time match the filter, counted exactly. Below is a sample of them." in log
+    assert 'href="/tenants/acme">acme</a>' in log
+    log = page(client, suspended)
+    assert "<b>4 requests denied</b>" in log
+    assert "counted, but not listed one by one" in log
+    log = page(client, by_revision)
+    assert "<b>44 requests denied</b> in this time, counted exactly." in log
+    assert "without 4 that were refused before a limit was checked" in log
+
+
+def test_the_share_after_a_revision_leads_to_its_requests(client: Client, world: None) -> None:
+    counted("acme", "a", 60)
+    counted("acme", "d", 40, limit="burst")
+    drained(seconds_ago=0)
+    published(timezone.now() - timedelta(minutes=30))
+    after = re.findall(r'"(/decisions[^"]+)"', page(client, "/").partition("Latest revisions")[2])[-1]
+    assert "<b>40 requests denied</b>" in page(client, after.replace("&amp;", "&"))
+
+
 def test_what_waits_for_a_person_is_listed(client: Client, world: None) -> None:
     counted("acme", "a", 90)
     counted("acme", "d", 10, limit="burst")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from quotas.api_keys import api_key_issue
 from quotas.models import AuditEvent, Change, Override
 from quotas.models.quota_request import QuotaRequest
 from quotas.overrides import override_create
+from quotas.policies.edit import limit_set
 from tests.access.people import person, signed_in
-from tests.dashboards.world import counted, drained, make_world, page, text_of
-from tests.quotas.world import SAID
+from tests.dashboards.world import counted, drained, make_world, page, published, text_of
+from tests.quotas.world import SAID, bucket
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +49,38 @@ def test_it_says_what_was_denied_and_what_to_do(carol: Client) -> None:
     counted("acme", "d", 40, limit="burst")
     assert "requests got a 429" in page(carol, "/portal")
     assert 'RateLimit-Policy: "burst";' in page(carol, "/portal")
+
+
+def test_once_a_change_has_helped_it_calms_down_and_names_no_revision(carol: Client) -> None:
+    counted("acme", "a", 60, ago=timedelta(minutes=10))
+    counted("acme", "d", 40, limit="burst", ago=timedelta(minutes=10))
+    published(timezone.now() - timedelta(minutes=50))
+    limit_set(policy="pro-all", limit=bucket(500), author="olga", reason="an inside story")
+    published(timezone.now() - timedelta(minutes=2))
+    text = page(carol, "/portal")
+    assert re.search(r"<b>0 denied since your limit was changed, <time[^>]*>", text)
+    assert "banner-info" in text.partition('id="answer"')[2][:200]
+    assert "inside story" not in text
+    assert "olga" not in text
+    assert "/changes" not in text
+
+
+def test_the_limit_is_drawn_as_a_step_where_it_changed(carol: Client) -> None:
+    counted("acme", "a", 60)
+    published(timezone.now() - timedelta(minutes=50))
+    limit_set(policy="pro-all", limit=bucket(500), **SAID)
+    published(timezone.now() - timedelta(minutes=2))
+    text = page(carol, "/portal?endpoint=*&limit=burst")
+    assert re.search(r'data-kind="limit"[^>]*>limit 100/s<', text)
+    assert re.search(r'data-kind="limit"[^>]*>limit 500/s<', text)
+    assert re.search(r'data-kind="mark"[^>]*>limit changed<', text)
+
+
+def test_until_is_in_the_zone_of_the_viewer(carol: Client) -> None:
+    assert 'data-also="UTC"' in page(carol, "/portal")
+    ahead = timezone.now().year + 1
+    carol.post("/portal/ask", {**ASK, "until": f"{ahead}-06-01T12:00", "zone": "Europe/Berlin"})
+    assert QuotaRequest.objects.get().until == datetime(ahead, 6, 1, 10, tzinfo=UTC)
 
 
 def test_another_tenants_page_cannot_be_asked_for(carol: Client) -> None:

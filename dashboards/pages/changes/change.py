@@ -19,14 +19,17 @@ from dashboards.pages.changes.trial_figures import canary_figure, trial_figure
 from dashboards.viewer import principal_of, viewer_of
 from quotas.changes.approval import approver_objection
 from quotas.changes.queries import aftermaths_read
+from quotas.changes.trial_policies import TriedLimit
 from quotas.csv_text import csv_lines
 from quotas.models import Change, Recommendation
 from quotas.models.change import TRIED, ChangeState
 from quotas.policies.diff import differences
+from quotas.policies.spec import EVERYWHERE
 from quotas.status.summary import status_summary_read
 from quotas.trials.canary import FEWEST, canary_points
 from quotas.trials.counts import TenantCounts, period_of, points_read, series_read, worst_hours_read, worst_minutes_read
 from quotas.trials.report import Trial, trial_of
+from quotas.trials.scope import Window
 from quotas.trials.verdict import enough_hours, planned_hours, short_hours
 from tenants.identity import actor_of
 
@@ -115,6 +118,8 @@ def _shadow_part(request: HttpRequest, trial: Trial, now: datetime) -> dict[str,
         "worst_hour": worst_hour,
         "worst_tenant_hour": worst_tenant_hour,
         "several_limits": len(trial.scope.limits) > 1,
+        "live": _one_place(trial.scope.limits),
+        "live_span": Window(counts.begin, counts.until),
         "hours_lasted": short_hours(counts.hours),
         "hours_planned": short_hours(planned_hours(row, counts.begin)),
         "hours_enough": short_hours(enough_hours(row, counts.begin)),
@@ -128,6 +133,11 @@ def _shadow_part(request: HttpRequest, trial: Trial, now: datetime) -> dict[str,
             ),
         ],
     }
+
+
+def _one_place(limits: Sequence[TriedLimit]) -> TriedLimit | None:
+    """The limit whose denials one filter of the decision log lists; on `*`, other limits of its name are among them."""
+    return limits[0] if len(limits) == 1 and not limits[0].endpoint.endswith(EVERYWHERE) else None
 
 
 def _meter(name: str, share: float, bar: float, unit: str) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         return bad_request(request, error)
     endpoint_tier = _endpoint_tier(name, request.GET.get("tier", ""))
     context: dict[str, Any] = {
-        **traffic_shown(endpoint_tier.endpoint, period),
+        **traffic_shown(endpoint_tier.endpoint, period, endpoint_tier.unit),
         "endpoint_tier": endpoint_tier,
         "endpoint": endpoint_tier.endpoint,
         "holding": endpoint_tier.holding,

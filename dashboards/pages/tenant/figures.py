@@ -9,11 +9,12 @@ from datetime import datetime
 from statistics import fmean
 from zoneinfo import ZoneInfo
 
-from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, band, gap, limit_line
+from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, gap
+from dashboards.limit_steps import held_at, step_marks
 from dashboards.pages.tenant.limits import TenantLimit
-from quotas.policies.allowance import Allowance, allowance_of
+from quotas.policies.allowance import Allowance
 from quotas.policies.limit_history import LimitStep, limit_steps
-from quotas.policies.limit_words import compact, limit_short
+from quotas.policies.limit_words import compact
 from quotas.usage.queries.annotations import Annotation
 from quotas.usage.queries.calendar_quotas import BurnDown
 from quotas.usage.queries.traffic import Traffic, TrafficPoint
@@ -100,9 +101,9 @@ def usage_figure(
     scale, per = (allowance.window_s, allowance.window_words) if allowance and line.use.why_not == "" else (1.0, "s")
     noun = "req" if line.limit.unit == "requests" else "units"
     unit = f"{noun}/{per}"
-    steps = limit_steps(line.limit) if _is_drawn(line, allowance) else []
+    steps = steps_of(line)
     rows = [
-        FigureRow(moment.start, [*_values(moment, scale), *_held(steps, moment, scale)])
+        FigureRow(moment.start, [*_values(moment, scale), *([held_at(steps, moment.start, scale)] if steps else ())])
         for moment in reversed(traffic.moments)
     ]
     return Figure(
@@ -118,7 +119,7 @@ def usage_figure(
         panels=(Panel(unit, 260),),
         marks=[
             *(gap(each.start, each.end, each.reason) for each in traffic.gaps),
-            *(mark for step in steps for mark in _step_marks(step, scale, traffic)),
+            *step_marks(steps, scale, traffic.period),
             *map(annotation_flag, annotations),
         ],
         legend=_legend(line, allowance),
@@ -139,33 +140,13 @@ def _values(moment: TrafficPoint, scale: float) -> list[float | None]:
     return [None if rate is None else rate * scale for rate in (asked, allowed)]
 
 
-def _held(steps: Sequence[LimitStep], moment: TrafficPoint, scale: float) -> list[float | None]:
-    """The limit at that time, for the table; None: not known. Empty: the table has no such column."""
-    if not steps:
-        return []
-    held = next((step for step in steps if step.holds_at(moment.start)), None)
-    allowance = allowance_of(held.algorithm) if held else None
-    return [allowance.per_second * scale if allowance else None]
+def steps_of(line: TenantLimit) -> list[LimitStep]:
+    """What the chart draws of the limit: nothing of one that does not count this tenant's requests alone."""
+    return limit_steps(line.limit) if _is_drawn(line, line.allowance) else []
 
 
 def _is_drawn(line: TenantLimit, allowance: Allowance | None) -> bool:
     return allowance is not None and str(line.limit.subject) == "tenant" and not line.effective.is_global
-
-
-def _step_marks(step: LimitStep, scale: float, traffic: Traffic) -> list[Mark]:
-    """The limit over the time in which it held, in the unit of the present one."""
-    held, allowance = step.within(traffic.period.begin, traffic.period.end), allowance_of(step.algorithm)
-    if held is None or allowance is None:
-        return []
-    short, value = limit_short(step.algorithm), allowance.per_second * scale
-    marks = [limit_line(value, f"limit {short.main}", held=held)]
-    if allowance.burst:
-        step_s = traffic.period.step.total_seconds()
-        top = allowance.most_in(step_s) / step_s * scale
-        # With long steps, the burst adds less than the width of the line.
-        if top > 1.02 * value:
-            marks.insert(0, band(value, top, f"with full {short.rest}", held=held))
-    return marks
 
 
 def _legend(line: TenantLimit, allowance: Allowance | None) -> list[Mark]:

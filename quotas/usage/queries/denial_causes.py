@@ -14,6 +14,7 @@ from django.utils import timezone
 from quotas.models import Endpoint, LimitName, Revision
 from quotas.models.usage import REFUSED, Outcome
 from quotas.policies.spec import EPOCH, MICROSECOND
+from quotas.usage.queries.denial_counts import OUTCOMES
 from quotas.usage.queries.limit_changes import LimitPlace, SinceChange, since_changes_read
 from quotas.usage.queries.periods import Period
 from quotas.usage.queries.traffic import Traffic, binned, refused_rows, rollup_rows
@@ -30,9 +31,12 @@ REASONS: Final[Mapping[str, str]] = {
     Outcome.DEGRADED_CLOSED: "refused without Redis",
 }
 
+_KINDS: Final = {str(outcome): kind for kind, outcome in OUTCOMES.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class DenialCause:
+    kind: str  # as the decision log is filtered by it
     reason: str
     limit: str  # empty: no limit was involved
     denied: int
@@ -68,6 +72,8 @@ class RevisionSpan:
     revision: int
     action: str
     since: datetime
+    begin: datetime  # of the points that are counted
+    end: datetime
     denied: int
     asked: int
 
@@ -79,15 +85,16 @@ class RevisionSpan:
 def causes_read(period: Period) -> list[DenialCause]:
     """The most frequent first."""
     rows = rollup_rows(period).filter(outcome__in=REFUSED).values("outcome", "limit_number")
-    found = list(rows.annotate(denied=Sum("count")).order_by("-denied")[:MOST])
+    every = list(rows.annotate(denied=Sum("count")).order_by("-denied"))
+    found, of_all = every[:MOST], sum(int(row["denied"]) for row in every)
     names = dict(LimitName.objects.filter(number__in={row["limit_number"] for row in found}).values_list())
-    every = sum(int(row["denied"]) for row in found)
     return [
         DenialCause(
+            kind=_KINDS.get(row["outcome"], ""),
             reason=REASONS.get(row["outcome"], row["outcome"]),
             limit=names.get(row["limit_number"], ""),
             denied=int(row["denied"]),
-            of_all=int(row["denied"]) / every,
+            of_all=int(row["denied"]) / of_all,
         )
         for row in found
     ]
@@ -176,5 +183,7 @@ def revision_spans(traffic: Traffic, revisions: Sequence[Revision], before: int)
     found = []
     for (number, action, since), until in zip(starts, ends, strict=True):
         own = [moment for moment in traffic.moments if since <= moment.start + traffic.period.step / 2 < until]
-        found.append(RevisionSpan(number, action, since, sum(m.denied for m in own), sum(m.asked for m in own)))
-    return [reign for reign in found if reign.asked]
+        if asked := sum(m.asked for m in own):
+            first, last = own[0].start, own[-1].start + traffic.period.step
+            found.append(RevisionSpan(number, action, since, first, last, sum(m.denied for m in own), asked))
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Model, QuerySet, Sum
 
 from headroom_edge.algorithms.base import SECOND_US
 from quotas.models import Endpoint, LimitName
@@ -17,6 +17,7 @@ from quotas.usage.queries.limit_changes import LimitPlace, change_at, limit_chan
 from tenants.models import Tenant
 
 NEVER = -1
+NONE = "-"  # a filter's word for requests without a registered endpoint, or without a limit
 # Filters search only this many denials: looking for a rare endpoint must not read a week of them.
 MOST_SEARCHED = 20_000
 
@@ -27,17 +28,19 @@ REASONS = {
     "suspended": "tenant suspended",
     "overflow": "too many new subjects in an hour",
     "unknown_tenant": "unknown tenant",
+    "without_redis": "refused without Redis",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DenialFilter:
-    """An empty field matches everything."""
+    """An empty field matches everything; an endpoint or limit of NONE matches requests that have none."""
 
     tenant: str = ""
     endpoint: str = ""
     limit: str = ""
     reason: str = ""
+    tier: str = ""  # of the tenant now
     since: datetime | None = None
     until: datetime | None = None
 
@@ -165,7 +168,7 @@ def _found(wanted: DenialFilter) -> tuple[QuerySet[Denial], bool]:
     if wanted.until:
         newest = newest.filter(at__lt=wanted.until)
     if wanted.tenant:
-        newest = newest.filter(tenant_number__in=_numbers(Tenant.objects.filter(name=wanted.tenant)))
+        newest = newest.filter(tenant_number__in=numbers_of(Tenant, wanted.tenant))
     narrow = _narrow(wanted)
     if not narrow:
         return newest, False
@@ -177,17 +180,22 @@ def _found(wanted: DenialFilter) -> tuple[QuerySet[Denial], bool]:
 
 def _narrow(wanted: DenialFilter) -> dict[str, Any]:
     narrow: dict[str, Any] = {}
+    if wanted.tier:
+        narrow["tenant_number__in"] = Tenant.objects.filter(tier__name=wanted.tier).values("number")
     if wanted.endpoint:
-        narrow["endpoint_number__in"] = _numbers(Endpoint.objects.filter(name=wanted.endpoint))
+        narrow["endpoint_number__in"] = numbers_of(Endpoint, wanted.endpoint)
     if wanted.limit:
-        narrow["limit_number__in"] = _numbers(LimitName.objects.filter(name=wanted.limit))
+        narrow["limit_number__in"] = numbers_of(LimitName, wanted.limit)
     if wanted.reason:
         narrow["reason"] = wanted.reason
     return narrow
 
 
-def _numbers(rows: QuerySet[Any]) -> list[int]:
-    return list(rows.values_list("number", flat=True))
+def numbers_of(model: type[Model], name: str) -> list[int]:
+    """Of the one called so; empty if there is none."""
+    if not name:
+        return []
+    return [0] if name == NONE else list(model._default_manager.filter(name=name).values_list("number", flat=True))
 
 
 def _name(rows: Mapping[int, Any], number: int) -> str:

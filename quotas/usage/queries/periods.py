@@ -11,7 +11,7 @@ from typing import Final
 
 from django.conf import settings
 
-from quotas.models.usage import BEGINNING, ROLLUPS, Rollup, UsageMinute, UsageStep
+from quotas.models.usage import BEGINNING, ROLLUPS, Rollup, UsageHour, UsageMinute, UsageStep
 
 MOST_POINTS: Final = 130
 SHORTEST: Final = timedelta(minutes=1)
@@ -121,6 +121,19 @@ def period_between(begin: datetime, end: datetime, now: datetime) -> Period:
     return _fitted(begin, max(min(end, now), begin + SHORTEST), now)
 
 
+def rows_between(begin: datetime, end: datetime, now: datetime) -> Period:
+    """Every rollup row of this time, each a point, from the rollup that a chart of this time is drawn from."""
+    rollup = _rollup(_step(begin, end), begin, now)
+    last = _floor(end, rollup.step)
+    return Period(_floor(begin, rollup.step), last if last == end else last + rollup.step, rollup.step, rollup)
+
+
+def hours_to(at: datetime) -> Period:
+    """The hour at that time and the 23 before: what the figures of lists are summed over."""
+    end = _floor(at, UsageHour.step) + UsageHour.step
+    return Period(end - timedelta(days=1), end, UsageHour.step, UsageHour)
+
+
 def _moment(text: str) -> datetime:
     try:
         return datetime.fromtimestamp(float(text), UTC)
@@ -129,11 +142,15 @@ def _moment(text: str) -> datetime:
 
 
 def _fitted(begin: datetime, end: datetime, now: datetime) -> Period:
-    step = next((step for step in STEPS if (end - begin) / step <= MOST_POINTS), STEPS[-1])
+    step = _step(begin, end)
     rollup = _rollup(step, begin, now)
     step = max(step, rollup.step)
     last = _floor(end, step) + step
     return Period(max(_floor(begin, step), last - MOST_POINTS * step), last, step, rollup)
+
+
+def _step(begin: datetime, end: datetime) -> timedelta:
+    return next((step for step in STEPS if (end - begin) / step <= MOST_POINTS), STEPS[-1])
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:
