@@ -68,6 +68,7 @@ TABLE: Final[Mapping[str, RouteRules]] = {
     "dashboards:endpoint-impact": {"GET": reads(STAFF)},
     "dashboards:endpoint-draft": {"POST": writes(OPERATORS)},
     "dashboards:recommendations": {"GET": reads(STAFF)},
+    "dashboards:recommendations-run": {"POST": writes(OPERATORS)},
     "dashboards:recommendations-bulk": {"POST": approves(APPROVERS)},
     "dashboards:recommendation": {"GET": reads(STAFF)},
     "dashboards:recommendation-decide": {"POST": approves(APPROVERS)},

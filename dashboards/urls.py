@@ -36,7 +36,7 @@ from dashboards.pages.policies.view import policies, policy, policy_new, policy_
 from dashboards.pages.portal import portal, portal_ask
 from dashboards.pages.quota_requests import request_answer
 from dashboards.pages.recommendations.detail import recommendation, recommendation_decide
-from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk
+from dashboards.pages.recommendations.inbox import recommendations, recommendations_bulk, recommendations_run
 from dashboards.pages.runbook import runbook
 from dashboards.pages.saved_views import view_change, view_remove, view_save
 from dashboards.pages.settings import (
@@ -97,6 +97,7 @@ urlpatterns = [
     path("policies/<str:name>/limits/<str:limit>/rename", policy_actions.rename_limit, name="policy-limit-rename"),
     path("policies/<str:name>", policy, name="policy"),
     path("recommendations", recommendations, name="recommendations"),
+    path("recommendations/run", recommendations_run, name="recommendations-run"),
     path("recommendations/approve", recommendations_bulk, name="recommendations-bulk"),
     path("recommendations/<int:number>", recommendation, name="recommendation"),
     path("recommendations/<int:number>/<slug:action>", recommendation_decide, name="recommendation-decide"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from celery import current_app, shared_task
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from quotas.alerts.sending import alerts_send
@@ -121,6 +122,16 @@ def run_task(number: int, kind: str) -> None:
     count, is_new = slices_cut(number, SLICED[Task.Kind(kind)])
     for _ in range(count):
         run_slice.apply_async((number, kind), expires=LONGEST_WAIT_S if is_new else ASKED_AGAIN_S)
+
+
+def task_send(task: Task) -> None:
+    """Once the transaction is committed. If the broker is down, beat sends the task later."""
+
+    def send() -> None:
+        with suppress(run_task.OperationalError):
+            run_task.delay(task.pk, task.kind)
+
+    transaction.on_commit(send)
 
 
 @shared_task(name="quotas.run_slice", soft_time_limit=3000, time_limit=3300)

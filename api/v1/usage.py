@@ -244,6 +244,6 @@ class Denials(APIView):
         wanted = DenialFilter(tenant=name, since=asked.get("since"), until=asked.get("until"), **named)
         page = denials_read(wanted, before=asked.get("before"), most=asked["most"])
         last = None if page.is_whole else page.denials[-1].at
-        answer = {"items": page.denials, "next": last, "is_searched": page.is_searched}
-        answer["counted"] = denials_counted(wanted, timezone.now())
+        counted = denials_counted(wanted, timezone.now())
+        answer = {"items": page.denials, "next": last, "is_searched": page.is_searched, "counted": counted}
         return Response(DenialsOut(answer).data)

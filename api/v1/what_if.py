@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from rest_framework import serializers
@@ -25,7 +24,7 @@ from quotas.models import Task
 from quotas.policies.diff import differences
 from quotas.recommendations.runs import calibration_ask
 from quotas.recommendations.settings import calibration_settings_set, parameter_rows
-from quotas.tasks import run_task
+from quotas.tasks import task_send
 from quotas.what_if import DAYS, MOST_DAYS, whatif_ask
 
 LONGEST_DOCUMENT = 1_000_000
@@ -149,19 +148,11 @@ class CalibrationSettings(APIView):
 def _filed(request: Request, where: str, ask: Callable[[], Task]) -> Response:
     def call() -> Task:
         task = ask()
-        transaction.on_commit(lambda: _send(task))
+        task_send(task)
         return task
 
     action = Action(call, _task, describe=lambda _: Effect())
     return created(request, action, where=lambda task: reverse(where, args=[task.pk]))
-
-
-def _send(task: Task) -> None:
-    """If the broker is down, beat sends the task later."""
-    try:
-        run_task.delay(task.pk, task.kind)
-    except run_task.OperationalError:
-        return
 
 
 def _task(task: Task) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -23,7 +22,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import MOST_BYTES, read_document
 from quotas.policies.export import document_text, without_candidates
 from quotas.policies.problems import sentence
-from quotas.tasks import run_task
+from quotas.tasks import task_send
 from quotas.what_if import DAYS, MOST_DAYS, whatif_ask
 
 MOST_RUNS = 8
@@ -98,7 +97,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
             task = whatif_ask(
                 document=fields["document"], days=float(fields["days"]), author=principal_of(request).actor
             )
-            transaction.on_commit(lambda: _send(task))
+            task_send(task)
             return redirect(RUN, task.pk)
         except Refused as refusal:
             for problem in refusal.problems[:5]:
@@ -133,14 +132,6 @@ def what_if_draft(request: HttpRequest, number: int) -> HttpResponse:
     next_step = "Start it in shadow or as a canary, or promote it"
     is_saved = told(request, propose, lambda change: f"Saved as change {change.pk}|{next_step}", NOT_SAVED)
     return redirect("dashboards:changes") if is_saved else redirect(RUN, number)
-
-
-def _send(task: Task) -> None:
-    """If the broker is unavailable, beat sends the task later."""
-    try:
-        run_task.delay(task.pk, task.kind)
-    except run_task.OperationalError:
-        return
 
 
 def _rows(task: Task) -> list[TenantRow]:

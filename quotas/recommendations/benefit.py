@@ -49,12 +49,16 @@ def benefit_of(
     forecast: Mapping[str, Any],
     evidence: Mapping[str, Any],
     parameters: Parameters = DEFAULTS,
+    *,
+    is_of_one: bool = False,
 ) -> Benefit:
+    """`is_of_one`: it is for one tenant, not for each of a tier."""
     unseen = forecast.get("unseen")
     if not unseen or not unseen["units"]:
         return Benefit(False, "there are no days yet to try it on that it was not fitted to")
     if per_minute(proposed) >= per_minute(current):
-        return _of_raise(current, proposed, unseen, evidence, parameters)
+        cost = _cost(current, proposed, evidence, "it" if is_of_one else "each")
+        return _of_raise(unseen, cost, parameters)
     return _of_cut(current, proposed, unseen, evidence, parameters)
 
 
@@ -66,13 +70,7 @@ def verb_of(current: Algorithm, proposed: Algorithm) -> str:
     return "Raise" if after.rate > before.rate else "Lower"
 
 
-def _of_raise(
-    current: Algorithm,
-    proposed: Algorithm,
-    unseen: Mapping[str, Any],
-    evidence: Mapping[str, Any],
-    parameters: Parameters,
-) -> Benefit:
+def _of_raise(unseen: Mapping[str, Any], cost: str, parameters: Parameters) -> Benefit:
     days = max(unseen["days"], 1e-9)
     now, then = unseen["denied_now"], unseen["denied_then"]
     helped = tuple(
@@ -84,7 +82,7 @@ def _of_raise(
     is_worth = bool(helped) and now - then > SURE * sqrt(now + then) and ended >= LEAST_A_DAY
     if not is_worth:
         return Benefit(False, "it would end no 429s that a tenant really gets", ended, of, helped=helped)
-    said = f"Ends {_count(ended)} of {_count(of)} 429s a day for {_who(helped)}; {_cost(current, proposed, evidence)}"
+    said = f"Ends {_count(ended)} of {_count(of)} 429s a day for {_who(helped)}; {cost}"
     return Benefit(True, said, ended, of, helped=helped)
 
 
@@ -109,14 +107,14 @@ def _of_cut(
     return Benefit(True, f"Frees {_count(freed)}/s that nobody uses{each}; {costs}", freed=freed, new=added / days)
 
 
-def _cost(current: Algorithm, proposed: Algorithm, evidence: Mapping[str, Any]) -> str:
+def _cost(current: Algorithm, proposed: Algorithm, evidence: Mapping[str, Any], whom: str) -> str:
     before, after = point_of(current), point_of(proposed)
     if after.rate <= before.rate:
-        return f"lets each send {after.burst - before.burst:,} more at once"
+        return f"lets {whom} send {after.burst - before.burst:,} more at once"
     capacity = (evidence.get("capacity") or {}).get("load")
     if capacity:
         return f"lets the busiest use {(after.rate - before.rate) / capacity:.0%} more of capacity".replace("%", " %")
-    return f"lets each send up to {_rate_words(proposed, current)} more"
+    return f"lets {whom} send up to {_rate_words(proposed, current)} more"
 
 
 def _rate_words(more: Algorithm, less: Algorithm) -> str:

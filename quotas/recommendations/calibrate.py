@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from headroom_edge.algorithms.base import Algorithm
+from headroom_edge.algorithms.base import Algorithm, counted
 from headroom_edge.plan.subject import TENANT
 from quotas.calibration.burst import Point
 from quotas.calibration.capacity import Capacity, NoKnee, OverCommit, Sample, capacity_of, over_commit
@@ -341,16 +341,17 @@ def _missing(measured: Measured, why: Insufficient, parameters: Parameters, read
         return why.reason
     active = sum(one.rate > 0 for one in measured.estimates)
     if active < parameters.least_tenants:
-        has = "tenant has" if active == 1 else "tenants have"
+        has = "has" if active == 1 else "have"
         return (
-            f"{active} of {len(target.names)} {has} traffic here; {parameters.least_tenants} are needed to size a "
-            f"tier's limit. Days do not help, so there is no date"
+            f"{active} of {counted(len(target.names), 'tenant', 'tenants')} {has} traffic here; "
+            f"{parameters.least_tenants} are needed to size a tier's limit. Days do not help, so there is no date"
         )
     known = sum(one.confidence.days >= parameters.least_days for one in measured.estimates)
     if ready_at is None:
         return why.reason + _without_vote(measured)
     return (
-        f"{known} of {active} tenants have {parameters.least_days:g} days of history here; "
+        f"{known} of {counted(active, 'tenant', 'tenants')} {'has' if known == 1 else 'have'} "
+        f"{parameters.least_days:g} days of history here; "
         f"{parameters.least_tenants} are needed to size a tier's limit"
     )
 

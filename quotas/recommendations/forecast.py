@@ -29,13 +29,13 @@ from quotas.recommendations.benefit import benefit_of
 from quotas.recommendations.in_force import InForce, in_force
 from quotas.recommendations.measure import estimate_of, is_sudden, iso, observed
 from quotas.recommendations.targets import Target
+from quotas.recommendations.unseen import Thumbs, Unseen
 from quotas.usage.queries.demand import days_ago
 
 WEEK_S = 7 * DAY_S
 WEEKS = 4
 HELD_OUT_DAYS = (7, 2)  # the second if demand has changed since, so that the days before do not foretell the proposal
 MOST_NAMES = 100
-MOST_TENANTS = 200
 
 
 @dataclass(slots=True)
@@ -57,58 +57,6 @@ class _Sums:
         self.tenants += 1
 
 
-@dataclass(frozen=True, slots=True)
-class TenantEffect:
-    """What became of one tenant's requests in the unseen days."""
-
-    tenant: str
-    units: float
-    now: float  # denied by the current limit
-    then: float
-
-
-@dataclass(slots=True)
-class Unseen:
-    """The last days, which the replayed limit was not fitted on."""
-
-    start_s: float
-    end_s: float
-    tenants: list[TenantEffect] = field(default_factory=list)
-
-    def total(self, name: str) -> float:
-        return float(sum(getattr(one, name) for one in self.tenants))
-
-    @property
-    def then_share(self) -> float | None:
-        units = self.total("units")
-        return self.total("then") / units if units else None
-
-    def names(self, *, now: bool, then: bool) -> list[str]:
-        """Tenants that are denied anything now, then, both or not."""
-        return [one.tenant for one in self.tenants if (one.now > 0) == now and (one.then > 0) == then]
-
-    def json(self) -> dict[str, Any]:
-        counts = {name: round(self.total(name)) for name in ("units", "now", "then")}
-        days = (self.end_s - self.start_s) / DAY_S
-        return {
-            "start": iso(self.start_s),
-            "end": iso(self.end_s),
-            "days": round(days, 2),
-            "units": counts["units"],
-            "denied_now": counts["now"],
-            "denied_then": counts["then"],
-            "tenants": [
-                {
-                    "tenant": one.tenant,
-                    "units": round(one.units),
-                    "denied_now": round(one.now),
-                    "denied_then": round(one.then),
-                }
-                for one in sorted(self.tenants, key=lambda one: (-one.now, -one.then, -one.units))[:MOST_TENANTS]
-            ],
-        }
-
-
 @dataclass(slots=True)
 class _Replay:
     """One recommendation and what its replays share."""
@@ -126,6 +74,11 @@ class _Replay:
         """Of a recommendation for one tenant, that tenant's data alone."""
         wanted = self.target.of_one(self.row.tenant) if self.row.tenant else self.target
         return observed(wanted, self.parameters, days_ago(self.now, self.parameters.history_days), self.now)
+
+    def limit(self, tenant: str, which: str, tried: Algorithm) -> Algorithm:
+        """What this tenant would have by a limit that is tried, or has now."""
+        before, after = self.limits(tenant, tried)
+        return before if which == "now" else after
 
     def limits(self, tenant: str, tried: Algorithm) -> tuple[Algorithm, Algorithm]:
         """This tenant's limit now and then. An override goes on, unless it is what is proposed."""
@@ -157,6 +110,7 @@ def forecast_of(
     cuts = [now.timestamp() - days * DAY_S for days in HELD_OUT_DAYS]
     sums, sudden_units = _Sums(len(edges) - 1), 0.0
     past: list[list[Estimate]] = [[] for _ in cuts]
+    thumbs = [Thumbs() for _ in cuts]
     for number, parts in enumerate(replay.observed()):
         calm, others = replay.split(parts)
         sudden_units += float(_replayed(others, tried, edges).denied[-1])
@@ -165,12 +119,13 @@ def forecast_of(
         before, after = replay.limits(calm[0].tenant, tried)
         sums.add(_replayed(calm, before, edges), _replayed(calm, after, edges))
         sums.headrooms.append(per_minute(after) / max(1.0, *(_peak(one.fine, edges[-2]) for one in calm)))
-        for found, cut in zip(past, cuts, strict=True):
+        for found, thumb, cut in zip(past, thumbs, cuts, strict=True):
             if earlier := [_earlier(one, cut) for one in calm if one.first_s < cut]:
                 found.append(estimate_of(earlier, cut, parameters))
+                thumb.add([one.demand.minutes for one in earlier], cut)
         progress("replaying", number + 1, max(number + 2, len(target.names)))
-    forecast = _forecast(sums, sudden_units, _unseen(replay, past, cuts), row, parameters)
-    forecast["benefit"] = benefit_of(live, tried, forecast, row.evidence, parameters).json()
+    forecast = _forecast(sums, sudden_units, _unseen(replay, past, thumbs, cuts), row, parameters)
+    forecast["benefit"] = benefit_of(live, tried, forecast, row.evidence, parameters, is_of_one=bool(row.tenant)).json()
     return forecast, _weeks(sums, edges)
 
 
@@ -203,47 +158,48 @@ def _earlier(one: Observed, moment_s: float) -> Observed:
     )
 
 
-def _unseen(replay: _Replay, past: list[list[Estimate]], cuts: list[float]) -> Unseen | None:
-    """The last days with the limit that the days before gave. None: nothing was measured before them.
+def _unseen(replay: _Replay, past: list[list[Estimate]], thumbs: list[Thumbs], cuts: list[float]) -> Unseen | None:
+    """The last days with the limits that the days before gave. None: nothing was measured before them.
 
     Values that somebody typed are not fitted to anything, so they are replayed as they are.
     """
-    fitted = [_fitted(replay, some) for some in past]
+    steps = [_steps(replay, some) for some in past]
     if replay.row.is_edited:
-        fitted = [replay.tried for _ in cuts]
-    known = [(limit, cut) for limit, cut in zip(fitted, cuts, strict=True) if limit is not None]
+        steps = [{"step": replay.tried} for _ in cuts]
+    known = [(found, thumb, cut) for found, thumb, cut in zip(steps, thumbs, cuts, strict=True) if found]
     if not known:
         return None
-    limit, cut = next(
-        (one for one in known if _direction(replay, one[0]) == _direction(replay, replay.tried)), known[0]
+    limits, thumb, cut = next(
+        (one for one in known if _direction(replay, one[0]["step"]) == _direction(replay, replay.tried)), known[0]
     )
-    found = Unseen(cut, replay.now.timestamp())
+    found = Unseen(cut, replay.now.timestamp(), {"now": replay.live, **limits, **thumb.limits(replay.live)})
     for parts in replay.observed():
         calm, _ = replay.split(parts)
         if not calm:
             continue
-        before, after = replay.limits(calm[0].tenant, limit)
-        live, tried = (_replayed(calm, one, [found.start_s, found.end_s]) for one in (before, after))
-        units, denied = float(live.units.sum()), float(live.denied.sum())
-        if units:
-            found.tenants.append(TenantEffect(calm[0].tenant, units, denied, float(tried.denied.sum())))
+        name = calm[0].tenant
+        limits = {which: replay.limit(name, which, one) for which, one in found.limits.items()}
+        found.add(name, {which: _replayed(calm, one, found.edges) for which, one in limits.items()})
     return found
 
 
-def _fitted(replay: _Replay, past: list[Estimate]) -> Algorithm | None:
-    """One step from the current limit towards what these estimates need, as a proposal would go."""
+def _steps(replay: _Replay, past: list[Estimate]) -> dict[str, Algorithm]:
+    """One step from the current limit towards what these estimates need, as a proposal would go, and all of it."""
     known = [one for one in past if one.rate > 0]
     if not known:
-        return None
+        return {}
     if replay.row.tenant:
         needed = with_margin(known[0].point, replay.parameters)
     else:
         tier = recommend(known, replay.parameters, ignore_gate=True, without=replay.held.of_tenant).tier
         if isinstance(tier, Insufficient):
-            return None
+            return {}
         needed = tier.point
-    step = change(point_of(replay.live), seen_by(replay.live, needed), float("inf"), replay.parameters)
-    return resized(replay.live, step.proposed) if step else replay.live
+    seen = seen_by(replay.live, needed)
+    step = change(point_of(replay.live), seen, float("inf"), replay.parameters)
+    if step is None:
+        return {"step": replay.live}
+    return {"step": resized(replay.live, step.proposed), "need": resized(replay.live, seen)}
 
 
 def _direction(replay: _Replay, limit: Algorithm) -> int:

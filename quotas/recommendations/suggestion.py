@@ -1,8 +1,8 @@
 """What to suggest for a limit: the one place, so that every page gives the same number for the same question.
 
 The question is always: what does this tenant, or each tenant of this tier, need here? The answer is one step from what
-it has towards the need that the last calibration measured, in the limit's own unit; without a measured need that is
-above it, it is said that nothing was measured.
+it has towards the need that the last calibration measured, in the limit's own unit. Where calibration has measured
+none that is above it, the answer covers the peak of the last day, and says which of the two it rests on.
 """
 
 from __future__ import annotations
@@ -54,11 +54,14 @@ def stepped(held: Algorithm, wanted: Point, parameters: Parameters) -> Step | No
     return Step(found, needed, found == needed) if found != held else None
 
 
-def suggestion_for_tenant(*, tenant: str, tier: str, scope: str, limit: str, held: Algorithm) -> Suggestion | None:
-    """`held`: what the tenant has now, overrides included. None: no amount can be suggested for such a limit."""
+def suggestion_for_tenant(
+    *, tenant: str, tier: str, scope: str, limit: str, held: Algorithm, peak: float | None = None
+) -> Suggestion | None:
+    """`held`: what the tenant has now, overrides included; `peak`: the most it asked for in the last day, as a share
+    of that. None: no amount can be suggested for such a limit."""
     need = _need(limit, scope, tenant, tier)
     found = _point(need.tenants.get(tenant)) if need else None
-    return _suggestion(held, found, need, tenant)
+    return _suggestion(held, found, need, tenant, peak)
 
 
 def suggestion_for_tier(*, tier: str, scope: str, limit: str, held: Algorithm) -> Suggestion | None:
@@ -77,13 +80,15 @@ def _point(stored: dict[str, float] | None) -> Point | None:
     return Point(stored["rate"], int(stored["burst"])) if stored else None
 
 
-def _suggestion(held: Algorithm, wanted: Point | None, need: LimitNeed | None, who: str) -> Suggestion | None:
-    if wanted is None or need is None or not is_sized(held):
-        return _unmeasured(held, f"The need of {who} was not measured here; this is half as much again")
+def _suggestion(
+    held: Algorithm, wanted: Point | None, need: LimitNeed | None, who: str, peak: float | None = None
+) -> Suggestion | None:
     parameters = calibration_parameters()
+    if wanted is None or need is None or not is_sized(held):
+        return _covering(held, peak, f"The need of {who} was not measured here", parameters)
     step = stepped(held, wanted, parameters)
     if step is None:
-        return _unmeasured(held, f"The measured need of {who} is met; this is half as much again")
+        return _covering(held, peak, f"The measured need of {who} is met", parameters)
     words = limit_short(step.needed)
     why = f"The measured need of {who} is {words}, as of {need.measured_at:%-d %b}"
     if not step.is_whole:
@@ -91,11 +96,24 @@ def _suggestion(held: Algorithm, wanted: Point | None, need: LimitNeed | None, w
     return Suggestion(step.algorithm, why, step.needed, need.measured_at)
 
 
-def _unmeasured(held: Algorithm, why: str) -> Suggestion | None:
+def _covering(held: Algorithm, peak: float | None, known: str, parameters: Parameters) -> Suggestion | None:
+    """Half as much again, or more if the last day asked for more. `known`: what calibration knows."""
+    covers = (peak or 0.0) * parameters.margin
+    usual = UNMEASURED[0] / UNMEASURED[1]
+    if peak is None or covers <= usual:
+        found = _grown(held, usual)
+        return Suggestion(found, f"{known}; this is half as much again") if found else None
+    found = _grown(held, covers)
+    why = f"{known}, but it asked for {peak:.0%} of its limit at the peak of the last 24 h; this covers that"
+    return Suggestion(found, why.replace("%", " %"), found) if found else None
+
+
+def _grown(held: Algorithm, factor: float) -> Algorithm | None:
+    """None: such a limit has no amount, or none so large."""
     if is_sized(held):
-        point, factor = point_of(held), UNMEASURED[0] / UNMEASURED[1]
-        return Suggestion(resized(held, Point(point.rate * factor, ceil(point.burst * factor))), why)
+        point = point_of(held)
+        return resized(held, Point(point.rate * factor, ceil(point.burst * factor)))
     try:
-        return Suggestion(held.scaled(*UNMEASURED), why)
+        return held.scaled(ceil(factor * 100), 100)
     except ParameterError:
         return None

@@ -18,6 +18,11 @@ from quotas.policies.edit import limit_set
 from tests.access.people import signed_in
 from tests.quotas.world import SAID, bucket, make_world
 
+
+def bucket_of(rate: int, burst: int) -> dict[str, Any]:
+    return {"algorithm": "token_bucket", "parameters": {"rate": rate, "per": "1s", "burst": burst}}
+
+
 NOW = timezone.now()
 EVIDENCE: dict[str, Any] = {
     "used": {"start": "2030-05-01T00:00:00+00:00", "end": "2030-05-15T00:00:00+00:00"},
@@ -54,6 +59,24 @@ FORECAST: dict[str, Any] = {
     "units": 10_000,
     "days": 14,
     "abuse_units": 0,
+    "unseen": {
+        "days": 2.0,
+        "units": 1_000,
+        "denied_now": 30,
+        "denied_then": 1,
+        "tenants": [],
+        "by_day": [
+            {"start": "2030-05-13T00:00:00+00:00", "units": 400, "denied_now": 20, "denied_then": 0},
+            {"start": "2030-05-14T00:00:00+00:00", "units": 600, "denied_now": 10, "denied_then": 1},
+        ],
+        "limits": [
+            {"name": "now", "limit": bucket_of(100, 200), "denied": 30},
+            {"name": "step", "limit": bucket_of(150, 320), "denied": 1},
+            {"name": "need", "limit": bucket_of(210, 320), "denied": 0},
+            {"name": "max_x1.15", "limit": bucket_of(400, 200), "denied": 0},
+            {"name": "p99_x1.15", "limit": bucket_of(90, 200), "denied": 45},
+        ],
+    },
 }
 
 
@@ -65,10 +88,6 @@ def world(db: None) -> None:
 @pytest.fixture
 def approver(db: None) -> Client:
     return signed_in("arno", "approver")
-
-
-def bucket_of(rate: int, burst: int) -> dict[str, Any]:
-    return {"algorithm": "token_bucket", "parameters": {"rate": rate, "per": "1s", "burst": burst}}
 
 
 def recommended(stage: Stage = Stage.SIMULATED, trust: str = "high", **fields: Any) -> Recommendation:
@@ -104,12 +123,43 @@ def test_the_inbox_shows_what_would_change_and_what_for(client: Client) -> None:
     assert "Approve 1 with" not in text  # a viewer decides nothing
 
 
-def test_today_and_then_are_shares_of_the_same_replay(client: Client) -> None:
-    row = recommended(forecast={**FORECAST, "denied_share": 0.28, "held_out": 0.28})
-    assert "3.0 % → 0.10 %" in text_of(client, "/recommendations")
+def test_only_days_that_it_was_not_fitted_on_are_quoted(client: Client) -> None:
+    row = recommended()
     text = text_of(client, f"/recommendations/{row.pk}")
-    assert "3.0 % → 0.10 %" in text
-    assert "<dd>28 %</dd>" in text
+    assert "429 share in 2 days that it was not fitted on</dt> <dd>3.0 % → 0.10 %</dd>" in text
+    assert "Backtest by week" not in text
+    fitted = recommended(limit="minute", forecast={**FORECAST, "unseen": None, "held_out": 0.28})
+    assert "no unseen days" in text_of(client, "/recommendations")
+    text = text_of(client, f"/recommendations/{fitted.pk}")
+    assert "there are no days yet that it was not fitted on" in text
+    assert "28 %" not in text
+
+
+def test_it_says_what_each_limit_would_deny_and_each_day(client: Client) -> None:
+    text = text_of(client, f"/recommendations/{recommended().pk}")
+    table = text.partition('aria-label="What each limit would deny, table"')[2].partition("</table>")[0]
+    for words in ("now: 100/s", "this step: 150/s", "whole need: 210/s", "busiest minute × 1.15: 400/s", "4.5"):
+        assert words in table
+    table = text.partition('aria-label="Replay, day by day, table"')[2].partition("</table>")[0]
+    assert "13 May" in table
+    assert "14 May" in table
+
+
+def test_its_real_429s_are_a_click_away(client: Client) -> None:
+    text = text_of(client, f"/recommendations/{recommended().pk}")
+    assert re.search(r'href="/decisions\?tier=pro&amp;limit=burst&amp;since=[^"]+">429s of the last 24 hours', text)
+
+
+def test_an_operator_computes_all_of_them_again(client: Client) -> None:
+    assert "Compute again" not in text_of(client, "/recommendations")
+    assert client.post("/recommendations/run").status_code == 403
+    operator = signed_in("olga", "operator")
+    assert "Compute again" in text_of(operator, "/recommendations")
+    assert operator.post("/recommendations/run").status_code == 302
+    assert operator.post("/recommendations/run").status_code == 302
+    task = Task.objects.get()
+    assert (task.kind, task.author) == (Task.Kind.CALIBRATE, "olga")
+    assert "Computing …" in text_of(operator, "/recommendations")
 
 
 def test_tabs_hold_each_state(client: Client) -> None:
@@ -144,7 +194,7 @@ def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
 
 def test_the_evidence_is_drawn_from_its_own_rows(client: Client) -> None:
     text = text_of(client, f"/recommendations/{recommended().pk}")
-    assert all(f'id="{name}"' in text for name in ("demand", "curve", "backtest"))
+    assert all(f'id="{name}"' in text for name in ("demand", "limits", "days", "curve"))
     assert 'data-v="90"' in text
     assert "new 150/s" in text
     assert "p98 120/s" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -64,6 +65,20 @@ def test_the_override_dialog_the_request_and_the_portal_suggest_what_is_recommen
     quota_request_create(tenant="giant", scope=GET, limit="steady", wanted=99, author="g", reason="we grow")
     words = f"Suggested: <b>{proposed['rate']}/min burst {proposed['burst']}</b>"
     assert words in page(owner, "/tenants/giant")
+
+
+def test_before_any_calibration_the_peak_of_the_last_day_is_covered_everywhere(db: None) -> None:
+    held = algorithm_load({"algorithm": "token_bucket", "parameters": {"rate": 6, "per": "10s", "burst": 10}})
+    whose: dict[str, Any] = {"tenant": "giant", "tier": "pro", "scope": GET, "limit": "steady", "held": held}
+    calm = suggestion_for_tenant(**whose, peak=0.9)
+    assert calm is not None
+    assert (calm.algorithm.describe()["rate"], calm.needed) == (9, None)
+    assert calm.why == "The need of giant was not measured here; this is half as much again"
+    busy = suggestion_for_tenant(**whose, peak=2.72)
+    assert busy is not None
+    assert 6 * 2.72 <= busy.algorithm.describe()["rate"] <= 6 * 2.72 * 1.2
+    assert busy.needed == busy.algorithm
+    assert "asked for 272 % of its limit at the peak of the last 24 h; this covers that" in busy.why
 
 
 def test_the_endpoint_page_suggests_what_is_recommended_for_the_tier(tier: Recommendation) -> None:

@@ -39,13 +39,12 @@ def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
 
 
 def _knee(capacity: Capacity) -> list[Mark]:
-    usable = DEFAULTS.capacity_share * capacity.load
-    return [
-        Mark("mark", f"0.8 × {number(usable)}", at=usable),
-        Mark("mark", f"knee {number(capacity.load)}", at=capacity.load),
-    ]
+    return [Mark("mark", f"rises from {number(capacity.load)}", at=capacity.load)]
 
 
 def _words(capacity: Capacity) -> str:
-    seen = f"The highest load seen was {number(capacity.most_seen)}"
-    return f"Latency rises above {number(capacity.load)} responses per second. {seen}."
+    share, load = DEFAULTS.capacity_share, capacity.load
+    return (
+        f"Latency rises from {number(load)} responses per second on. Limits may add up to {100 * share:.0f} % of that, "
+        f"{number(share * load)}. The highest load seen was {number(capacity.most_seen)}."
+    )

@@ -1,15 +1,12 @@
-"""A recommendation for display: its summary, life cycle and figures."""
+"""A recommendation for display: its summary and life cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from math import log
+from datetime import timedelta
 from typing import Any
 
-from dashboards.figure import Column, Figure, FigureRow, Mark, Panel
-from dashboards.templatetags.numbers import number
 from headroom_edge.algorithms.base import Algorithm
 from quotas.calibration.burst import Point
 from quotas.calibration.sizing import is_sized, point_of
@@ -20,7 +17,6 @@ from quotas.policies.limit_codec import algorithm_load
 from quotas.policies.limit_words import Short, algorithm_words, limit_short
 from quotas.recommendations.benefit import verb_of
 
-MOST_BURST = 5  # times the larger of both limits' bursts, on the curve
 _NOT_MEASURED = {
     "idle": "{:,} without traffic here",
     "overridden": "{:,} with an override",
@@ -143,16 +139,6 @@ class Card:
         return then.burst / now.burst - 1 if now and then and now.burst else None
 
     @property
-    def denied_then(self) -> float | None:
-        """Denied share from the replay that also gave the current share. The forecast may be of a busier week."""
-        weeks: Sequence[Mapping[str, Any]] = self.row.evidence.get("weeks", ())
-        units = sum(week["units"] for week in weeks)
-        if not units:
-            told: float | None = self.row.forecast.get("denied_share")
-            return told
-        return float(sum(week["denied_then"] for week in weeks) / units)
-
-    @property
     def bars(self) -> int:
         """Confidence, 1 to 3."""
         return {Trust.HIGH.value: 3, Trust.MEDIUM.value: 2}.get(self.row.trust, 1)
@@ -206,101 +192,3 @@ def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor
 
 def _place(order: Sequence[Stage], stage: str) -> int:
     return next((place for place, one in enumerate(order) if one.value == stage), 0)
-
-
-def figures_of(card: Card) -> list[Figure]:
-    """The figures that have data, in the order of the argument: rate, burst, backtest."""
-    evidence = card.row.evidence
-    return [figure for figure in (_demand(card, evidence), _curve(card, evidence), _weeks(evidence)) if figure.rows]
-
-
-def _demand(card: Card, evidence: Mapping[str, Any]) -> Figure:
-    bins: list[dict[str, Any]] = evidence.get("histogram", [])
-    total = sum(one["units"] for one in bins) or 1
-    rows = [
-        FigureRow(i, [100 * one["units"] / total, one["minutes"], one["high"]], number(one["low"]))
-        for i, one in enumerate(bins)
-    ]
-    percentiles = evidence.get("percentiles", {})
-    named = ((f"p{100 * float(q):g}", rate) for q, rate in percentiles.items() if 0.5 <= float(q) < 1)
-    said = ", ".join(f"{name} {number(rate)}/s" for name, rate in named)
-    return Figure(
-        "demand",
-        "Demand",
-        "share of load by 60 s rate, including denied requests",
-        [Column("Load", "%", "bars", "1"), Column("Minutes", "", ""), Column("Up to", "per second", "")],
-        rows,
-        axis="category",
-        x_name="60 s rate from, per second",
-        panels=[Panel("% of load", 200)],
-        marks=list(_marks(card, bins)),
-        caption=f"{evidence['marker']}, whose demand sets the limit: {said}." if evidence.get("marker") else said,
-    )
-
-
-def _marks(card: Card, bins: Sequence[Mapping[str, Any]]) -> Iterator[Mark]:
-    for name, size in (("now", card.size_now), ("new", card.size_then)):
-        place = _along(size.rate, bins) if size else None
-        if size is not None and place is not None:
-            yield Mark("mark", f"{name} {number(size.rate)}/s", at=place)
-
-
-def _along(rate: float, bins: Sequence[Mapping[str, Any]]) -> float | None:
-    """The position of a rate on the category axis; bar i is centred on i."""
-    if not bins or rate > bins[-1]["high"] or rate < bins[0]["low"]:
-        return None
-    for i, one in enumerate(bins):
-        if rate <= one["high"]:
-            low, high = max(one["low"], 1e-9), max(one["high"], 1e-9)
-            inside = log(rate / low) / log(high / low) if high > low and rate > low else 0.5
-            return i - 0.5 + min(max(inside, 0.0), 1.0)
-    return None
-
-
-def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
-    # Far below the limits the curve is so steep that it would flatten all the rest.
-    most = MOST_BURST * max((size.burst for size in (card.size_now, card.size_then) if size), default=0)
-    drawn = [one for one in evidence.get("curve", []) if not most or one["burst"] <= most]
-    points = {round(one["rate"], 6): [one["burst"], None, None] for one in drawn}
-    for place, size in ((1, card.size_then), (2, card.size_now)):
-        if points and size is not None:
-            points.setdefault(round(size.rate, 6), [None, None, None])[place] = size.burst
-    rows = [FigureRow(rate, values) for rate, values in sorted(points.items())]
-    columns = [Column("b(r)", "", "line", "brand"), Column("Proposed", "", "points", "allowed")]
-    return Figure(
-        "curve",
-        "Burst by rate, b(r)",
-        "smallest burst that admits all but 0.1 % of arrivals",
-        [*columns, Column("Now", "", "points", "ref")],
-        rows,
-        axis="number",
-        x_name="Rate, per second",
-        panels=[Panel("burst", 200)],
-        classes="c-6",
-        caption="A limit above the curve admits the bursts; one below it denies some.",
-    )
-
-
-def _weeks(evidence: Mapping[str, Any]) -> Figure:
-    rows = []
-    for i, week in enumerate(evidence.get("weeks", [])):
-        units = max(week["units"], 1)
-        start = datetime.fromisoformat(week["start"])
-        shares = [100 * week["denied_now"] / units, 100 * week["denied_then"] / units, week["units"]]
-        rows.append(FigureRow(i, shares, f"{start:%-d %b}"))
-    return Figure(
-        "backtest",
-        "Backtest by week",
-        "recorded demand replayed with both limits",
-        [
-            Column("Current limit", "%", "line", "ref"),
-            Column("Proposed", "%", "line", "brand"),
-            Column("Requested", "units", ""),
-        ],
-        rows,
-        axis="category",
-        x_name="Week from",
-        panels=[Panel("% denied", 200)],
-        classes="c-6",
-        caption="These weeks are the ones it was fitted on. The forecast is of days that it was not fitted on.",
-    )

@@ -10,10 +10,12 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboards.forms import PageForm, ReasonedForm
-from dashboards.pages.recommendations.card import Card, figures_of, steps_of
+from dashboards.pages.recommendations.card import Card, steps_of
+from dashboards.pages.recommendations.figures import figures_of
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import PerWindow, format_duration
 from quotas.errors import Refused
@@ -26,6 +28,7 @@ from quotas.recommendations.queries import next_waiting, trial_before
 from quotas.recommendations.remeasurement import recommendation_measure
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.staleness import marked
+from quotas.usage.queries.periods import period_read
 
 MOST_TENANTS = 12
 
@@ -169,6 +172,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "opened": next(iter(given), ""),
         "shadow_hours": parameters.shadow_hours,
         "next": next_waiting(row.pk),
+        "day": period_read("24h", "", "", timezone.now()),
         "trial": trial_before(row),
         "impact": services.recommendation_impact(row) if row.stage == Stage.SIMULATED else None,
     }

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -18,8 +19,10 @@ from quotas.models.recommendation import Kind, Stage
 from quotas.policies.problems import sentence
 from quotas.recommendations.lifecycle import BulkApproval, recommendations_approve
 from quotas.recommendations.queries import TABS, Inbox, inbox_read
+from quotas.recommendations.runs import calibration_ask
 from quotas.recommendations.settings import calibration_parameters
 from quotas.recommendations.staleness import marked
+from quotas.tasks import task_send
 
 MOST_REFUSED = 3  # in a toast
 MOST_LEFT_OUT = 20
@@ -62,6 +65,14 @@ def recommendations_bulk(request: HttpRequest) -> HttpResponse:
     """Approves all simulated recommendations with high confidence; the others need a review."""
     act = partial(recommendations_approve, author=principal_of(request).actor, reason=request.POST.get("reason", ""))
     told(request, act, _approved, "Not approved")
+    return redirect("dashboards:recommendations")
+
+
+@require_POST
+def recommendations_run(request: HttpRequest) -> HttpResponse:
+    """Queues a calibration of every limit, or joins the one that is under way."""
+    task_send(calibration_ask(author=principal_of(request).actor, reason="asked for on the page"))
+    messages.success(request, "Computing again|Every limit is measured; the list changes when it is done")
     return redirect("dashboards:recommendations")
 
 

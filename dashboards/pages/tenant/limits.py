@@ -79,6 +79,7 @@ def line_suggestion(line: TenantLimit, tenant: Tenant) -> Suggestion | None:
         scope=line.scope,
         limit=line.limit.name,
         held=line.limit.algorithm,
+        peak=line.use.share,
     )
 
 

@@ -88,7 +88,7 @@ def _rows(places: Sequence[LimitPlace]) -> list[tuple[int, int, int]]:
         return []
     with connection.cursor() as cursor:
         cursor.execute(_QUERY, [json.dumps(asked), MOST])
-        return cursor.fetchall()
+        return [(place, number, published_us) for place, number, published_us in cursor.fetchall()]
 
 
 def change_at(changes: Sequence[LimitChange], at: datetime) -> LimitChange | None:

@@ -68,6 +68,13 @@ def test_a_raise_that_ends_no_429s_beyond_chance_is_not_worth_it(days: dict[str,
     assert not benefit_of(bucket(36), bucket(72), days, {}).is_worth
 
 
+def test_the_cost_of_an_override_is_of_one_tenant() -> None:
+    found = benefit_of(bucket(36), bucket(72), unseen((9_000, 4_200, 70)), {}, is_of_one=True)
+    assert found.sentence.endswith("lets it send up to 36/10s more")
+    found = benefit_of(bucket(36, 10), bucket(36, 25), unseen((9_000, 4_200, 0)), {}, is_of_one=True)
+    assert found.sentence.endswith("lets it send 15 more at once")
+
+
 def test_a_cut_says_what_it_frees_and_whom_it_denies() -> None:
     free = benefit_of(bucket(60), bucket(40), unseen((90_000, 0, 0)), {"affected_count": 14})
     assert free.sentence == "Frees 28/s that nobody uses (14 tenants × 20/10s); denies nobody"
@@ -104,6 +111,12 @@ def test_the_forecast_leads_with_days_that_the_limit_was_not_fitted_on() -> None
     assert days["denied_now"] > 10 * days["denied_then"]
     assert row.forecast["benefit"]["sentence"].startswith("Ends ")
     assert row.forecast["tenants_hit_now"] == 5
+    assert len(days["by_day"]) == 7
+    assert sum(day["denied_now"] for day in days["by_day"]) == pytest.approx(days["denied_now"], abs=7)
+    denied = {one["name"]: one["denied"] for one in days["limits"]}
+    assert set(denied) == {"now", "step", "need", "max_x1.15", "p99_x1.15"}
+    assert (denied["now"], denied["step"]) == (days["denied_now"], days["denied_then"])
+    assert denied["need"] <= denied["step"]
 
 
 @pytest.mark.django_db
