@@ -52,7 +52,7 @@ class Parameters:
     # Life cycle
     shadow_hours: float = 48.0
     evaluate_days: float = 7.0
-    rollback_factor: float = 3.0  # 429s above this multiple of the forecast: back to shadow
+    rollback_factor: float = 3.0  # 429s above this multiple of the forecast: it is rolled back
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
@@ -119,5 +119,5 @@ WORDS = {
     "step_down": "highest divisor of one cut",
     "shadow_hours": "hours in shadow before a recommendation may be enforced",
     "evaluate_days": "days after which an enforced recommendation is evaluated",
-    "rollback_factor": "denials above this multiple of the forecast send it back to shadow",
+    "rollback_factor": "denials above this multiple of the forecast roll it back",
 }

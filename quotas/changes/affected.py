@@ -304,6 +304,13 @@ class Judgement:
             return len(self.names(group))
         return 1 if group.tenant else self.rows(group).count()
 
+    def named(self, group: Group, numbers: Collection[int]) -> dict[int, str]:
+        """The names of those of `rows` that belong to the group: a canary has only some of its tier."""
+        names = dict(Tenant.objects.filter(number__in=numbers).values_list("number", "name")) if numbers else {}
+        if not self._is_split(group):
+            return names
+        return {number: name for number, name in names.items() if self._is_in(name, group)}
+
     def rows(self, group: Group) -> QuerySet[Tenant]:
         if group.tenant:
             return Tenant.objects.filter(name=group.tenant)

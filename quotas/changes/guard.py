@@ -6,15 +6,17 @@ So does one that leaves a limit in place but no longer enforces it: its tenants 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from headroom_edge.algorithms.base import counted
 from quotas.changes.affected import Concerned, Judgement
 from quotas.changes.impact import Impact, WorstCut
+from quotas.changes.peaks import TenantBelow
 from quotas.changes.snapshot import States
 from quotas.errors import Refused, refuse
 from quotas.policies.problems import Problem
+from quotas.policies.spec import EVERYWHERE
 
 MOST_SAID: Final = 10  # that a refusal lists
 ANYBODY: Final = "*"
@@ -46,8 +48,19 @@ def _hit_by(impact: Impact, worst: WorstCut) -> str:
     return f" ({', '.join(owners[:MOST_SAID])})" if owners else ""
 
 
-def check_below(impact: Impact, accepted: Collection[str]) -> None:
-    """Each tenant that is left less than it asked for must be among those accepted; `*`: all of them are."""
+class BelowPeakRefused(Refused):
+    """Some tenants would be left less than they asked for, and nobody has accepted that."""
+
+    def __init__(self, message: str, missing: Sequence[TenantBelow], more: int) -> None:
+        self.missing, self.more = tuple(missing), more  # those that are listed, and how many are not
+        super().__init__([Problem("accept", "below_peak", message)])
+
+
+def check_below(impact: Impact, accepted: Collection[str], dearer: Collection[str] = ()) -> None:
+    """Each tenant that is left less than it asked for must be among those accepted; `*`: all of them are.
+
+    `dearer`: endpoints that the change makes dearer.
+    """
     if ANYBODY in accepted:
         return
     missing = [row for row in impact.below if row.tenant not in accepted]
@@ -61,8 +74,17 @@ def check_below(impact: Impact, accepted: Collection[str]) -> None:
     ]
     if (rest := len(missing) - len(said) + max(more, 0)) > 0:
         said.append(f"and {rest:,} more")
-    message = f"{'; '.join(said)}; accept the cut for each of them by name, or let them keep their limits"
-    raise refuse("accept", "below_peak", message)
+    do = "accept the cut for each of them by name"
+    if all(can_keep(row, dearer) for row in missing):
+        do += ", or let them keep their limits"
+    else:
+        do += "; keeping their limits does not help where requests cost more"
+    raise BelowPeakRefused(f"{'; '.join(said)}; {do}", missing, max(more, 0))
+
+
+def can_keep(row: TenantBelow, dearer: Collection[str]) -> bool:
+    """Whether an override with its limits as they were leaves the tenant what it has. `dearer`: endpoints."""
+    return row.unit != "cost" or not (dearer if row.endpoint == EVERYWHERE else row.endpoint in dearer)
 
 
 def check_unnoticed(concerned: Concerned, before: States) -> None:

@@ -79,7 +79,7 @@ def below_peaks(judgement: Judgement) -> Iterator[BelowPeak]:
     for group, cut in found:
         number = EVERY_ENDPOINT if cut.scope == EVERYWHERE else numbers.get(cut.scope)
         if number is not None:
-            yield from _above(group, cut, judgement.rows(group), number, closed)
+            yield from _above(judgement, group, cut, number, closed)
 
 
 def _tightened(judgement: Judgement, group: Group) -> list[Tightened]:
@@ -88,15 +88,14 @@ def _tightened(judgement: Judgement, group: Group) -> list[Tightened]:
     return next((lost for period in judgement.periods(group) if (lost := judgement.tightened_in(period))), [])
 
 
-def _above(
-    group: Group, cut: Tightened, tenants: QuerySet[Tenant], endpoint: int, closed: datetime
-) -> Iterator[BelowPeak]:
-    peaks = peaks_above(cut, tenants, endpoint, closed)
+def _above(judgement: Judgement, group: Group, cut: Tightened, endpoint: int, closed: datetime) -> Iterator[BelowPeak]:
+    found = peaks_above(cut, judgement.rows(group), endpoint, closed)
+    names = judgement.named(group, found)
+    peaks = {number: tops for number, tops in found.items() if number in names}
     if not peaks:
         return
     window = max(cut.most, key=lambda seconds: max(tops[seconds] / cut.most[seconds] for tops in peaks.values()))
     ordered = sorted(peaks, key=lambda tenant: -peaks[tenant][window])
-    names = dict(Tenant.objects.filter(number__in=ordered).values_list("number", "name"))
     yield BelowPeak(group, cut, {names[n]: peaks[n][window] for n in ordered}, window)
 
 

@@ -15,11 +15,12 @@ from quotas.changes.approval import check_approved
 from quotas.changes.commit import judge
 from quotas.changes.draft import Permits, Proposal, draft
 from quotas.changes.grandfathering import ALL_HURT, spare
-from quotas.changes.guard import check_accepted, check_below, check_cuts
+from quotas.changes.guard import can_keep, check_accepted, check_below, check_cuts
 from quotas.changes.impact import Impact, WorstCut, worst_of
 from quotas.changes.restore import end_change, move_tenants, restore
 from quotas.changes.snapshot import (
     CHANGE,
+    ENDPOINT,
     POLICY,
     TENANT,
     TIER,
@@ -55,7 +56,7 @@ def change_impact(
     spared = spared_tenants(grandfather)
     row = find_active(change)
     found = judged_promotion(row, author=author, reason="to see whom it hurts", spared=spared, days=grandfather_days)
-    return impact_without(found.impact, spared, grandfather_days)
+    return impact_without(found.impact, spared, grandfather_days, dearer_endpoints(row))
 
 
 def change_promote(
@@ -86,7 +87,8 @@ def change_promote(
         found = judged_promotion(
             row, author=author, reason=reason, spared=spared, days=days, emergency=emergency, to_write=True
         )
-        _check_consent(row, impact_without(found.impact, spared, days), force=force, accept=accept, cuts=cuts)
+        impact = impact_without(found.impact, spared, days, dearer_endpoints(row))
+        _check_consent(row, impact, force=force, accept=accept, cuts=cuts)
         return _promote(
             row.pk, author=author, reason=reason, spared=spared, days=days, judged=found, emergency=emergency
         )
@@ -104,7 +106,7 @@ def _check_consent(
     else:
         check_accepted(impact, cuts)
         check_cuts(replace(impact, cuts=(), cut_count=0), force=force)  # enforcement that is lost
-    check_below(impact, {*row.accepted, *accept})
+    check_below(impact, {*row.accepted, *accept}, dearer_endpoints(row))
 
 
 def judged_promotion(
@@ -126,24 +128,36 @@ def judged_promotion(
     return proposal
 
 
-def impact_without(impact: Impact, spared: Collection[str], days: int | None) -> Impact:
-    """Tenants that keep their limits for some days are not cut now, although the guard sees what comes after."""
+def dearer_endpoints(row: Change) -> frozenset[str]:
+    """Endpoints whose requests the change makes cost more."""
+    costs = dict(present_states(row.after, ENDPOINT))
+    were = dict(present_states(row.before, ENDPOINT))
+    return frozenset(name for name in costs.keys() & were if costs[name]["default_cost"] > were[name]["default_cost"])
+
+
+def impact_without(
+    impact: Impact, spared: Collection[str], days: int | None, dearer: Collection[str] = frozenset()
+) -> Impact:
+    """Tenants that keep their limits for some days are not cut now, although the guard sees what comes after.
+
+    `dearer`: endpoints whose requests cost more; a limit that is kept does not make up for that.
+    """
     if days is None or not spared:
         return impact
 
     def is_cut(tenant: str) -> bool:
         return bool(tenant) and ALL_HURT not in spared and tenant not in spared
 
-    cuts = tuple(cut for cut in impact.cuts if not cut.tenant or is_cut(cut.tenant))
-    below = tuple(row for row in impact.below if is_cut(row.tenant))
+    cuts = tuple(cut for cut in impact.cuts if not cut.tenant or is_cut(cut.tenant) or cut.endpoint in dearer)
+    below = tuple(row for row in impact.below if is_cut(row.tenant) or not can_keep(row, dearer))
     return replace(
         impact,
         cuts=cuts,
         cut_count=impact.cut_count - len(impact.cuts) + len(cuts),
         worst=worst_of(cuts),
         below=below,
-        # Those that are not listed keep theirs too if all do.
-        below_count=0 if ALL_HURT in spared else impact.below_count - len(impact.below) + len(below),
+        # Those that are not listed keep theirs too if all do, and can.
+        below_count=len(below) + (0 if ALL_HURT in spared and not dearer else impact.below_count - len(impact.below)),
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.db.models import Q
 from django.utils import timezone
@@ -45,6 +45,8 @@ from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
 from tenants.models import Tenant, Tier
+
+SHORTEST_TRIAL: Final = timedelta(hours=1)  # of one that is resumed
 
 
 def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool = False) -> None:
@@ -249,8 +251,15 @@ def end_change(opened: Draft, row: Change, state: ChangeState) -> None:
 
 
 def _resume_change(opened: Draft, row: Change, state: Mapping[str, Any]) -> None:
-    """A rollback resumes the trial, after the policies. A change that was scheduled has to be scheduled again."""
+    """A rollback resumes the trial, after the policies. A change that was scheduled has to be scheduled again.
+
+    A trial that starts anew lasts as long as it was planned to, from now on.
+    """
     opened.touch(key_of(CHANGE, row.pk))
+    if not (row.state == ChangeState.CANARY and "share" in state):  # otherwise only its share changes
+        began = row.start_revision.created if row.start_revision else timezone.now()
+        planned = row.trial_ends - began if row.trial_ends else timedelta(0)
+        row.trial_ends = timezone.now() + max(planned, SHORTEST_TRIAL)
     if "share" in state:
         row.state, row.share = ChangeState.CANARY, state["share"]
     else:

@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
 from quotas.changes.approval import approve, check_approved
-from quotas.changes.commit import Unchanged, commit, file_change
-from quotas.changes.draft import Permits, draft
+from quotas.changes.commit import Unchanged, commit, file_change, judge
+from quotas.changes.draft import Permits, Proposal, draft
 from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import Frozen, freezes_active, pass_freezes
 from quotas.changes.guard import ANYBODY, check_below, check_cuts
@@ -96,7 +96,8 @@ def change_start(
     """In shadow, scheduled `at`, or as a canary for a share of the tenants; call it again to change the share.
 
     `grandfather`: the tenants that a scheduled change leaves as they are; `*`: all that it would hurt.
-    `accept`: those that a scheduled change may cut below their peak. `rule`: of its trial.
+    `accept`: those that a scheduled change or a canary may cut below their peak; force alone does not cover them.
+    `rule`: of its trial.
     """
     with turn():
         row = _to_start(change, mode)
@@ -104,7 +105,8 @@ def change_start(
         if mode == "shadow":
             _start_shadow(row, author, reason)
         elif mode == "canary":
-            _start_canary(row, _share(share_percent), author, reason, permits)
+            canary = partial(_write_canary, row.pk, rule or TrialRule(), _share(share_percent), author, reason)
+            row = _start_canary(row, canary, accept, permits)
         else:
             spared = spared_tenants(grandfather)
             _schedule(row, _due(at), spared, accept, author_and_reason(author, reason), permits)
@@ -182,10 +184,26 @@ def _start_shadow(row: Change, author: str, reason: str) -> None:
         row.save()
 
 
-def _start_canary(row: Change, share: int, author: str, reason: str, permits: Permits) -> None:
+def _start_canary(row: Change, write: Callable[..., Change], accept: Collection[str], permits: Permits) -> Change:
+    """As strict as a promotion: who of its share is left less than they ask for must be accepted by name."""
     check_approved(row, emergency=permits.get("emergency", False))
     check_canary(row)
-    with draft(action="change_canary", author=author, reason=reason, is_approved=True, **permits) as opened:
+    forced: Permits = {**permits, "force": True}
+    found = judge(partial(write, forced), to_write=True)
+    if found is not None:
+        check_cuts(found.impact, force=permits.get("force", False))
+        check_below(found.impact, {*row.accepted, *accept})
+    return write(forced, judged=found)
+
+
+def _write_canary(
+    number: int, rule: TrialRule, share: int, author: str, reason: str, permits: Permits, judged: Proposal | None = None
+) -> Change:
+    row = find_active(number)
+    apply_rule(row, rule)
+    with draft(
+        action="change_canary", author=author, reason=reason, is_approved=True, judged=judged, **permits
+    ) as opened:
         opened.touch(key_of(CHANGE, row.pk))
         if row.state != ChangeState.CANARY:
             unstage(opened, row)
@@ -193,6 +211,7 @@ def _start_canary(row: Change, share: int, author: str, reason: str, permits: Pe
             row.trial_ends = timezone.now() + CANARY_FOR
         row.share, row.starter, row.problem = share, opened.author, ""
         row.save()
+    return row
 
 
 def _schedule(

@@ -89,7 +89,7 @@ def _watch_enforced(row: Recommendation, now: datetime, parameters: Parameters) 
     factor = seen.denied_share / max(float(row.forecast.get("denied_share", 0)), parameters.burst_epsilon)
     row.observed = {**_json(seen, row.enforced_at), "factor": round(factor, 4)}
     if _exceeds(seen, borne):
-        _back_to_shadow(row, seen, borne, now)
+        _take_back(row, seen, borne, now)
     elif now >= row.enforced_at + timedelta(days=parameters.evaluate_days) and seen.asked >= FEWEST:
         row.observed |= {"verdict": "as forecast" if factor <= 1 else "above the forecast, within bounds"}
         row.stage, row.ended_at = Stage.EVALUATED, now
@@ -102,16 +102,15 @@ def _exceeds(seen: Seen, borne: float) -> bool:
     return seen.asked >= FEWEST and seen.denied > expected + SURE * sqrt(max(expected, 1.0))
 
 
-def _back_to_shadow(row: Recommendation, seen: Seen, borne: float, now: datetime) -> None:
+def _take_back(row: Recommendation, seen: Seen, borne: float, now: datetime) -> None:
+    """The limit from before comes back. Nothing goes on trial again unless somebody asks for it."""
     said = f"{row}: {seen.denied_share:.2%} were denied, above the bound of {borne:.2%}"
     try:
         with transaction.atomic():
             undo(row, author=AUTHOR, reason=said)
-            row.observed |= {"verdict": said}
-            # Its change is over, and says so. The same values go on trial again, as a new one.
-            row.stage, row.change, row.enforced_at, row.ended_at = Stage.APPROVED, None, None, None
-            row.save()
-            start_trial(row)
+        row.observed |= {"verdict": said}
+        row.stage, row.ended_at = Stage.ROLLED_BACK, now
+        row.decider, row.decider_identity, row.reason = AUTHOR, "", said[:500]
     except Refused as refused:
         row.problem = f"{said}, but it cannot be rolled back: {refused}"[:500]
     row.measured_at = max(row.measured_at, now)

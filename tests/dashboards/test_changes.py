@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from quotas.changes import draft as drafts
 from quotas.changes import restore
-from quotas.changes.rollout import change_propose
+from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.undo_preview import MOST_COMPARED, MOST_JUDGED
 from quotas.errors import accepted
 from quotas.models import Change, Endpoint, Limit, Override, Revision
@@ -382,6 +382,31 @@ def test_a_tenant_below_its_peak_is_named_and_kept_or_accepted(operator: Client)
     assert (override.tenant.name, override.limits["burst"]["rate"]) == ("acme", 100)
     assert override.end is not None
     assert timedelta(days=29) < override.end - timezone.now() < timedelta(days=31)
+
+
+def test_a_promotion_repeats_that_it_is_too_early(operator: Client) -> None:
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(99), **SAID)
+    change_start(change=row.pk, mode="shadow", **SAID)
+    counted("acme", "a", 500, ago=timedelta(0))
+    shown = text_of(operator.get(f"/changes/open/{row.pk}/promote").content)
+    assert "Going well, but too early: 0 of 1 tenant would see 429s." in shown
+
+
+def test_a_canary_names_whom_it_cuts_below_their_peak_and_takes_those_ticked(operator: Client) -> None:
+    for name in ("acme", "t-1", "t-2", "t-3"):
+        if name != "acme":
+            tenants_create(tenants=[NewTenant(name, "pro")], **SAID)
+        asked_for(name, 290)
+    row = change_propose(limit_set, policy="pro-all", limit=bucket(60), **SAID)
+    where = f"/changes/open/{row.pk}/start"
+    fields = {"mode": "canary", "share_percent": "99.9", "reason": "some first", "force": "on"}
+    refused = operator.post(where, fields)
+    assert refused.status_code == 422
+    names = re.findall(r'name="accept" value="([^"]+)"', refused.content.decode())
+    assert len(names) == 4
+    again = operator.post(where, {**fields, "accept": names[:2]})
+    assert re.findall(r'type="hidden" name="accept" value="([^"]+)"', again.content.decode()) == names[:2]
+    assert operator.post(where, {**fields, "accept": names}).status_code == 200
 
 
 def asked_for(tenant: str, peak: int) -> None:

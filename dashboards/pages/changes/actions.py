@@ -21,6 +21,7 @@ from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.affected import effect_of
 from quotas.changes.approval import change_approve, waits_for_approver
 from quotas.changes.commit import commit
+from quotas.changes.guard import BelowPeakRefused
 from quotas.changes.rollout import change_drop, change_start
 from quotas.changes.trial_rule import TrialRule, trial_rule_set
 from quotas.changes.undo import is_own_undo, revision_revert, revision_rollback, trials_undone
@@ -237,6 +238,7 @@ def start(request: HttpRequest, number: int) -> HttpResponse:
             reason=why,
             force=data["force"],
             emergency=data["emergency"],
+            accept=request.POST.getlist("accept"),
             **form.asked(),
         )
 
@@ -264,15 +266,18 @@ def _done(
     request: HttpRequest, number: int, form: ReasonedForm, what: str, act: Callable[[str, str], object]
 ) -> HttpResponse:
     row = get_object_or_404(Change, pk=number)
+    context: dict[str, Any] = {"form": form, "what": what, "accepted": request.POST.getlist("accept")}
     if form.is_valid():
         try:
             act(principal_of(request).actor, form.cleaned_data["reason"])
         except Refused as refused:
             form.refused(refused)
+            if isinstance(refused, BelowPeakRefused):
+                context |= {"below": refused.missing, "more": refused.more}
         else:
             messages.success(request, f"{DONE[what]}|Change {number}")
             return to_address(reverse("dashboards:change", args=[number]))
-    context = {**shown_in_dialogs(row), "form": form, "what": what}
+    context |= shown_in_dialogs(row)
     return render(request, "dashboards/changes/change_form.html", context, status=422)
 
 

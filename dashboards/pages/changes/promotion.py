@@ -17,12 +17,13 @@ from dashboards.forms import ReasonedForm, sentences_of
 from dashboards.pages.changes.actions import shown_in_dialogs, to_address
 from dashboards.pages.changes.summary import summary_of
 from dashboards.viewer import principal_of
+from quotas.changes.guard import can_keep
 from quotas.changes.impact import Impact, WorstCut
 from quotas.changes.peaks import TenantBelow
-from quotas.changes.promotion import change_impact, change_promote
+from quotas.changes.promotion import change_impact, change_promote, dearer_endpoints
 from quotas.errors import Refused
 from quotas.models import Change
-from quotas.trials.report import trial_of
+from quotas.trials.report import Trial, trial_of
 
 KEEP_DAYS: Final = 30
 LISTED: Final = 20
@@ -45,6 +46,7 @@ class CutRow:
     below: TenantBelow
     a_day: int | None  # requests that its trial would have denied, for a day; None: there was no trial
     chosen: str
+    may_keep: bool  # its limits as they were would leave it what it has
 
     @property
     def field(self) -> str:
@@ -70,14 +72,16 @@ def promote(request: HttpRequest, number: int) -> HttpResponse:
         impact = change_impact(change=number, author=principal_of(request).actor)
     except Refused as refused:
         impact, problems = Impact(), sentences_of(refused)
+    trial = trial_of(row)
     context = {
         **shown_in_dialogs(row),
         "form": form,
         "problems": problems,
+        "verdict": trial.verdict,
         "summary": summary_of(row),
         "impact": impact,
         "seen": [f"{cut.percent}|{cut.endpoint}|{cut.limit}" for cut in impact.worst],
-        "rows": _rows(row, impact, request),
+        "rows": _rows(trial, impact, request),
         "more": impact.below_count - min(len(impact.below), LISTED),
         "more_field": f"{CHOICE}{EVERYBODY}",
         "more_chosen": request.POST.get(f"{CHOICE}{EVERYBODY}", ""),
@@ -86,10 +90,8 @@ def promote(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, "dashboards/change/promote_form.html", context, status=422 if is_sent else 200)
 
 
-def _rows(row: Change, impact: Impact, request: HttpRequest) -> list[CutRow]:
-    if not impact.below:
-        return []
-    counts = trial_of(row).counts
+def _rows(trial: Trial, impact: Impact, request: HttpRequest) -> list[CutRow]:
+    counts, dearer = trial.counts, dearer_endpoints(trial.change)
     days = counts.hours / DAY_H if counts else 0.0
     would = {one.tenant: one.would_deny for one in counts.tenants} if counts else {}
     return [
@@ -97,6 +99,7 @@ def _rows(row: Change, impact: Impact, request: HttpRequest) -> list[CutRow]:
             below,
             round(would.get(below.tenant, 0) / days) if days else None,
             request.POST.get(f"{CHOICE}{below.tenant}", ""),
+            can_keep(below, dearer),
         )
         for below in impact.below[:LISTED]
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -14,7 +15,8 @@ from quotas.changes.draft import Proposal
 from quotas.changes.guard import check_below
 from quotas.changes.impact import MOST_NAMES, Impact, revision_impact
 from quotas.changes.peaks import TenantBelow
-from quotas.changes.promotion import impact_without
+from quotas.changes.promotion import change_impact, change_promote, impact_without
+from quotas.changes.rollout import change_propose
 from quotas.changes.undo import is_own_undo, revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused, accepted
@@ -24,6 +26,7 @@ from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
 from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
 from quotas.tenants import NewTenant, tenant_move, tenant_resume, tenant_suspend, tenants_create, tier_create
+from tests.quotas.changes.test_peaks import asked
 from tests.quotas.world import DOCUMENT, FORCED, GET, PAY, SAID, bucket, newest
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -281,3 +284,22 @@ def test_all_who_keep_their_limits_need_no_acceptance_however_many_they_are() ->
     check_below(impact_without(impact, ["*"], 30), ())
     with pytest.raises(Refused, match="and 50 more"):
         check_below(impact_without(impact, [row.tenant for row in rows], 30), ())
+
+
+def test_a_limit_that_is_kept_does_not_make_up_for_requests_that_cost_more() -> None:
+    policy_create(name="pro-pay", tier="pro", endpoint=PAY, limits=[bucket(100, "units", unit="cost")], **FORCED)
+    asked("acme", 25, cost=10, endpoint=PAY)
+    number = change_propose(endpoint_update, name=PAY, default_cost=20, **SAID).pk
+    kept: dict[str, Any] = {"grandfather": ["acme"], "grandfather_days": 30}
+    with pytest.raises(Refused, match="keeping their limits does not help where requests cost more"):
+        change_promote(change=number, **kept, **FORCED)
+    assert change_impact(change=number, author="ann", **kept).below_count == 1
+    change_promote(change=number, accept=["acme"], **FORCED)
+
+
+def test_a_limit_that_is_kept_on_another_endpoint_than_the_dearer_one_helps() -> None:
+    below = TenantBelow("acme", GET, "burst", "9 / s", "1 / s", "cost", 1, 9, 1.0)
+    impact = Impact(below=(below,), below_count=1)
+    assert impact_without(impact, ["acme"], 30, {PAY}).below_count == 0
+    assert impact_without(impact, ["acme"], 30, {GET}).below_count == 1
+    assert impact_without(impact, ["*"], 30, {GET}).below_count == 1

@@ -24,11 +24,20 @@ from tests.quotas.world import FORCED, GET, SAID, bucket, newest
 pytestmark = pytest.mark.usefixtures("world")
 
 
-def asked(name: str, requests: int, *, days_ago: int = 3, seconds: int = 1, cost: int = 1, outcome: str = "a") -> None:
+def asked(
+    name: str,
+    requests: int,
+    *,
+    days_ago: int = 3,
+    seconds: int = 1,
+    cost: int = 1,
+    outcome: str = "a",
+    endpoint: str = GET,
+) -> None:
     """So many in each of so many seconds."""
     now = timezone.now()
     start = int((now - timedelta(days=days_ago)).timestamp()) // 60 * 60
-    series = CellSeries(Tenant.objects.get(name=name).number, Endpoint.objects.get(name=GET).number, outcome, 0)
+    series = CellSeries(Tenant.objects.get(name=name).number, Endpoint.objects.get(name=endpoint).number, outcome, 0)
     with transaction.atomic():
         add_rates(Cells.of(Cell(start + i, series, requests, requests * cost) for i in range(seconds)), now)
 

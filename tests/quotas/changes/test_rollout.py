@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
 import pytest
 import redis
 from django.conf import settings
+from django.utils import timezone
 
 from headroom_edge import keys
+from quotas.changes.guard import BelowPeakRefused
 from quotas.changes.promotion import change_promote
 from quotas.changes.rollout import change_drop, change_propose, change_start
+from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
 from quotas.errors import Refused
@@ -24,6 +28,7 @@ from quotas.policies.explain import explain
 from quotas.publishing import store
 from quotas.publishing.publisher import Publisher
 from quotas.tenants import NewTenant, tenants_create
+from tests.quotas.changes.test_peaks import asked
 from tests.quotas.publishing.worlds import differences
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest
 from tests.valkeys import SpareValkey
@@ -261,6 +266,21 @@ class TestInShadow:
         revision_revert(number=dropped, reopen_trials=True, **SAID)
         assert Change.objects.get(pk=number).state == ChangeState.SHADOW
 
+    @pytest.mark.parametrize("lasts", [timedelta(hours=48), timedelta(days=7)])
+    def test_a_trial_that_is_reopened_lasts_as_long_again(
+        self, lasts: timedelta, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        number = proposed()
+        started(number, rule=TrialRule(ends=timezone.now() + lasts))
+        change_drop(change=number, **SAID)
+        later = timezone.now() + timedelta(days=20)
+        monkeypatch.setattr(timezone, "now", lambda: later)
+        revision_revert(number=newest().number, reopen_trials=True, **FORCED)
+        row = Change.objects.get(pk=number)
+        assert row.state == ChangeState.SHADOW
+        assert row.trial_ends
+        assert abs(row.trial_ends - later - lasts) < timedelta(minutes=5)
+
     def test_a_rollback_to_where_it_stood_resumes_it_if_asked_to(self, shop: Store) -> None:
         number = proposed()
         started(number)
@@ -349,6 +369,19 @@ class TestACanary:
         assert said.startswith("canary of tier pro: limit burst on *")
         started(number, "canary", share_percent=10, force=True)
         assert newest().touched == [f"change:{number}"]
+
+    def test_those_of_its_share_below_their_peak_must_be_accepted_by_name(self) -> None:
+        number, busy = proposed(), self.names[:10]
+        for name in busy:
+            asked(name, 8)
+        with pytest.raises(BelowPeakRefused) as refused:
+            started(number, "canary", share_percent=50, force=True)
+        cut = {row.tenant for row in refused.value.missing}
+        assert Change.objects.get(pk=number).state == ChangeState.PENDING
+        started(number, "canary", share_percent=50, force=True, accept=cut)
+        sources = {name: explain(tenant=name, endpoint=GET).limits[0].effective.source for name in busy}
+        assert cut == {name for name, source in sources.items() if "canary" in source}
+        assert 0 < len(cut) < len(busy)
 
     def test_to_raise_takes_no_force(self) -> None:
         assert started(proposed(policy="pro-all", limit=slow(20)), "canary", share_percent=99.9).share == 999

@@ -111,17 +111,19 @@ def test_as_forecast_it_is_evaluated_after_a_week(row: Recommendation) -> None:
     assert seen.observed["verdict"] == "as forecast"
 
 
-def test_far_above_the_forecast_it_goes_back_to_shadow_by_itself(row: Recommendation) -> None:
+def test_far_above_the_forecast_it_is_rolled_back_by_itself_and_not_tried_again(row: Recommendation) -> None:
     Recommendation.objects.update(forecast={"denied_share": 0.001})
     done = enforced(row)
     assert done.enforced_at is not None
     counted(done.enforced_at, 9_000, 1_000)
-    recommendations_advance(done.enforced_at + timedelta(hours=2))
-    seen = Recommendation.objects.get()
-    assert seen.stage == Stage.SHADOW
+    later = done.enforced_at + timedelta(hours=2)
+    (seen,) = recommendations_advance(later)
+    assert recommendations_advance(later) == []
+    assert (seen.stage, seen.ended_at, seen.decider) == (Stage.ROLLED_BACK, later, "calibration")
     assert "10.00% were denied, above the bound of 0.30%" in seen.observed["verdict"]
     live = limit_of("pro-get", "steady")
-    assert (live.parameters, live.candidate) == (LIVE, row.proposed)
+    assert (live.parameters, live.candidate) == (LIVE, None)
+    assert Change.objects.get().state == "reverted"
 
 
 def test_a_handful_of_requests_proves_nothing(row: Recommendation) -> None:
