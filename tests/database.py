@@ -7,7 +7,7 @@ what the services wrote, triggers included, in a fraction of the time that the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -35,14 +35,28 @@ _SQL: Final = (
         RETURN found;
     END $$
     """,
+    """
+    CREATE FUNCTION tests.slices() RETURNS jsonb LANGUAGE sql SECURITY DEFINER AS $$
+        SELECT coalesce(jsonb_object_agg(slice.relname, jsonb_build_object(
+            'parent', parent.relname, 'bounds', pg_get_expr(slice.relpartbound, slice.oid))), '{}')
+        FROM pg_class slice JOIN pg_inherits ON inhrelid = slice.oid JOIN pg_class parent ON parent.oid = inhparent
+        WHERE slice.relnamespace = 'public'::regnamespace AND slice.relispartition AND slice.relkind = 'r'
+    $$
+    """,
     # False, and nothing is put, where one of the tables has rows already.
     """
-    CREATE FUNCTION tests.put(contents jsonb) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
+    CREATE FUNCTION tests.put(contents jsonb, slices jsonb) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
     DECLARE name text; columns text; is_used boolean;
     BEGIN
         FOR name IN SELECT jsonb_object_keys(contents) LOOP
             EXECUTE format('SELECT EXISTS (SELECT 1 FROM public.%I)', name) INTO is_used;
             IF is_used THEN RETURN false; END IF;
+        END LOOP;
+        FOR name IN SELECT jsonb_object_keys(slices) LOOP
+            CONTINUE WHEN to_regclass(format('public.%I', name)) IS NOT NULL;
+            EXECUTE format('CREATE TABLE public.%I PARTITION OF public.%I %s',
+                name, slices -> name ->> 'parent', slices -> name ->> 'bounds');
+            EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY', name);
         END LOOP;
         PERFORM set_config('session_replication_role', 'replica', true);
         FOR name IN SELECT jsonb_object_keys(contents) LOOP
@@ -97,32 +111,37 @@ def kept(build: Callable[P, T]) -> Callable[P, T]:
 
     Where a table that the world needs is not empty, it is built: rows of two worlds would collide.
     """
-    worlds: dict[Any, tuple[str, T]] = {}
+    worlds: dict[Any, tuple[str, str, T]] = {}
 
     @wraps(build)
     def make(*args: P.args, **kwargs: P.kwargs) -> T:
         key = (args, tuple(sorted(kwargs.items())))
         if key in worlds:
-            contents, result = worlds[key]
-            return result if _put(contents) else build(*args, **kwargs)
-        before = _contents()
+            contents, slices, result = worlds[key]
+            return result if _put(contents, slices) else build(*args, **kwargs)
+        before = _asked("contents")
         result = build(*args, **kwargs)
-        after = _contents()
+        after = _asked("contents")
         written = {table: rows for table, rows in after.items() if rows != before.get(table)}
         if not written.keys() & before.keys():
-            worlds[key] = (json.dumps(written), result)
+            worlds[key] = (json.dumps(written), _slices_of(written), result)
         return result
 
     return make
 
 
-def _contents() -> dict[str, Any]:
+def _slices_of(tables: Container[str]) -> str:
+    """The end of the test that built them takes those away that it made."""
+    return json.dumps({name: slice_ for name, slice_ in _asked("slices").items() if slice_["parent"] in tables})
+
+
+def _asked(function: str) -> dict[str, Any]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT tests.contents()")
+        cursor.execute(f"SELECT tests.{function}()")
         return dict(json.loads(cursor.fetchone()[0]))
 
 
-def _put(contents: str) -> bool:
+def _put(contents: str, slices: str) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT tests.put(%s)", [contents])
+        cursor.execute("SELECT tests.put(%s, %s)", [contents, slices])
         return bool(cursor.fetchone()[0])

@@ -16,10 +16,9 @@ from quotas.models.recommendation import Kind
 from quotas.overrides import override_create
 from quotas.policies.limit_codec import algorithm_load
 from quotas.quota_requests import quota_request_create
-from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.suggestion import suggestion_for_tenant, suggestion_for_tier
 from tests.access.people import signed_in
-from tests.quotas.recorded import make_recorded, working
+from tests.quotas.recorded import make_giant, make_held_too_low
 from tests.quotas.world import GET, SAID, limit_of
 
 pytestmark = pytest.mark.django_db
@@ -27,16 +26,13 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def giant(db: None) -> Recommendation:
-    """A tenant that needs more than its tier, which fits the others."""
-    make_recorded({f"t{n}": working(f"t{n}", 0.05) for n in range(22)} | {"giant": working("giant", 0.6)}, days=21)
-    calibrate()
+    make_giant()
     return Recommendation.objects.get()
 
 
 @pytest.fixture
 def tier(db: None) -> Recommendation:
-    make_recorded({f"t{n}": working(f"t{n}", 0.35, hours=2) for n in range(6)}, days=15)
-    calibrate()
+    make_held_too_low(6)
     return Recommendation.objects.get()
 
 

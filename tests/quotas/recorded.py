@@ -13,12 +13,14 @@ from quotas.models.usage import BEGINNING, GapRecord, UsageDay, UsageMinute
 from quotas.observations.cells import Cells
 from quotas.policies.apply import document_apply
 from quotas.policies.document import read_document
+from quotas.recommendations.calibrate import calibrate
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.rate_aggregation import LoadColumns
 from quotas.usage.rates import store_seconds
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
+from tests.database import kept
 from tests.quotas.world import GET, PAY, SAID
 
 NOW = datetime(2031, 3, 5, tzinfo=UTC)
@@ -77,3 +79,18 @@ def working(name: str, rate: float, throttle: Throttle | None = None, hours: int
     return SyntheticTenant(
         name, "working", lambda seconds: np.where(seconds % 86_400 // 3_600 < hours, rate, 0.0), throttle=throttle
     )
+
+
+@kept
+def make_held_too_low(tenants: int = 5) -> None:
+    """A tier that is held too low, with the recommendation to raise it."""
+    make_recorded({f"t{number}": working(f"t{number}", 0.35, hours=2) for number in range(tenants)}, days=15)
+    calibrate()
+
+
+@kept
+def make_giant() -> None:
+    """One tenant that needs more than its tier, which fits the others, with the recommendation to override it."""
+    fleet = {f"t{number}": working(f"t{number}", 0.05) for number in range(22)}
+    make_recorded(fleet | {"giant": working("giant", 0.6)}, days=21)
+    calibrate()

@@ -13,7 +13,7 @@ from quotas.models.recommendation import Kind, Stage
 from quotas.overrides import override_create
 from quotas.recommendations.benefit import benefit_of, verb_of
 from quotas.recommendations.calibrate import calibrate
-from tests.quotas.recorded import make_recorded, working
+from tests.quotas.recorded import make_held_too_low, make_recorded, working
 from tests.quotas.world import GET, SAID
 
 TEN_S = 10 * SECOND_US
@@ -103,8 +103,7 @@ def test_a_proposal_that_would_end_no_429s_is_not_filed_and_the_run_says_why() -
 
 @pytest.mark.django_db
 def test_the_forecast_leads_with_days_that_the_limit_was_not_fitted_on() -> None:
-    make_recorded({f"t{n}": working(f"t{n}", 0.35, hours=2) for n in range(5)}, days=15)
-    calibrate()
+    make_held_too_low()
     row = Recommendation.objects.get()
     days = row.forecast["unseen"]
     assert (row.stage, days["days"], len(days["tenants"])) == (Stage.SIMULATED, 7, 5)

@@ -22,7 +22,7 @@ from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import recommendation_dismiss, recommendation_simulate
 from quotas.simulation.synthetic_tenants import SyntheticTenant, Throttle
 from tenants.models import Tenant
-from tests.quotas.recorded import NOW, make_recorded, working
+from tests.quotas.recorded import NOW, make_giant, make_recorded, working
 from tests.quotas.world import SAID
 
 pytestmark = pytest.mark.django_db
@@ -140,8 +140,7 @@ def test_an_abuser_moves_nobodys_limit_and_gets_no_override() -> None:
 
 
 def test_a_tenant_above_its_tier_is_an_override_and_no_inflation_for_all() -> None:
-    make_recorded(fleet(0.05, 22) | {"giant": working("giant", 0.6)}, days=21)
-    calibrate()
+    make_giant()
     row = Recommendation.objects.get()
     assert (row.kind, row.tenant, row.tier) == (Kind.OVERRIDE, "giant", "pro")
     assert row.proposed is not None
@@ -150,8 +149,7 @@ def test_a_tenant_above_its_tier_is_an_override_and_no_inflation_for_all() -> No
 
 def test_the_forecast_of_an_override_reads_the_data_of_its_tenant_alone() -> None:
     """Twenty overrides of a limit would otherwise read all tenants twenty times."""
-    make_recorded(fleet(0.05, 22) | {"giant": working("giant", 0.6)}, days=21)
-    calibrate()
+    make_giant()
     row = Recommendation.objects.get()
     with CaptureQueriesContext(connection) as seen:
         recommendation_simulate(recommendation=row.pk, author="ann")

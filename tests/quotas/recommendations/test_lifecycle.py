@@ -31,7 +31,7 @@ from quotas.recommendations.lifecycle import (
 )
 from quotas.usage.rollups import add_cells
 from tenants.models import Tenant
-from tests.quotas.recorded import NOW, make_recorded, working
+from tests.quotas.recorded import NOW, make_held_too_low, make_recorded, working
 from tests.quotas.world import FORCED, GET, SAID, bucket, limit_of
 
 pytestmark = pytest.mark.django_db
@@ -41,9 +41,7 @@ LIVE = {"rate": 12, "per": "1m", "burst": 15}
 
 @pytest.fixture
 def row(db: None) -> Recommendation:
-    """A tier that is held too low."""
-    make_recorded({f"t{number}": working(f"t{number}", 0.35, hours=2) for number in range(5)}, days=15)
-    calibrate()
+    make_held_too_low()
     return recommendation_simulate(recommendation=Recommendation.objects.get().pk, author="ann")
 
 

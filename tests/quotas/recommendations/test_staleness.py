@@ -15,7 +15,6 @@ from quotas.models import Recommendation
 from quotas.models.recommendation import Stage
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_remove, limit_set
-from quotas.recommendations.calibrate import calibrate
 from quotas.recommendations.lifecycle import (
     recommendation_approve,
     recommendation_edit,
@@ -26,7 +25,7 @@ from quotas.recommendations.remeasurement import recommendation_measure, stale_m
 from quotas.recommendations.settings import calibration_settings_set
 from quotas.recommendations.staleness import stale_reason, stale_reasons
 from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
-from tests.quotas.recorded import make_recorded, working
+from tests.quotas.recorded import make_held_too_low
 from tests.quotas.world import FORCED, GET, PAY, SAID
 
 pytestmark = pytest.mark.django_db
@@ -36,9 +35,7 @@ LIMIT = {"name": "steady", "algorithm": "token_bucket", "rate": 16, "per": "1m",
 
 @pytest.fixture
 def row(db: None) -> Recommendation:
-    """A tier that is held too low."""
-    make_recorded({f"t{number}": working(f"t{number}", 0.35, hours=2) for number in range(6)}, days=15)
-    calibrate()
+    make_held_too_low(6)
     found = recommendation_simulate(recommendation=Recommendation.objects.get().pk, author="ann")
     assert stale_reason(found) == ""
     return found
