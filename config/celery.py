@@ -52,6 +52,9 @@ app.config_from_object(
         "task_default_queue": "celery",
         "task_routes": {name: {"queue": "slices"} for name in ("quotas.run_slice", "quotas.run_document")},
         "beat_scheduler": "config.jobs:SlottedScheduler",
+        # Nobody sends commands to workers. Their mailbox would only be one more channel to lose with the broker, and
+        # kombu cannot close it once its connection is gone: it looks for an address there and ends the worker.
+        "worker_enable_remote_control": False,
         "worker_hijack_root_logger": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "timezone": "UTC",

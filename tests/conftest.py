@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -12,6 +13,7 @@ from django.db import connection
 from django.test import TransactionTestCase, override_settings
 from hypothesis import settings as hypothesis_settings
 from pytest_django.plugin import DjangoDbBlocker
+from whitenoise.middleware import WhiteNoiseMiddleware  # type: ignore[import-untyped]
 
 from access.throttle import floor
 from config.data_folders import APPLICATION, OWNER, Places, places
@@ -43,6 +45,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def quick_passwords() -> Iterator[None]:
     """The real hash is slow on purpose; the product that the browser tests start uses it."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_found_once() -> Iterator[None]:
+    """Each test client makes the middleware anew, and that looks through every folder of static files."""
+    found: dict[str, Any] = {}
+    look = WhiteNoiseMiddleware.add_files_from_finders
+
+    def reuse(middleware: WhiteNoiseMiddleware) -> None:
+        if not found:
+            look(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", reuse)
         yield
 
 
