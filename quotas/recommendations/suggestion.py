@@ -23,7 +23,7 @@ from quotas.policies.limit_words import limit_short
 from quotas.recommendations.settings import calibration_parameters
 from tenants.isolation import unrestricted
 
-UNMEASURED = (3, 2)  # times what it has, where no need was measured
+UNMEASURED = 1.5  # times what it has, where no need was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ def _point(stored: dict[str, float] | None) -> Point | None:
 def _suggestion(
     held: Algorithm, wanted: Point | None, need: LimitNeed | None, who: str, peak: float | None = None
 ) -> Suggestion | None:
-    parameters = calibration_parameters()
     if wanted is None or need is None or not is_sized(held):
-        return _covering(held, peak, f"The need of {who} was not measured here", parameters)
+        return _covering(held, peak, f"The need of {who} was not measured here")
+    parameters = calibration_parameters()
     step = stepped(held, wanted, parameters)
     if step is None:
-        return _covering(held, peak, f"The measured need of {who} is met", parameters)
+        return _covering(held, peak, f"The measured need of {who} is met")
     words = limit_short(step.needed)
     why = f"The measured need of {who} is {words}, as of {need.measured_at:%-d %b}"
     if not step.is_whole:
@@ -96,12 +96,11 @@ def _suggestion(
     return Suggestion(step.algorithm, why, step.needed, need.measured_at)
 
 
-def _covering(held: Algorithm, peak: float | None, known: str, parameters: Parameters) -> Suggestion | None:
+def _covering(held: Algorithm, peak: float | None, known: str) -> Suggestion | None:
     """Half as much again, or more if the last day asked for more. `known`: what calibration knows."""
-    covers = (peak or 0.0) * parameters.margin
-    usual = UNMEASURED[0] / UNMEASURED[1]
-    if peak is None or covers <= usual:
-        found = _grown(held, usual)
+    covers = peak * calibration_parameters().margin if peak and peak > 1 else 0.0
+    if peak is None or covers <= UNMEASURED:
+        found = _grown(held, UNMEASURED)
         return Suggestion(found, f"{known}; this is half as much again") if found else None
     found = _grown(held, covers)
     why = f"{known}, but it asked for {peak:.0%} of its limit at the peak of the last 24 h; this covers that"

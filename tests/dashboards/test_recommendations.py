@@ -138,8 +138,8 @@ def test_only_days_that_it_was_not_fitted_on_are_quoted(client: Client) -> None:
 def test_it_says_what_each_limit_would_deny_and_each_day(client: Client) -> None:
     text = text_of(client, f"/recommendations/{recommended().pk}")
     table = text.partition('aria-label="What each limit would deny, table"')[2].partition("</table>")[0]
-    for words in ("now: 100/s", "this step: 150/s", "whole need: 210/s", "busiest minute × 1.15: 400/s", "4.5"):
-        assert words in table
+    assert [name in table for name in ("now", "step", "need", "max×1.15", "p99×1.15", "4.5")] == [True] * 6
+    assert "Now 100/s, this step 150/s, the whole need 210/s, the busiest minute of any tenant × 1.15 is 400/s" in text
     table = text.partition('aria-label="Replay, day by day, table"')[2].partition("</table>")[0]
     assert "13 May" in table
     assert "14 May" in table

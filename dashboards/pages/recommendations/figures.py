@@ -15,12 +15,13 @@ from quotas.policies.limit_words import limit_short
 
 MOST_BURST = 5  # times the larger of both limits' bursts, on the curve
 # As quotas.recommendations.unseen names them.
-TRIED: Final = {
-    "now": "now",
-    "step": "this step",
-    "need": "whole need",
-    "max_x1.15": "busiest minute × 1.15",
-    "p99_x1.15": "p99 minute × 1.15",
+TRIED: Final = {"now": "now", "step": "step", "need": "need", "max_x1.15": "max×1.15", "p99_x1.15": "p99×1.15"}
+IN_WORDS: Final = {
+    "now": "Now {}",
+    "step": "this step {}",
+    "need": "the whole need {}",
+    "max_x1.15": "the busiest minute of any tenant × 1.15 is {}",
+    "p99_x1.15": "the 99th percentile × 1.15 is {}",
 }
 
 
@@ -34,7 +35,7 @@ def figures_of(card: Card) -> list[Figure]:
 def _limits(unseen: Mapping[str, Any]) -> Figure:
     tried = [one for one in unseen.get("limits", ()) if one["name"] in TRIED]
     rows = [
-        FigureRow(i, [100 * one["denied"] / unseen["units"], one["denied"]], _tried_words(one))
+        FigureRow(i, [100 * one["denied"] / unseen["units"], one["denied"]], TRIED[one["name"]])
         for i, one in enumerate(tried)
     ]
     return Figure(
@@ -47,13 +48,12 @@ def _limits(unseen: Mapping[str, Any]) -> Figure:
         x_name="Limit",
         panels=[Panel("% denied", 200)],
         classes="c-6",
-        caption="The step and the need are as the days before gave them. The last two are rules of thumb, on the "
-        "tenant with the most.",
+        caption=f"{', '.join(map(_tried_words, tried))}; each as the days before gave it.",
     )
 
 
 def _tried_words(one: Mapping[str, Any]) -> str:
-    return f"{TRIED[one['name']]}: {limit_short(algorithm_load(one['limit'])).main}"
+    return IN_WORDS[one["name"]].format(limit_short(algorithm_load(one["limit"])).main)
 
 
 def _days(unseen: Mapping[str, Any]) -> Figure:
@@ -141,6 +141,5 @@ def _curve(card: Card, evidence: Mapping[str, Any]) -> Figure:
         axis="number",
         x_name="Rate, per second",
         panels=[Panel("burst", 200)],
-        classes="c-6",
         caption="A limit above the curve admits the bursts; one below it denies some.",
     )
