@@ -80,6 +80,28 @@ def outcome_toast(outcome: Outcome[object]) -> str:
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 
 
+_RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(/(?:[1-9][0-9]{0,11})?(?:ms|s|m|min|h|d))?", re.ASCII)
+
+
+class RateField(forms.CharField):
+    """An amount as people type it: 100, 4.2 or, with the time it is for, 4.2/10s. Cleaned: a number, or that text."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = forms.TextInput({"class": "input num", "inputmode": "decimal", "autocomplete": "off"})
+        super().__init__(max_length=40, widget=widget, **kwargs)
+
+    def clean(self, value: Any) -> int | float | str | None:
+        typed = str(super().clean(value)).replace(",", "").replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
+        if not typed:
+            return None
+        found = _RATE.fullmatch(typed)
+        if found is None:
+            raise forms.ValidationError("Enter a number such as 100, 4.2 or 4.2/10s.")
+        if found[2]:
+            return typed
+        return float(typed) if "." in typed else int(typed)
+
+
 class MomentField(forms.DateTimeField):
     """A date and time without a zone, as the browser sends it. `in_zone` adds the viewer's zone."""
 

@@ -17,6 +17,8 @@ LONGEST_AUTHOR = 150
 LONGEST_SPAN_DAYS = 36_500  # the sum with any moment of this century is a moment
 
 _CONTROL = frozenset({"Cc", "Zl", "Zp"})  # Unicode categories: control, line separator, paragraph separator
+# Marks that turn the direction of what follows, and those of no width: a text with them can look like another one.
+_DISGUISES = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff")
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -69,6 +71,8 @@ def one_line(field: str, text: str, longest: int) -> str:
     _check_text(field, text, longest)
     if not_shown := next((one for one in text if category(one) in _CONTROL), None):
         raise refuse(field, "text", f"{field} contains the control character {not_shown!r}; write it in one line")
+    if hidden := next((one for one in text if one in _DISGUISES), None):
+        raise refuse(field, "text", f"{field} contains the invisible mark U+{ord(hidden):04X}; remove it")
     return text
 
 

@@ -12,6 +12,7 @@ from django.db.models import Max, Q
 from django.utils import timezone
 
 from headroom_edge.algorithms.base import shown
+from headroom_edge.algorithms.bucket import RATE
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import OVERRIDE, Draft, key_of, split_key
 from quotas.changes.snapshot import override_state as stored_override
@@ -209,7 +210,10 @@ def _patch(name: str, fields: object) -> dict[str, Any]:
         raise refuse(f"limits.{name}", "type", f"give the fields of {name} that change, not {shown(fields)}")
     if fault := fault_in(fields):
         raise refuse(f"limits.{name}", "value", f"limits.{name}: {fault}")
-    return dict(fields)
+    patch = dict(fields)
+    if isinstance(patch.get("rate"), str):
+        read(RATE.split, patch)  # 4.2/10s names the time too, in place of the limit's own
+    return patch
 
 
 def _fraction(numerator: int, denominator: int) -> tuple[int, int]:

@@ -9,7 +9,10 @@ from typing import Final
 
 TEXT: Final = r"^[^\u0000]*$"
 SAID: Final = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"  # not only spaces
-_CONTROL: Final = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+# Also the marks that turn the direction of a text, and those of no width.
+_CONTROL: Final = (
+    r"\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+)
 LINE: Final = rf"^[^{_CONTROL}]*$"
 SAID_IN_A_LINE: Final = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 # RFC 3339, from the first year to the last that a time may have; see quotas.policies.problems.

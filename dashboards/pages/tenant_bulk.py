@@ -20,6 +20,7 @@ from dashboards.pages.tenant.fields import StrandedField, is_part, stranded_choi
 from dashboards.pages.tenants import tenants_asked, tenants_wanted
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import counted
+from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import LARGE_EDIT, commit
 from quotas.errors import Refused
 from quotas.tenants import tenants_move, tenants_resume, tenants_suspend, tenants_tag
@@ -132,7 +133,7 @@ def _chosen(request: HttpRequest) -> list[str]:
     if "chosen" in posted:
         return posted["chosen"].split()
     if posted.get("all") == "1":
-        rows = tenants_wanted(request, tenants_asked(request.GET), timezone.now())
+        rows = tenants_wanted(request, tenants_asked(request.GET), timezone.now()).exclude(name=OWN_TENANT)
         return list(rows.order_by("name").values_list("name", flat=True)[: MOST_AT_ONCE + 1])
     return list(dict.fromkeys(posted.getlist("names")))
 

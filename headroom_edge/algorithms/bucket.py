@@ -48,7 +48,7 @@ class Rate(WholeNumber):
     def read_rate(self, fields: dict[str, Any]) -> tuple[int, int, int]:
         """Rate and microseconds, whole, and how many decimals were typed."""
         if isinstance(fields.get("rate"), str):
-            self._split(fields)
+            self.split(fields)
         value = fields.get("rate")
         # How a limit is stored (quotas.policies.limit_codec): whole already, with the decimals to show.
         decimals = fields.pop("decimals", 0)
@@ -62,7 +62,8 @@ class Rate(WholeNumber):
             raise ParameterError("rate", "rate has too many decimals for so long a per; write fewer, or shorten per")
         return rate, per_us, decimals
 
-    def _split(self, fields: dict[str, Any]) -> None:
+    def split(self, fields: dict[str, Any]) -> None:
+        """Writes a rate that is text as a number, and the time that it names as `per`."""
         found = _RATE_TEXT.fullmatch(fields["rate"])
         if found is None or found[0].isdigit():
             return  # `read` says what to write

@@ -22,12 +22,12 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from psycopg.sql import SQL, Composable, Identifier
 
 from quotas.erasure.traces import Trace
 from quotas.errors import author_and_reason, refuse
-from quotas.models import AuditEvent
+from quotas.models import AuditEvent, SavedView
 from tenants.history import acting
 from tenants.models import ApiToken, Membership, Role
 from tenants.privileges import as_owner
@@ -108,7 +108,8 @@ def account_traces(name: str) -> list[Trace]:
     with as_owner(connection.alias), connection.cursor() as cursor:
         renaming = _Renaming(name, _pseudonym())
         traces = [_trace(column, _count(cursor, column, renaming)) for column in _columns(cursor)]
-    return _some(Trace("account", 1), Trace("sessions", len(_sessions(user))), *traces)
+    private = Trace("saved views", _private_views(user).count())
+    return _some(Trace("account", 1), Trace("sessions", len(_sessions(user))), private, *traces)
 
 
 def account_erase(*, name: str, author: str, reason: str) -> ErasedAccount:
@@ -125,13 +126,14 @@ def account_erase(*, name: str, author: str, reason: str) -> ErasedAccount:
         Session.objects.filter(pk__in=[session.pk for session in sessions]).delete()
         with acting(author=author, action="account_erase", reason=reason):
             _disable(user)
+        views, _ = _private_views(user).delete()
         _erase_account(cursor, user, renaming.pseudonym)
         traces = [_trace(column, _replace(cursor, column, renaming)) for column in _columns(cursor)]
         detail = {"account": renaming.pseudonym, "author": author, "reason": reason}
         AuditEvent.objects.create(kind="account_erased", detail=detail)
     working = ApiToken.objects.filter(issuer=user.pk, revoked_at=None).order_by("key_id")
     tokens = list(working.values_list("key_id", flat=True))
-    everything = _some(Trace("account", 1), Trace("sessions", len(sessions)), *traces)
+    everything = _some(Trace("account", 1), Trace("sessions", len(sessions)), Trace("saved views", views), *traces)
     return ErasedAccount(renaming.pseudonym, everything, tokens)
 
 
@@ -155,6 +157,11 @@ def _refuse_last_owner(user: User) -> None:
 
 def _sessions(user: User) -> list[Session]:
     return [row for row in Session.objects.all() if row.get_decoded().get(SESSION_KEY) == str(user.pk)]
+
+
+def _private_views(user: User) -> QuerySet[SavedView]:
+    """Those that are shared stay, under the pseudonym, because others use them."""
+    return SavedView.objects.filter(owner=user, is_shared=False)
 
 
 def _disable(user: User) -> None:

@@ -183,7 +183,8 @@ def _check_names(edits: Sequence[Edit]) -> None:
         raise refuse("edits", "too_many", f"these are {len(edits):,} limits; change at most {MOST_EDITS:,} at once")
     tiers = set(Tier.objects.filter(retired=False).values_list("name", flat=True))
     wanted = {edit.tenant for edit in edits if edit.tenant}
-    tenants = set(Tenant.objects.filter(name__in=wanted).values_list("name", flat=True)) if wanted else set()
+    rows = Tenant.objects.filter(name__in=wanted).values_list("name", "archived_at") if wanted else ()
+    tenants = dict(rows)
     endpoints = set(Endpoint.objects.filter(retired=False).values_list("name", flat=True))
     problems = []
     for edit in edits:
@@ -193,6 +194,9 @@ def _check_names(edits: Sequence[Edit]) -> None:
         if edit.tenant is not None and edit.tenant not in tenants:
             message = f"there is no tenant {edit.tenant!r:.80}; create it, or correct the name"
             problems.append(Problem("tenant", "unknown", message, edit.line))
+        elif edit.tenant is not None and tenants[edit.tenant] is not None:
+            message = f"tenant {edit.tenant} is archived; restore it first"
+            problems.append(Problem("tenant", "archived", message, edit.line))
         if not edit.endpoint.endswith(spec.EVERYWHERE) and edit.endpoint not in endpoints:
             message = f"there is no endpoint {edit.endpoint!r:.80}; register it, or correct the name"
             problems.append(Problem("endpoint", "unknown", message, edit.line))

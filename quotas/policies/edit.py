@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import POLICY, Draft, key_of
 from quotas.errors import accepted, refuse
+from quotas.lookups import find_active_tenant
 from quotas.models import Limit, Policy, Revision
 from quotas.policies import spec
 from quotas.policies.limit_codec import limit_list, row_fields
@@ -35,6 +36,8 @@ def policy_create(
     with draft(action="policy_create", author=author, reason=reason, carry=carry, **permits) as opened:
         if Policy.objects.filter(name=name).exists():
             raise refuse("name", "taken", f"policy {name} already exists; update it, or choose another name")
+        if tenant is not None:
+            find_active_tenant(tenant)
         return write_policy(opened, accepted(parse_policy(fields)))
 
 

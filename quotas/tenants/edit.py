@@ -13,7 +13,7 @@ from quotas.lookups import find_active_tenant
 from quotas.models import Revision
 from quotas.policies.tier import LONGEST_DESCRIPTION, LONGEST_LABEL, DeclaredTier
 from quotas.policies.validate import tenant_name, tier_name
-from quotas.tenants.fields import NewTenant, contacts_of, label_of, tags_of, timezone_of
+from quotas.tenants.fields import NewTenant, check_tier_fits, contacts_of, label_of, tags_of, timezone_of
 from tenants.models import Tenant, Tier
 
 # /tenants/new and its like are no tenant's pages.
@@ -116,6 +116,7 @@ def checked(new: NewTenant, tiers: Collection[str], taken: set[str]) -> NewTenan
         raise refuse("name", "taken", f"tenant {new.name} already exists; choose another name")
     if new.tier not in tiers:
         raise refuse("tier", "unknown", f"there is no tier {new.tier}; create it, or choose another")
+    check_tier_fits(new.name, new.tier)
     taken.add(new.name)
     return replace(
         new,

@@ -12,6 +12,7 @@ from django.core.validators import validate_email
 
 from headroom_edge.algorithms.base import shown
 from headroom_edge.algorithms.calendar_quota import known_zones
+from headroom_edge.keys import OWN_TENANT
 from quotas.errors import one_line, refuse
 from quotas.policies.tier import LONGEST_LABEL
 
@@ -21,6 +22,16 @@ MOST_CONTACTS: Final = 10
 LONGEST_CONTACT: Final = 254
 
 _TAG = re.compile(TAG)
+
+
+def check_tier_fits(name: str, tier: str) -> None:
+    """Headroom's own tier is for its own tenant, and for nobody else."""
+    if tier == OWN_TENANT and name != OWN_TENANT:
+        message = f"tier {tier} has the limits on Headroom's own pages and API; choose another tier for {name}"
+        raise refuse("tier", "own", message)
+    if name == OWN_TENANT and tier != OWN_TENANT:
+        message = f"{name} is Headroom's own tenant and stays on its tier; leave it out"
+        raise refuse("name", "own", message)
 
 
 @dataclass(frozen=True, slots=True)

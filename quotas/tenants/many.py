@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Unpack
 
+from headroom_edge.keys import OWN_TENANT
 from quotas.changes.draft import Permits, draft
 from quotas.changes.snapshot import TENANT, Draft, key_of, tenant_state
 from quotas.errors import refuse
@@ -12,7 +13,7 @@ from quotas.lookups import find_active_tenants, find_tier
 from quotas.models import Revision
 from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.spec import Carry
-from quotas.tenants.fields import tags_of
+from quotas.tenants.fields import check_tier_fits, tags_of
 from quotas.tenants.stranded import StrandedChoice, settle_stranded
 from tenants.models import Tenant
 
@@ -59,6 +60,8 @@ def tenants_move(
     with draft(action="tenant_move", author=author, reason=reason, carry=carry, **permits) as opened:
         target = find_tier(tier)
         rows = [row for row in tenants_to_change(opened, names) if row.tier_id != target.pk]
+        for row in rows:
+            check_tier_fits(row.name, tier)
         rows = settle_stranded(opened, rows, tier, stranded_overrides)
         if opened.is_rehearsal:
             _foresee(opened, rows, lambda _: {"tier": tier})
@@ -74,6 +77,9 @@ def tenant_suspend(*, name: str, author: str, reason: str) -> Revision | None:
 
 def tenants_suspend(*, names: Collection[str], author: str, reason: str) -> Revision | None:
     """Those that are suspended already keep the reason they were suspended for."""
+    if OWN_TENANT in names:
+        message = f"{OWN_TENANT} is Headroom's own tenant; suspending it would lock everybody out, so leave it out"
+        raise refuse("name", "own", message)
     with draft(action="tenant_suspend", author=author, reason=reason) as opened:
         rows = [row for row in tenants_to_change(opened, names) if not row.suspended]
         _set_suspended(opened, rows, opened.reason)

@@ -20,6 +20,7 @@ from quotas.policies.spec import Carry
 from quotas.policies.tier import DeclaredTier
 from quotas.policies.validate import parse_policy
 from quotas.tenants.edit import write_tier
+from quotas.tenants.fields import check_tier_fits
 from quotas.tenants.stranded import StrandedChoice, settle_stranded
 from tenants.models import Tenant, Tier
 
@@ -145,6 +146,7 @@ def _targets(row: Tier, to: str | None, places: Mapping[str, str]) -> dict[str, 
         if target == row.name:
             raise refuse("to", "same", f"tenants cannot stay on {row.name}; choose another tier")
         find_tier(target)
+        check_tier_fits(f"tenants of {row.name}", target)
     return found
 
 

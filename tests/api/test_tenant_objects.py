@@ -185,3 +185,45 @@ class TestImport:
         assert found["state"] == "failed"
         assert "Tenant moor already exists" in found["problem"]
         assert not Tenant.objects.filter(name="city").exists()
+
+
+@pytest.mark.usefixtures("world")
+class TestWhere:
+    """Many tenants, chosen by the filter of their list."""
+
+    @pytest.fixture(autouse=True)
+    def several(self, world: None) -> None:
+        tenants_create(
+            tenants=[NewTenant(f"shop-{n}", "free", tags=("eu",) if n < 2 else ()) for n in range(4)], **SAID
+        )
+
+    def test_a_dry_run_says_how_many_match_and_nothing_moves(self, client: APIClient) -> None:
+        body = {"where": {"search": "shop", "tier": "free"}, "tier": "pro", **WHY}
+        found = client.post("/v1/tenants/move?dry_run=true", body, JSON).json()
+        assert (found["matched_count"], len(found["moves"])) == (4, 4)
+        assert not Tenant.objects.filter(name__startswith="shop", tier__name="pro").exists()
+
+    def test_those_that_match_are_changed_if_they_are_as_many_as_the_dry_run_told(self, client: APIClient) -> None:
+        body = {"where": {"tag": "eu"}, "add": ["pilot"], "count": 3, **WHY}
+        refused = client.post("/v1/tenants/tag", body, JSON)
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "differs")
+        assert client.post("/v1/tenants/tag", {**body, "count": 2}, JSON).status_code == 200
+        assert names(client, "tag=pilot") == ["shop-0", "shop-1"]
+        assert client.post("/v1/tenants/suspend", {"where": {"tag": "pilot"}, **WHY}, JSON).status_code == 200
+        assert names(client, "state=suspended") == ["shop-0", "shop-1"]
+        assert client.post("/v1/tenants/resume", {"where": {"state": "suspended"}, **WHY}, JSON).status_code == 200
+        assert names(client, "state=suspended") == []
+
+    @pytest.mark.parametrize(
+        ("chosen", "code"),
+        [
+            ({}, "either"),
+            ({"names": ["acme"], "where": {"tag": "eu"}}, "either"),
+            ({"where": {}}, "missing"),
+            ({"where": {"search": "nobody-like-this"}}, "nobody"),
+        ],
+    )
+    def test_a_choice_that_is_none_is_refused(self, client: APIClient, chosen: dict[str, Any], code: str) -> None:
+        refused = client.post("/v1/tenants/suspend", {**chosen, **WHY}, JSON)
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, code)
+        assert names(client, "state=suspended") == []

@@ -209,3 +209,35 @@ def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(operator: Client, 
         assert b"'\"<b>" not in b"".join(response)
     for action in ("extend", "end"):
         assert operator.post(f"/overrides/{action}", {"names": value, name: value}).status_code in (200, 422)
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored", "shown"),
+    [
+        ("4.2", {"rate": 4.2}, "4.2/s"),
+        ("4.2/10s", {"rate": 4.2, "per": "10s"}, "4.2/10s"),
+        ("120", {"rate": 120}, "120/s"),
+    ],
+)
+def test_a_rate_with_decimals_is_given_and_edited_as_typed(
+    operator: Client, typed: str, stored: dict[str, object], shown: str
+) -> None:
+    give = {"place": "*|burst", "main": typed, "reason": "a festival", "force": "on"}
+    assert operator.post("/tenants/acme/override/give", give).status_code == 200
+    row = Override.objects.get()
+    assert row.limits == {"burst": stored}
+    assert shown in page(operator, "/overrides")
+    where = f"/overrides/{row.pk}/edit"
+    assert f'value="{typed}"' in operator.get(where).content.decode()
+    edit = {"do": "apply", "reason": "a bit more", "force": "on"}
+    assert operator.post(where, {**edit, "limits.burst.rate": typed}).status_code == 200
+    assert Override.objects.count() == 1
+    assert operator.post(where, {**edit, "limits.burst.rate": "5.5/1m"}).status_code == 200
+    assert Override.objects.get(cancelled_at=None).limits == {"burst": {"rate": 5.5, "per": "1m"}}
+
+
+def test_what_is_no_rate_is_refused_beside_the_field(operator: Client) -> None:
+    for typed in ("4.2/0s", "1e3", "many", "-1", "4.2.1"):
+        refused = operator.post("/tenants/acme/override/give", {"place": "*|burst", "main": typed, "reason": "why"})
+        assert refused.status_code == 422
+        assert "Enter a number such as 100, 4.2 or 4.2/10s." in refused.content.decode()

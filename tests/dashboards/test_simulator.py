@@ -86,8 +86,8 @@ def test_a_csv_is_replayed(client: Client) -> None:
 @pytest.mark.parametrize(
     ("fields", "slot", "sentence"),
     [
-        ({"rate": "many"}, "rate", "Rate must be a whole number."),
-        ({"rate": ""}, "rate", "Rate is missing. Enter a whole number."),
+        ({"rate": "many"}, "rate", "Enter a number such as 100, 4.2 or 4.2/10s."),
+        ({"rate": ""}, "rate", "Rate is missing. Enter a number."),
         ({"per": "soon"}, "per", "duration"),
         ({"max_wait": "soon"}, "max_wait", "Token bucket: max_wait"),
         ({"takes": "x"}, "takes", "duration"),
@@ -132,3 +132,18 @@ def test_a_timeline_holds_all_arrivals_in_few_steps(last_us: int) -> None:
     assert line.begin_us <= 7
     assert line.begin_us + line.span_us > 7 + last_us
     assert line.steps <= 66
+
+
+@pytest.mark.parametrize(("typed", "per"), [("4.2", "10s"), ("4.2/10s", "1s"), ("42", "100s")])
+def test_a_rate_with_decimals_counts_as_it_is_typed(client: Client, typed: str, per: str) -> None:
+    bars = ",".join(["5"] * 100)
+    fields = {"traffic": "paint", "bars": bars, "step": "1000000", "rate": typed, "per": per, "burst": "1"}
+    found = counts(asked(client, **fields, algorithms=["token_bucket"]))
+    assert found == {"token_bucket": (42, 458)}
+
+
+def test_windows_count_whole_units_and_say_so_once(client: Client) -> None:
+    page = asked(client, rate="4.2", algorithms=["token_bucket", "fixed_window", "sliding_log"])
+    assert "Fixed window, sliding log count whole units. Untick such algorithms, or enter a whole rate." in page
+    for typed in ("0", "-1", "4.2/0s", "1e3", "many", "1/2/3", "4.2/10y"):
+        assert 'class="error' in asked(client, rate=typed), typed

@@ -11,6 +11,7 @@ from quotas.api_keys import api_key_issue
 from quotas.errors import Refused
 from quotas.tenants import tenant_create, tenant_update
 from quotas.tokens import token_issue
+from tenants.models import Tenant
 from tests.quotas.world import SAID
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -31,3 +32,23 @@ pytestmark = pytest.mark.usefixtures("world")
 def test_what_is_shown_in_one_line_has_no_control_characters(write: Callable[[str], object], control: str) -> None:
     with pytest.raises(Refused, match=r"(label|author) contains the control character .*; write it in one line"):
         write(f"their app{control}revoked")
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c", "\u200b", "\ufeff"])
+def test_what_is_shown_in_one_line_does_not_look_like_another_text(mark: str) -> None:
+    with pytest.raises(Refused, match=rf"label contains the invisible mark U\+{ord(mark):04X}; remove it"):
+        tenant_update(name="acme", label=f"their {mark}ppa", **SAID)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "\u0634\u0631\u0643\u0629",
+        "\u05d0\u05e7\u05de\u05d4",
+        "\u062e\u0627\u0646\u0647\u200c\u0647\u0627",
+        "\U0001f469\u200d\U0001f4bb Acme",
+    ],
+)
+def test_labels_of_every_script_are_taken(label: str) -> None:
+    tenant_update(name="acme", label=label, **SAID)
+    assert Tenant.objects.get(name="acme").label == label

@@ -122,3 +122,10 @@ def test_one_that_is_cancelled_has_ended() -> None:
     override_cancel(override=row.pk, **FORCED)
     row.refresh_from_db()
     assert override_state(row, timezone.now()) == "ended"
+
+
+def test_a_rate_may_name_its_own_time_in_place_of_the_limits() -> None:
+    row = override_create(tenant="acme", limits={"minute": {"rate": "4.2/10s"}}, **FORCED)
+    assert row.limits == {"minute": {"rate": 4.2, "per": "10s"}}
+    with pytest.raises(Refused, match="has its own time; remove per"):
+        override_create(tenant="acme", limits={"minute": {"rate": "4.2/10s", "per": "1m"}}, **FORCED)

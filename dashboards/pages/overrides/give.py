@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
+from dashboards.forms import MomentField, RateField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.pages.tenant.limits import TenantLimit, chosen_of, line_suggestion
 from dashboards.pages.tenant.state import tenant_state
 from dashboards.pages.tenants import chosen_tenants
@@ -43,7 +43,7 @@ class OverrideForm(ReasonedForm):
         max_length=MOST_NAMES,
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false", "list": "o-tenants"}),
     )
-    main = forms.FloatField(label="Limit", min_value=1e-6, required=False)
+    main = RateField(label="Limit", required=False)
     factor = forms.DecimalField(
         label="Factor", min_value=Decimal("0.01"), max_value=1000, max_digits=6, decimal_places=2, required=False
     )
@@ -101,13 +101,12 @@ class OverrideForm(ReasonedForm):
         limits = {line.limit.name: self.changed_fields()} if line else {}
         return OverrideChange(line.scope if line else "*", start, end, limits)
 
-    def changed_fields(self) -> dict[str, int | float]:
+    def changed_fields(self) -> dict[str, int | float | str]:
         line = self.line
         if line is None:
             return {}
         main, size = parameters_of(line.limit.algorithm)
-        value: float = self.cleaned_data["main"]
-        wanted: dict[str, int | float] = {main.name: int(value) if value.is_integer() else value}
+        wanted: dict[str, int | float | str] = {main.name: self.cleaned_data["main"]}
         if size and self.cleaned_data.get("size"):
             wanted[size.name] = self.cleaned_data["size"]
         return wanted
@@ -136,6 +135,7 @@ def _words(line: TenantLimit | None, tenant: Tenant | None) -> dict[str, Any]:
         "held_size": size.held if size else None,
         "size_label": size.name.capitalize() if size else "",
         "has_size": size is not None,
+        "is_rate": main.name == "rate",
         "unit": UNITS.get(unit, unit) or "at once",
         "suggestion": _suggested(line, tenant),
     }

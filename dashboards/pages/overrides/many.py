@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast
+from dashboards.forms import MomentField, RateField, ReasonedForm, in_zone, outcome_toast
 from dashboards.pages.overrides.fleet import chosen_overrides
 from dashboards.viewer import principal_of
 from quotas.changes.commit import commit
@@ -74,9 +74,13 @@ class EditForm(ReasonedForm):
             del self.fields["factor"]
         for name, held in row.limits.items():
             for key, value in held.items():
-                if isinstance(value, int) and not isinstance(value, bool):
-                    field = f"limits.{name}.{key}"
-                    label = key.capitalize() if len(row.limits) == 1 else f"{name}: {key}"
+                field = f"limits.{name}.{key}"
+                label = key.capitalize() if len(row.limits) == 1 else f"{name}: {key}"
+                if key == "rate":
+                    typed = f"{value}/{held['per']}" if "per" in held else value
+                    self.fields[field] = RateField(label=label, initial=typed)
+                    self.values.append(field)
+                elif isinstance(value, int) and not isinstance(value, bool):
                     widget = forms.NumberInput({"class": "input num"})
                     self.fields[field] = forms.IntegerField(label=label, min_value=1, initial=value, widget=widget)
                     self.values.append(field)
@@ -91,6 +95,10 @@ class EditForm(ReasonedForm):
         limits = {name: dict(held) for name, held in self.row.limits.items()}
         for field in self.values:
             _, name, key = field.split(".", 2)
+            if data[field] == self.fields[field].initial:
+                continue
+            if "/" in str(data[field]):  # it names its own time
+                limits[name].pop("per", None)
             limits[name][key] = data[field]
         if limits != self.row.limits:
             found["limits"] = limits

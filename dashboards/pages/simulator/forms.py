@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from django import forms
 
-from dashboards.forms import PageForm
+from dashboards.forms import PageForm, RateField
 from headroom_edge.algorithms.base import ParameterError, parse_duration_us
+from headroom_edge.algorithms.bucket import RATE
 from quotas.policies.limit_codec import limit_parse
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.problems import sentence
@@ -48,6 +49,7 @@ FIXED: Final[Mapping[str, Mapping[str, str]]] = {
     "concurrency": {"hold": HOLD, "unit": "requests"},
     "calendar_quota": {"period": "day"},
 }
+WINDOWS: Final = tuple(name for name, fields in PARAMETERS.items() if fields.get("limit") == "rate")
 AT_FIRST: Final = tuple(PARAMETERS)[:6]
 
 
@@ -79,7 +81,7 @@ def _duration(label: str, initial: str, **more: Any) -> forms.CharField:
 
 
 class SimulatorForm(PageForm):
-    rate = _whole("Rate", 100)
+    rate = RateField(label="Rate", initial=100, error_messages={"required": "Rate is missing. Enter a number."})
     per = _duration("Per", "1s")
     burst = _whole("Burst", 200)
     meter = _whole("GCRA burst", 10)
@@ -113,11 +115,23 @@ class SimulatorForm(PageForm):
     def clean(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().clean() or {}
         self._clean_traffic(fields)
+        if isinstance(fields.get("rate"), str):
+            RATE.split(given := {"rate": fields["rate"]})  # 4.2/10s names its own time
+            fields |= given
         self.per_us, takes_us = (self._span_us(name, fields) for name in ("per", "takes"))
         if not self.errors:
             self.arrivals = with_durations(self.arrivals, takes_us)
+            self._check_whole(fields)
+        if not self.errors:
             self.limits = [limit for name in PARAMETERS if name in fields["algorithms"] for limit in self._limit(name)]
         return fields
+
+    def _check_whole(self, fields: Mapping[str, Any]) -> None:
+        windows = [name for name in WINDOWS if name in fields["algorithms"]]
+        if windows and not float(fields["rate"]).is_integer():
+            words = ", ".join(algorithm_words(name) for name in windows).capitalize()
+            count = "counts" if len(windows) == 1 else "count"
+            self.add_error("rate", f"{words} {count} whole units. Untick such algorithms, or enter a whole rate.")
 
     def _clean_traffic(self, fields: Mapping[str, Any]) -> None:
         traffic = fields.get("traffic")

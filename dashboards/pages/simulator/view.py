@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboards.pages.simulator.figures import Painter, TimeAxis, multiples_of, output_of, span_words
 from dashboards.pages.simulator.forms import CSV, EXAMPLE, PAINT, SimulatorForm
+from headroom_edge.algorithms.bucket import rate_text
 from quotas.simulation.algorithm_comparison import compare_algorithms
 from quotas.simulation.presets import bars_of_arrivals, presets, scenarios, shapes
 
@@ -89,7 +90,9 @@ def _context(form: SimulatorForm) -> dict[str, Any]:
 def _painter(form: SimulatorForm, axis: TimeAxis) -> Painter:
     rate = form.cleaned_data["rate"]
     each = rate * form.line.step_us / form.per_us
-    return Painter(axis, bars_of_arrivals(form.arrivals, form.line), each, f"{rate:,} in {span_words(form.per_us)}")
+    return Painter(
+        axis, bars_of_arrivals(form.arrivals, form.line), each, f"{rate_text(rate)} in {span_words(form.per_us)}"
+    )
 
 
 def _addressed(response: HttpResponse, fields: QueryDict) -> HttpResponse:

@@ -23,7 +23,7 @@ from quotas.changes.freeze import freeze_lift, freeze_set
 from quotas.changes.rollout import change_propose, change_start, changes_apply_due
 from quotas.erasure.accounts import NAMES
 from quotas.members import member_set
-from quotas.models import AlertDelivery, AlertState, AuditEvent, Change, Freeze, Revision
+from quotas.models import AlertDelivery, AlertState, AuditEvent, Change, Freeze, Revision, SavedView
 from quotas.overrides import override_create
 from quotas.policies.edit import policy_update
 from quotas.tenants import tenant_suspend
@@ -120,6 +120,17 @@ def test_the_name_is_nowhere_afterwards_and_every_row_is_still_there(busy: User)
     assert AuditEvent.objects.get(kind="account_erased").detail["account"] == busy.username
     assert not Session.objects.exists()
     assert not busy.is_active
+
+
+def test_private_views_go_and_shared_ones_stay_under_the_pseudonym(busy: User) -> None:
+    for name, is_shared in (("my own", False), ("for all", True)):
+        SavedView.objects.create(owner=busy, page="tenants", name=name, query=f"q={name}", is_shared=is_shared)
+    assert "1  saved views" in erase("--account", NAME, "--dry-run")
+    assert SavedView.objects.count() == 2
+    assert "1  saved views" in erase("--account", NAME)
+    (view,) = SavedView.objects.select_related("owner")
+    assert view.name == "for all"
+    assert view.owner.username.startswith("erased-")
 
 
 def test_a_sentence_keeps_its_other_words(busy: User) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from quotas.errors import Refused
+from quotas.matrix.edit import Edit, limits_set
 from quotas.models import Limit, LimitName, Outbox, Policy, Revision
 from quotas.overrides import override_create
 from quotas.policies.edit import limit_remove, limit_set, policy_create, policy_delete, policy_update
-from tests.quotas.world import FORCED, PAY, bucket, limit_of, newest, waiting
+from quotas.tenants import tenant_archive
+from tests.quotas.world import FORCED, PAY, SAID, bucket, limit_of, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -138,3 +140,12 @@ def test_a_refusal_says_why_and_leaves_nothing_behind(attempt: Callable[[], obje
     assert set(Policy.objects.values_list("name", flat=True)) == there
     assert sum(len(states[f"policy:{name}"]["limits"]) for name in there) == Limit.objects.count()
     assert Outbox.objects.count() == Revision.objects.count()
+
+
+def test_an_archived_tenant_gets_no_policy() -> None:
+    tenant_archive(name="acme", **SAID)
+    with pytest.raises(Refused, match="tenant acme is archived; restore it first"):
+        policy_create(name="own", tenant="acme", limits=[bucket(5)], **FORCED)
+    with pytest.raises(Refused, match="tenant acme is archived; restore it first"):
+        limits_set(edits=[Edit(None, "*", "burst", bucket(5), tenant="acme")], **FORCED)
+    assert not Policy.objects.filter(tenant__name="acme").exists()

@@ -13,6 +13,7 @@ from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
 from quotas.models import Override, Revision
 from quotas.overrides import override_create
+from quotas.own_limits import own_limits_install
 from quotas.policies.configuration import configuration_load
 from quotas.tenants import (
     NewTenant,
@@ -23,6 +24,7 @@ from quotas.tenants import (
     tenants_resume,
     tenants_suspend,
     tenants_tag,
+    tier_retire,
 )
 from quotas.tenants.moves import move_preview
 from quotas.tenants.stranded import StrandedOverride
@@ -191,3 +193,27 @@ def test_an_archived_tenant_is_not_changed_together_with_others() -> None:
         with pytest.raises(Refused, match="tenant bolt is archived; restore it first"):
             attempt()
     assert configuration_load().tenants["acme"].tier == "pro"
+
+
+@pytest.mark.usefixtures("world")
+class TestHeadroomsOwn:
+    @pytest.fixture(autouse=True)
+    def own(self, world: None) -> None:
+        own_limits_install("ann")
+
+    def test_customers_are_not_put_on_its_tier_even_with_force(self) -> None:
+        for edit in (
+            lambda: tenants_move(names=["acme"], tier="headroom", **FORCED),
+            lambda: tenants_create(tenants=[NewTenant("zest", "headroom")], **SAID),
+            lambda: tier_retire(name="pro", to="headroom", **FORCED),
+        ):
+            with pytest.raises(Refused, match="tier headroom has the limits on Headroom's own pages and API"):
+                edit()
+        assert list(Tenant.objects.filter(tier__name="headroom").values_list("name", flat=True)) == ["headroom"]
+
+    def test_its_tenant_is_neither_moved_nor_suspended(self) -> None:
+        with pytest.raises(Refused, match="stays on its tier"):
+            tenants_move(names=["headroom", "acme"], tier="free", **FORCED)
+        with pytest.raises(Refused, match="would lock everybody out"):
+            tenants_suspend(names=["acme", "headroom"], **SAID)
+        assert not Tenant.objects.filter(suspended=True).exists()
