@@ -16,10 +16,13 @@ from django.utils import timezone
 from headroom_edge.keys import OWN_TENANT
 from quotas.api_keys import api_key_revoke
 from quotas.changes.draft import draft
-from quotas.changes.snapshot import TENANT, key_of
+from quotas.changes.restore import end_change
+from quotas.changes.snapshot import POLICY, TENANT, key_of
+from quotas.changes.trial_policies import unstage
 from quotas.errors import Refused, refuse
 from quotas.lookups import find_tenant
-from quotas.models import Override, Revision
+from quotas.models import Change, Override, Policy, Revision
+from quotas.models.change import ChangeState, holding
 from quotas.overrides import ENDED, cancel_override, overrides_in
 from quotas.tokens import token_revoke
 from tenants.models import ApiKey, ApiToken, Tenant
@@ -34,15 +37,19 @@ class Archiving:
     keys: int
     tokens: int
     overrides: int
+    trials: int  # of its own limits
 
 
 def archiving_of(tenant: Tenant) -> Archiving:
     keys, tokens, overrides = _keys(tenant), _tokens(tenant), _overrides(tenant, timezone.now())
-    return Archiving(keys.count(), tokens.count(), overrides.count())
+    return Archiving(keys.count(), tokens.count(), overrides.count(), len(_trials(tenant)))
 
 
 def tenant_archive(*, name: str, author: str, reason: str) -> Revision | None:
-    """Refuses the tenant's requests, revokes its keys and tokens and ends its overrides. Its name stays taken."""
+    """Refuses the tenant's requests, revokes its keys and tokens, ends its overrides and the trials of its own limits.
+
+    Its name stays taken.
+    """
     with draft(action=ARCHIVED, author=author, reason=reason) as opened:
         tenant = find_tenant(name)
         if problem := archive_objection(tenant):
@@ -53,6 +60,9 @@ def tenant_archive(*, name: str, author: str, reason: str) -> Revision | None:
             tenant.save(update_fields=["archived_at"])
             for override in _overrides(tenant, tenant.archived_at):
                 cancel_override(opened, override)
+            for trial in _trials(tenant):
+                unstage(opened, trial)
+                end_change(opened, trial, ChangeState.DROPPED)
             for key_id in _keys(tenant).values_list("key_id", flat=True):
                 api_key_revoke(key_id=key_id, author=author, reason=reason)
             for key_id in _tokens(tenant).values_list("key_id", flat=True):
@@ -97,6 +107,12 @@ def _keys(tenant: Tenant) -> QuerySet[ApiKey]:
 
 def _tokens(tenant: Tenant) -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(tenant=tenant, revoked_at=None)
+
+
+def _trials(tenant: Tenant) -> list[Change]:
+    """Those that try nothing but its own limits: without requests they would show nothing, and wait for ever."""
+    own = {key_of(POLICY, name) for name in Policy.objects.filter(tenant=tenant).values_list("name", flat=True)}
+    return [row for row in Change.objects.filter(holding(), touched__overlap=list(own)) if {*row.touched} <= own]
 
 
 def _overrides(tenant: Tenant, now: datetime) -> QuerySet[Override]:

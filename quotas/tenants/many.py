@@ -78,7 +78,10 @@ def tenant_suspend(*, name: str, author: str, reason: str) -> Revision | None:
 def tenants_suspend(*, names: Collection[str], author: str, reason: str) -> Revision | None:
     """Those that are suspended already keep the reason they were suspended for."""
     if OWN_TENANT in names:
-        message = f"{OWN_TENANT} is Headroom's own tenant; suspending it would lock everybody out, so leave it out"
+        message = (
+            f"{OWN_TENANT} is Headroom's own tenant; suspending it would switch off the limits that protect "
+            "these pages and the API, so leave it out"
+        )
         raise refuse("name", "own", message)
     with draft(action="tenant_suspend", author=author, reason=reason) as opened:
         rows = [row for row in tenants_to_change(opened, names) if not row.suspended]

@@ -9,10 +9,11 @@ from pytest_django.fixtures import Settings
 from headroom_edge.keys import OWN_TENANT
 from quotas.api_keys import api_key_issue
 from quotas.changes.commit import commit
+from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.errors import Refused
 from quotas.matrix.queries import matrix_read
-from quotas.models import AuditEvent, Override
+from quotas.models import AuditEvent, Change, Override
 from quotas.overrides import override_create
 from quotas.own_limits import own_limits_install
 from quotas.policies.configuration import configuration_load
@@ -29,7 +30,7 @@ from quotas.tenants import (
 )
 from quotas.tokens import token_issue
 from tenants.models import ApiKey, ApiToken, Tenant
-from tests.quotas.world import FORCED, SAID, bucket, newest, waiting
+from tests.quotas.world import FORCED, SAID, bucket, limit_of, newest, waiting
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -168,3 +169,19 @@ class TestStays:
         settings.HEADROOM_UNKNOWN_TENANT = "bolt"
         with pytest.raises(Refused, match="set HEADROOM_UNKNOWN_TENANT to another tenant first"):
             tenant_archive(name="bolt", **SAID)
+
+
+def test_the_trial_of_its_own_limits_ends_and_one_of_its_tier_goes_on() -> None:
+    policy_create(name="own", tenant="acme", limits=[bucket(500)], **FORCED)
+    own, tiers = (change_propose(limit_set, policy=name, limit=bucket(90), **SAID).pk for name in ("own", "pro-all"))
+    for number in (own, tiers):
+        change_start(change=number, mode="shadow", **SAID)
+    assert archiving_of(Tenant.objects.get(name="acme")).trials == 1
+    tenant_archive(name="acme", author="ann", reason="contract ended")
+    row = Change.objects.get(pk=own)
+    assert (row.state, row.end_reason) == ("dropped", "contract ended")
+    assert limit_of("own").candidate is None
+    assert Change.objects.get(pk=tiers).state == "shadow"
+    revision_revert(number=newest().number, **FORCED)
+    assert Change.objects.get(pk=own).state == "dropped"
+    assert limit_of("own").parameters["rate"] == 500

@@ -214,6 +214,6 @@ class TestHeadroomsOwn:
     def test_its_tenant_is_neither_moved_nor_suspended(self) -> None:
         with pytest.raises(Refused, match="stays on its tier"):
             tenants_move(names=["headroom", "acme"], tier="free", **FORCED)
-        with pytest.raises(Refused, match="would lock everybody out"):
+        with pytest.raises(Refused, match="would switch off the limits that protect"):
             tenants_suspend(names=["acme", "headroom"], **SAID)
         assert not Tenant.objects.filter(suspended=True).exists()
