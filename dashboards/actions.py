@@ -110,6 +110,13 @@ ACTIONS: Final = (
         dialog="dlg-rule",
         needs=("dashboards:alert-rule", "POST"),
     ),
+    Action(
+        "Add a note to the charts",
+        "pencil",
+        "dashboards:chart-notes",
+        "new annotation campaign mark",
+        needs=("dashboards:chart-notes", "POST"),
+    ),
     Action("Try a request", "send", "dashboards:tester", "test check explain"),
     Action("Replay traffic against other limits", "flask", "dashboards:what-if", "what-if simulate"),
     Action("Compare algorithms", "flask", "dashboards:simulator", "simulate"),

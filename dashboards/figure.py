@@ -91,6 +91,7 @@ class Figure:
     start: float | None = None  # ends of the x axis, if not those of the rows
     end: float | None = None
     legend: Sequence[Mark] = field(default=())  # entries beside the columns
+    notes: str = ""  # the address at which people put notes on it; empty: they do not
 
     @property
     def latest(self) -> Sequence[float | None]:
@@ -123,6 +124,8 @@ def flag(at: datetime, label: str, href: str = "", words: str = "") -> Mark:
 
 def annotation_flag(each: Annotation) -> Mark:
     href = f"{reverse('dashboards:changes')}?revision={each.revision}" if each.revision else ""
+    if each.note:
+        href = f"{reverse('dashboards:chart-notes')}#note-{each.note}"
     return flag(each.at, each.label, href, each.words)
 
 

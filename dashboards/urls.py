@@ -6,6 +6,7 @@ from dashboards.pages.changes import actions as change_actions
 from dashboards.pages.changes.change import change, change_csv
 from dashboards.pages.changes.promotion import promote
 from dashboards.pages.changes.view import changes
+from dashboards.pages.chart_notes import chart_note_delete, chart_notes
 from dashboards.pages.decisions import decisions, decisions_new
 from dashboards.pages.emergencies import review
 from dashboards.pages.endpoint.view import endpoint, endpoint_draft, endpoint_impact
@@ -97,6 +98,8 @@ urlpatterns = [
     path("policies/<str:name>/limits/<str:limit>/rename", policy_actions.rename_limit, name="policy-limit-rename"),
     path("policies/<str:name>", policy, name="policy"),
     path("recommendations", recommendations, name="recommendations"),
+    path("notes", chart_notes, name="chart-notes"),
+    path("notes/<int:number>/remove", chart_note_delete, name="chart-note-remove"),
     path("recommendations/run", recommendations_run, name="recommendations-run"),
     path("recommendations/approve", recommendations_bulk, name="recommendations-bulk"),
     path("recommendations/<int:number>", recommendation, name="recommendation"),

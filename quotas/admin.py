@@ -9,6 +9,7 @@ from quotas.models import (
     AuditEvent,
     CalibrationSetting,
     Change,
+    ChartNote,
     Emergency,
     Endpoint,
     Freeze,
@@ -83,6 +84,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
 @admin.register(Emergency)
 class EmergencyAdmin(ReadOnlyAdmin):
     list_display = ["id", "at", "author", "action", "what", "reason", "reviewer", "reviewed_at"]
+
+
+@admin.register(ChartNote)
+class ChartNoteAdmin(ReadOnlyAdmin):
+    list_display = ["id", "at", "text", "tenant", "author"]
+    list_select_related = ["tenant"]
 
 
 @admin.register(Freeze)

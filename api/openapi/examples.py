@@ -48,6 +48,7 @@ BODIES: Final[Mapping[str, Json]] = {
     "overrides_cancel_post": {"overrides": [7, 8]},
     "change_start_post": {"mode": "shadow"},
     "change_trial_patch": {"bar_share": 0.01, "ends": "2030-01-31T18:00:00Z"},
+    "chart_note_list_post": {"at": "2030-01-07T08:00:00Z", "text": "Marketing campaign starts"},
     "freeze_list_post": {"start": "2030-01-01T06:00:00Z", "end": "2030-01-02T06:00:00Z", "roles": ["owner"]},
     "token_detail_patch": {"may_approve": True},
     "explain_post": {"tenant": "blue-line", "method": "GET", "path": "/rider/v1/rides/7"},

@@ -5,6 +5,7 @@ from quotas.models.alert import AlertTarget as AlertTarget
 from quotas.models.calendar_counter import CalendarCounter as CalendarCounter
 from quotas.models.change import Approval as Approval
 from quotas.models.change import Change as Change
+from quotas.models.chart_note import ChartNote as ChartNote
 from quotas.models.emergency import Emergency as Emergency
 from quotas.models.freeze import Freeze as Freeze
 from quotas.models.jobs import Delivery as Delivery

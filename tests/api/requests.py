@@ -15,6 +15,7 @@ from quotas.bypass import bypass_set
 from quotas.changes.emergency import declare
 from quotas.changes.freeze import freeze_set
 from quotas.changes.rollout import change_propose, change_start
+from quotas.chart_notes import chart_note_add
 from quotas.errors import accepted
 from quotas.long_tasks import task_file
 from quotas.models import Change, Endpoint, Recommendation, Revision, Task
@@ -51,6 +52,7 @@ class World:
     target: int  # of alerts
     emergency: int
     freeze: int
+    note: int
     trial: int  # a change in shadow
 
 
@@ -86,7 +88,8 @@ def grow(tenants: int, endpoints: int, sender: str) -> World:
     emergency = declare(action="limit_set", author="carol", reason="because", what="revision 1")
     in_a_year = timezone.now() + timedelta(days=365)
     freeze = freeze_set(start=in_a_year, end=in_a_year + timedelta(days=1), **SAID)
-    others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk, trial]
+    note = chart_note_add(at=timezone.now(), text="a fair", **SAID)
+    others = [*recommended, *tasks, target.pk, emergency.pk, freeze.pk, note.pk, trial]
     token = token_issue(label="ci", role="viewer", scopes=["read"], **SAID).row.key_id
     return World(key, token, override, change.pk, Revision.objects.latest("number").number, *others)
 
@@ -173,6 +176,8 @@ def _reads(world: World) -> list[tuple[str, Asked]]:
         "change-trial": f"changes/{world.trial}/trial",
         "emergency": f"emergencies/{world.emergency}",
         "freezes": "freezes",
+        "chart-notes": "chart-notes",
+        "chart-note": f"chart-notes/{world.note}",
         "tokens": "tokens",
         "token": f"tokens/{world.token}",
         "freeze": f"freezes/{world.freeze}",
@@ -278,6 +283,8 @@ def _history(world: World) -> list[tuple[str, Asked]]:
             Asked("POST", f"/v1/freezes{DRY}", {**YEARS_AHEAD, **WHY}),
         ),
         ("token", Asked("PATCH", f"/v1/tokens/{world.token}{DRY}", {"may_approve": False, **WHY})),
+        ("chart-notes", Asked("POST", f"/v1/chart-notes{DRY}", {"at": YEARS_AHEAD["start"], "text": "a fair", **WHY})),
+        ("chart-note", Asked("DELETE", f"/v1/chart-notes/{world.note}{GONE}")),
         ("freeze-lift", Asked("POST", f"/v1/freezes/{world.freeze}/lift{DRY}", WHY)),
         ("emergency-review", Asked("POST", f"/v1/emergencies/{world.emergency}/review{DRY}", WHY)),
         ("change-approve", Asked("POST", f"{change}/approve{DRY}", WHY)),

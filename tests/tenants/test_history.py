@@ -26,7 +26,7 @@ EVENTS = [model for model in apps.get_models() if issubclass(model, Event) and m
 # Not enforced, or written once and protected by a trigger of its own.
 WITHOUT_HISTORY = {
     "Revision", "Outbox", "AuditEvent", "Heartbeat", "Task", "TaskSlice", "KeyVersion",
-    "LimitNeed", "SavedView", "TenantSummaryRun",
+    "LimitNeed", "SavedView", "TenantSummaryRun", "ChartNote",
 }  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
+
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, annotation_flag, gap
 from dashboards.limit_steps import held_at, step_marks
 from dashboards.pages.endpoint.limit_line import RateUnit
@@ -70,6 +72,7 @@ def traffic_figure(endpoint: Endpoint, period: Period, unit: RateUnit) -> Figure
         ],
         legend=[Mark("limit", f"{limit.label}, now {limit.now}") for limit in limits],
         zooms=True,
+        notes=reverse("dashboards:chart-notes"),
         start=period.begin.timestamp(),
         end=period.end.timestamp(),
     )

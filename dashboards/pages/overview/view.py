@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
@@ -153,7 +154,8 @@ def traffic_figure(traffic: Traffic, week: Traffic | None, annotations: Sequence
         rows=rows[::-1],
         panels=(Panel("req/s", 200), Panel("denied, req/s", 96)),
         marks=[*_gaps(traffic), *map(annotation_flag, annotations)],
-        legend=[Mark("mark", "Revision or bypass")] if annotations else (),
+        legend=[Mark("mark", "Revision, bypass or note")] if annotations else (),
+        notes=reverse("dashboards:chart-notes"),
         caption=known_words(traffic),
         zooms=True,
         start=traffic.period.begin.timestamp(),

@@ -94,7 +94,7 @@ def _words(rates: Mapping[tuple[int, int], float], most: float) -> str:
 
 
 def usage_figure(
-    line: TenantLimit, traffic: Traffic, annotations: Sequence[Annotation] = (), classes: str = ""
+    line: TenantLimit, traffic: Traffic, annotations: Sequence[Annotation] = (), classes: str = "", notes: str = ""
 ) -> Figure:
     """Requested and allowed in the unit of the limit, so that its line is at the enforced value at each time."""
     allowance = line.allowance
@@ -126,6 +126,7 @@ def usage_figure(
         caption="The difference between requested and allowed was denied.",
         classes=classes,
         zooms=True,
+        notes=notes,
         start=traffic.period.begin.timestamp(),
         end=traffic.period.end.timestamp(),
     )

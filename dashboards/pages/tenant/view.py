@@ -7,9 +7,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from dashboards.figure import Figure
 from dashboards.forms import PeriodError, ReasonedForm, bad_request, period_of
 from dashboards.pages.overrides.give import Target, override_form
 from dashboards.pages.quota_requests import AnswerForm
@@ -30,7 +32,7 @@ from quotas.usage.queries import denial_log
 from quotas.usage.queries.annotations import annotations_read
 from quotas.usage.queries.calendar_quotas import BurnDown, burn_down_read
 from quotas.usage.queries.denial_causes import throttled_read
-from quotas.usage.queries.periods import SPANS, period_read
+from quotas.usage.queries.periods import SPANS, Period, period_read
 from quotas.usage.queries.traffic import Traffic, traffic_read
 from quotas.usage.queries.utilisation import hours_read
 from tenants.models import Tenant
@@ -65,7 +67,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "day": period_read("24h", "", "", now),
         "spans": SPANS,
         "span": period.span,
-        "figure": usage_figure(chosen, own, annotations_read(period, state.tenant), "c-8") if chosen else None,
+        "figure": _usage(chosen, own, period, state.tenant) if chosen else None,
         "ladder": ladder_of(chosen, lines) if chosen else (),
         "throttled": throttled_read(period, tenant=state.tenant.number, most=3),
         **_below(state),
@@ -77,6 +79,11 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         "trials": trials_on(tier=state.tenant.tier.name, tenant=state.tenant.name),
     }
     return render(request, "dashboards/tenant/page.html", context)
+
+
+def _usage(chosen: TenantLimit, own: Traffic, period: Period, row: Tenant) -> Figure:
+    notes = f"{reverse('dashboards:chart-notes')}?tenant={row.name}"
+    return usage_figure(chosen, own, annotations_read(period, row), "c-8", notes)
 
 
 def _counted(chosen: TenantLimit | None, state: TenantState) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What happened in a period that a chart should say: revisions, starts and ends of overrides, bypasses."""
+"""What happened in a period that a chart should say: revisions, edges of overrides, bypasses, and people's notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from quotas.models import AuditEvent, Override, Policy, Revision
+from quotas.models import AuditEvent, ChartNote, Override, Policy, Revision
 from quotas.policies.spec import EPOCH, MICROSECOND, to_us
 from quotas.usage.queries.periods import Period
 from tenants.models import Tenant
@@ -17,6 +17,7 @@ from tenants.models import Tenant
 MOST: Final = 40
 BYPASS_SET, BYPASS_CLEARED = "bypass_set", "bypass_cleared"
 LONGEST_BYPASS: Final = timedelta(days=7)
+LONGEST_LABEL: Final = 20  # characters on a flag; the whole note is in the list beside the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,14 @@ class Annotation:
     words: str  # why, in the list beside the table
     revision: int | None = None  # where to read on, if in Changes
     override: int | None = None
+    note: int | None = None
 
 
 def annotations_read(period: Period, tenant: Tenant | None = None) -> list[Annotation]:
     """Oldest first. `tenant`: only what can have changed its limits."""
     return sorted(
-        [*_revisions(period, tenant), *_bypasses(period, tenant)], key=lambda each: (each.at, each.revision or 0)
+        [*_revisions(period, tenant), *_bypasses(period, tenant), *_notes(period, tenant)],
+        key=lambda each: (each.at, each.revision or 0),
     )
 
 
@@ -74,6 +77,15 @@ def _bypasses(period: Period, tenant: Tenant | None) -> Iterator[Annotation]:
         if tenant is not None and detail.get("scope") == "tenant" and detail.get("name") != tenant.name:
             continue
         yield from _of_bypass(row, detail, period)
+
+
+def _notes(period: Period, tenant: Tenant | None) -> Iterator[Annotation]:
+    whose = Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
+    rows = ChartNote.objects.filter(whose, at__gte=period.begin, at__lt=period.end)
+    for row in rows.order_by("-at")[:MOST]:
+        is_short = len(row.text) <= LONGEST_LABEL
+        label = row.text if is_short else f"{row.text[: LONGEST_LABEL - 1].rstrip()}…"
+        yield Annotation(row.at, label, f"{row.text} ({row.author})", note=row.pk)
 
 
 def _of_bypass(row: AuditEvent, detail: dict[str, Any], period: Period) -> Iterator[Annotation]:

@@ -16,6 +16,7 @@ from quotas.models import (
     AuditEvent,
     CalibrationSetting,
     Change,
+    ChartNote,
     DrainState,
     Emergency,
     Endpoint,
@@ -105,6 +106,7 @@ def make_rows() -> dict[str, models.Model]:
         LimitNeed.objects.create(policy="pro-get", limit=name, endpoint="*", needed={}, measured_at=now)
         for name in ("burst", "daily")
     )
+    rows["chartnote"] = ChartNote.objects.create(at=now, text="a fair", tenant=rows["tenant"], author="ann")
     rows["savedview"], rows["savedview2"] = (
         SavedView.objects.create(owner=rows["user"], page="tenants", name=name) for name in ("mine", "other")
     )

@@ -160,6 +160,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "limit_need_once": [Bad("limitneed", "\"limit\" = 'daily'")],
     "limit_need_needed": [Bad("limitneed", "needed = '[]'")],
     "limit_need_tenants": [Bad("limitneed", "tenants = '[]'")],
+    "chart_note_text_and_author": [Bad("chartnote", "text = ''"), Bad("chartnote", "author = ''")],
     "saved_view_once": [Bad("savedview", "name = 'other'")],
     "saved_view_name": [Bad("savedview", "name = ''"), Bad("savedview", "page = ''")],
     "one_tenant_summary_run": [Bad("tenantsummaryrun", "id = 2")],
