@@ -44,29 +44,25 @@ class BelowPeak:
 
     group: Group
     cut: Tightened
-    peaks: Mapping[str, int]  # of those whose peak lies above, the highest first
-    window_s: int
+    peaks: Mapping[str, tuple[int, int]]  # of those who asked for more: the window in which most is missing, the peak
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Those for whom most is missing first."""
         return tuple(self.peaks)
 
-    @property
-    def peak(self) -> int:
-        return next(iter(self.peaks.values()))
-
     def rows(self) -> Iterator[TenantBelow]:
-        cut, left = self.cut, self.cut.most[self.window_s]
-        for name, peak in self.peaks.items():
-            yield TenantBelow(
-                name, cut.scope, cut.limit, cut.before, cut.after, cut.unit, self.window_s, peak, round(left, 3)
-            )
+        cut = self.cut
+        for name, (window_s, peak) in self.peaks.items():
+            left = round(cut.most[window_s], 3)
+            yield TenantBelow(name, cut.scope, cut.limit, cut.before, cut.after, cut.unit, window_s, peak, left)
 
     def __str__(self) -> str:
         others = f" and {len(self.names) - 1:,} more" if len(self.names) > 1 else ""
         unit = "requests" if self.cut.unit == "requests" else "units of cost"
-        asked = f"{self.names[0]}{others} asked for up to {self.peak:,} {unit} in {self.window_s} s"
-        return f"{asked}, of which {self.cut.most[self.window_s]:,.0f} would pass"
+        window_s, peak = self.peaks[self.names[0]]
+        asked = f"{self.names[0]}{others} asked for up to {peak:,} {unit} in {window_s} s"
+        return f"{asked}, of which {self.cut.most[window_s]:,.0f} would pass"
 
 
 def below_peaks(judgement: Judgement) -> Iterator[BelowPeak]:
@@ -91,12 +87,16 @@ def _tightened(judgement: Judgement, group: Group) -> list[Tightened]:
 def _above(judgement: Judgement, group: Group, cut: Tightened, endpoint: int, closed: datetime) -> Iterator[BelowPeak]:
     found = peaks_above(cut, judgement.rows(group), endpoint, closed)
     names = judgement.named(group, found)
-    peaks = {number: tops for number, tops in found.items() if number in names}
-    if not peaks:
-        return
-    window = max(cut.most, key=lambda seconds: max(tops[seconds] / cut.most[seconds] for tops in peaks.values()))
-    ordered = sorted(peaks, key=lambda tenant: -peaks[tenant][window])
-    yield BelowPeak(group, cut, {names[n]: peaks[n][window] for n in ordered}, window)
+    worst = {number: _worst(cut, tops) for number, tops in found.items() if number in names}
+    if worst:
+        ordered = sorted(worst, key=lambda number: -worst[number][1] / max(cut.most[worst[number][0]], 1e-9))
+        yield BelowPeak(group, cut, {names[number]: worst[number] for number in ordered})
+
+
+def _worst(cut: Tightened, tops: Mapping[int, int]) -> tuple[int, int]:
+    """The window in which the tenant asked for the most of what is left, and how much that was."""
+    window = max(cut.most, key=lambda seconds: tops[seconds] / max(cut.most[seconds], 1e-9))
+    return window, tops[window]
 
 
 def peaks_above(

@@ -404,6 +404,7 @@ def test_a_canary_names_whom_it_cuts_below_their_peak_and_takes_those_ticked(ope
     assert refused.status_code == 422
     names = re.findall(r'name="accept" value="([^"]+)"', refused.content.decode())
     assert len(names) == 4
+    assert "4 tenants would be left less than they asked for. Tick each that may be cut." in refused.content.decode()
     again = operator.post(where, {**fields, "accept": names[:2]})
     assert re.findall(r'type="hidden" name="accept" value="([^"]+)"', again.content.decode()) == names[:2]
     assert operator.post(where, {**fields, "accept": names}).status_code == 200

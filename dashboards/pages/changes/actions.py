@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.forms import MomentField, ReasonedForm, in_zone, outcome_toast, sentences_of
 from dashboards.viewer import principal_of
+from headroom_edge.algorithms.base import counted
 from quotas.bypass import bypass_clear, bypass_set
 from quotas.changes.affected import effect_of
 from quotas.changes.approval import change_approve, waits_for_approver
@@ -270,10 +271,12 @@ def _done(
     if form.is_valid():
         try:
             act(principal_of(request).actor, form.cleaned_data["reason"])
+        except BelowPeakRefused as refused:
+            count = counted(len(refused.missing) + refused.more, "tenant", "tenants")
+            form.add_error(None, f"{count} would be left less than they asked for. Tick each that may be cut.")
+            context |= {"below": refused.missing, "more": refused.more}
         except Refused as refused:
             form.refused(refused)
-            if isinstance(refused, BelowPeakRefused):
-                context |= {"below": refused.missing, "more": refused.more}
         else:
             messages.success(request, f"{DONE[what]}|Change {number}")
             return to_address(reverse("dashboards:change", args=[number]))

@@ -121,3 +121,13 @@ def test_how_many_are_above_is_told_and_costs_no_query_each() -> None:
             costs.append(len(captured))
     assert "acme and 30 more asked for" in said
     assert costs[0] == costs[1]
+
+
+def test_each_tenant_is_told_the_time_in_which_most_is_missing() -> None:
+    tenants_create(tenants=[NewTenant("calm", "pro")], **SAID)
+    asked("acme", 150, seconds=60)  # 9,000 in a minute
+    asked("calm", 150)  # once
+    for rate, told in ((50, ["acme 60 9000 3100.0"]), (20, ["acme 60 9000 1240.0", "calm 1 150 60.0"])):
+        limit_set(policy="pro-all", limit=bucket(rate), **FORCED)
+        below = revision_impact(newest()).below
+        assert [f"{row.tenant} {row.window_s} {row.peak} {row.left}" for row in below] == told
