@@ -69,6 +69,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "counted": denials_counted(wanted, now),
         "away": turned_away_read(now),
+        "is_narrow": bool(set(asked) - set(MOMENTS)),
         "keep_days": settings.HEADROOM_KEEP_DAYS[Denial.keep],
         "asked": asked,
         "searched": MOST_SEARCHED,
