@@ -17,6 +17,7 @@ from quotas.trials.scope import TrialScope, Window
 from quotas.usage.queries.coverage import drained_at, rollup_until
 from quotas.usage.queries.periods import Period, period_between
 from quotas.usage.queries.traffic import binned
+from quotas.usage.queries.utilisation import PeakDemand
 from tenants.models import Tenant
 
 HOUR: Final = timedelta(hours=1)
@@ -87,8 +88,7 @@ class Point:
     asked: int
     would_deny: int
     denied: int
-    peak_1s: int | None  # the most requests of one tenant in one second of this hour; None: not measured yet
-    peak_60s: int | None
+    peaks: PeakDemand | None  # the most requests of one tenant in this hour; None: not measured yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +223,27 @@ def points_read(scope: TrialScope, period: Period) -> list[Point]:
     ]
 
 
-def _peaks(scope: TrialScope, period: Period) -> dict[datetime, tuple[int, int]]:
-    """By hour: the highest second and the highest minute of any tenant."""
+def _peaks(scope: TrialScope, period: Period) -> dict[datetime, PeakDemand]:
+    """By hour: the highest second, ten seconds and minute of any tenant."""
     rows: QuerySet[Any, Any] = RatesHour.objects.filter(start__gte=period.begin - HOUR, start__lt=period.end)
-    found = rows.filter(scope.peaks).order_by().values("start").annotate(s=Max("peak_1s"), m=Max("peak_60s"))
-    return {row["start"]: (int(row["s"]), int(row["m"])) for row in found}
+    most = {name: Max(name) for name in ("peak_1s", "peak_10s", "peak_60s")}
+    found = rows.filter(scope.peaks).order_by().values("start").annotate(hour=Max(F("allowed") + F("denied")), **most)
+    return {
+        row["start"]: PeakDemand(
+            in_1s=int(row["peak_1s"]),
+            in_10s=int(row["peak_10s"]),
+            in_60s=int(row["peak_60s"]),
+            in_hour=int(row["hour"]),
+            in_all=int(row["hour"]),
+            denied=0,
+        )
+        for row in found
+    }
 
 
-def _point(start: datetime, row: dict[str, Any], peaks: tuple[int, int] | None) -> Point:
+def _point(start: datetime, row: dict[str, Any], peaks: PeakDemand | None) -> Point:
     asked, would, denied = (int(row.get(name, 0)) for name in ("asked", "would_deny", "denied"))
-    return Point(start, asked, would, denied, *(peaks or (None, None)))
+    return Point(start, asked, would, denied, peaks)
 
 
 def worst_hours_read(scope: TrialScope, begin: datetime, end: datetime) -> tuple[WorstHour | None, WorstHour | None]:

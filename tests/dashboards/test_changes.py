@@ -513,6 +513,19 @@ def test_a_bypass_of_nobody_is_refused_beside_its_name(operator: Client) -> None
     assert "name is missing; enter the name of the tenant" in text_of(response.content).lower()
 
 
+def test_the_chart_of_a_trial_has_the_unit_of_its_limit(operator: Client) -> None:
+    """6 in ten seconds stay 6 in ten seconds."""
+    tight = bucket(6) | {"per": "10s", "burst": 10}
+    row = change_propose(limit_set, policy="pro-all", limit=tight, **SAID)
+    change_start(change=row.pk, mode="shadow", **SAID)
+    text = text_of(operator.get(f"/changes/{row.pk}").content)
+    figure = text[text.index('id="live-and-candidate"') :]
+    assert '<div class="chart-unit">req/10s</div>' in figure
+    assert "the rate is of the busiest 60 s of one tenant in the hour" in figure
+    assert re.search(r'data-kind="limit"[^>]*data-at="6"[^>]*>candidate 6/10s burst 10<', figure)
+    assert re.search(r'data-kind="limit"[^>]*data-at="1000"[^>]*>live limit 100/s burst 200<', figure)
+
+
 def test_the_page_of_a_trial_costs_the_same_however_many_tenants_it_has(operator: Client) -> None:
     row = change_propose(limit_set, policy="pro-all", limit=bucket(50), **SAID)
     operator.post(f"/changes/open/{row.pk}/start", {"mode": "shadow", "reason": "to see"})

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.figure import Column, Figure, FigureRow, Mark, Panel, flag, gap
+from dashboards.pages.endpoint.limit_line import RateUnit
+from quotas.calibration.sizing import is_sized
 from quotas.models.usage import GapRecord
-from quotas.policies.compare import long_run_rate
+from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.limit_codec import algorithm_load, stored_of_fields
 from quotas.policies.limit_words import limit_short
 from quotas.trials.canary import CanaryCounts, CanaryPoint
@@ -16,42 +18,44 @@ from quotas.trials.counts import Point, TrialCounts
 from quotas.trials.scope import TrialScope
 from quotas.usage.queries.periods import Period
 
-MINUTE_S = 60
-SLOW = 2.0  # per second; a limit below it is shown per minute
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:
     """A limit as a height in the chart."""
 
-    rate: float  # units per second
+    allowance: Allowance
     words: str
+
+    def at(self, unit: RateUnit) -> float:
+        return unit.of(self.allowance.per_second)
 
 
 def line_of(fields: dict[str, Any] | None) -> LimitLine | None:
-    """None: nothing that one tenant's requests per second can be compared with."""
+    """None: nothing that the rate of one tenant's requests can be compared with."""
     if fields is None or fields["unit"] != "requests" or fields["subject"] != "tenant":
         return None
     algorithm = algorithm_load(stored_of_fields(fields))
-    rate = long_run_rate(algorithm)
-    return None if rate is None else LimitLine(float(rate), str(limit_short(algorithm)))
+    allowance = allowance_of(algorithm) if is_sized(algorithm) else None
+    return LimitLine(allowance, str(limit_short(algorithm))) if allowance else None
 
 
 def trial_figure(scope: TrialScope, counts: TrialCounts, period: Period, points: Sequence[Point]) -> Figure:
     only = scope.limits[0] if len(scope.limits) == 1 else None
     live, wanted = (line_of(only.live), line_of(only.wanted)) if only else (None, None)
-    lines = [line.rate for line in (live, wanted) if line]
-    per_minute = bool(lines) and max(lines) < SLOW
-    scale, unit = (MINUTE_S, "req/min") if per_minute else (1, "req/s")
-    window = "minute" if per_minute else "second"
-    marks = [_limit(live, scale, "live limit", "brand"), _limit(wanted, scale, "candidate", "shadow")]
+    line = wanted or live
+    unit = RateUnit(line.allowance.window_s, line.allowance.window_words) if line else RateUnit()
+    # A burst is meant to be used, so the demand is taken over a minute, as everywhere else.
+    over_s = max(unit.window_s, MINUTE_S) if line and line.allowance.burst else unit.window_s
+    marks = [_limit(live, unit, "live limit", "brand"), _limit(wanted, unit, "candidate", "shadow")]
     rows = [
         FigureRow(
             point.start,
             [
-                point.peak_60s if per_minute else point.peak_1s,
-                scale * live.rate if live else None,
-                scale * wanted.rate if wanted else None,
+                unit.of(point.peaks.peak(over_s) / over_s) if point.peaks else None,
+                live.at(unit) if live else None,
+                wanted.at(unit) if wanted else None,
                 point.would_deny,
                 point.denied,
                 point.asked,
@@ -63,17 +67,17 @@ def trial_figure(scope: TrialScope, counts: TrialCounts, period: Period, points:
     return Figure(
         id="live-and-candidate",
         title="Live and candidate",
-        note=f"{period.step_words} steps; the rate is the highest {window} of one tenant in the hour",
+        note=f"{period.step_words} steps; the rate is of the busiest {over_s:g} s of one tenant in the hour",
         columns=(
-            Column("Highest rate of a tenant", unit, "step", "allowed"),
-            Column("Live limit", unit, "line" if live else "", "brand"),
-            Column("Candidate", unit, "dash" if wanted else "", "shadow"),
+            Column("Highest rate of a tenant", unit.label, "step", "allowed"),
+            Column("Live limit", unit.label, "line" if live else "", "brand"),
+            Column("Candidate", unit.label, "dash" if wanted else "", "shadow"),
             Column("Would-be 429s", "", "bars", "shadow", panel=1),
             Column("Live 429s", "", "", "denied", panel=1),
             Column("Requests", "", "", "allowed", panel=1),
         ),
         rows=rows[::-1],
-        panels=(Panel(unit, 200), Panel(f"would-be 429s per {period.step_words}", 96)),
+        panels=(Panel(unit.label, 200), Panel(f"would-be 429s per {period.step_words}", 96)),
         marks=[*(mark for mark in marks if mark), *_gaps(counts.gaps)],
         caption=_caption(counts, points),
         start=period.begin.timestamp(),
@@ -81,8 +85,8 @@ def trial_figure(scope: TrialScope, counts: TrialCounts, period: Period, points:
     )
 
 
-def _limit(line: LimitLine | None, scale: float, name: str, color: str) -> Mark | None:
-    return Mark("limit", f"{name} {line.words}", at=scale * line.rate, color=color) if line else None
+def _limit(line: LimitLine | None, unit: RateUnit, name: str, color: str) -> Mark | None:
+    return Mark("limit", f"{name} {line.words}", at=line.at(unit), color=color) if line else None
 
 
 def _gaps(gaps: Sequence[GapRecord]) -> list[Mark]:
