@@ -16,12 +16,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from dashboards.conflicts import WatchedForm
 from dashboards.forms import ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.base import ParameterError
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.routes import Route
 from quotas.changes.commit import commit
+from quotas.changes.snapshot import ENDPOINT, key_of
 from quotas.endpoints import endpoint_create, endpoint_update
 from quotas.errors import Refused
 from quotas.matrix.queries import EVERYONE, matrix_read
@@ -39,7 +41,7 @@ NEW = "(new)"  # cannot be the name of an endpoint
 LONGEST_TYPED = 20_000
 
 
-class EndpointForm(ReasonedForm):
+class EndpointForm(ReasonedForm, WatchedForm):
     service = forms.CharField(label="Service", max_length=LONGEST_NAME, required=False)
     operation = forms.CharField(label="Name", max_length=LONGEST_NAME, required=False)
     method = forms.ChoiceField(label="Method", choices=[(one, "Any" if one == "*" else one) for one in METHODS])
@@ -50,6 +52,7 @@ class EndpointForm(ReasonedForm):
     exact = forms.ChoiceField(label="Must count exactly", choices=YES_OR_NO, required=False)
     force = forms.BooleanField(label="Save anyway: I have reviewed these cuts", required=False)
 
+    watched = ("method", "path", "default_cost", "bursty", "clients", "exact")
     fields_of: ClassVar[dict[str, str]] = {"name": "operation", "hints.clients": "clients"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -57,6 +60,7 @@ class EndpointForm(ReasonedForm):
         for name in ("service", "operation", "path"):
             attributes = {"class": "input mono", "autocomplete": "off", "spellcheck": "false"}
             self.fields[name].widget.attrs |= attributes
+        self.fields["service"].widget.attrs |= {"autofocus": True}
         self.fields["path"].widget.attrs |= {"placeholder": "/v1/rides/{id}"}
         self.fields["default_cost"].widget.attrs |= {"class": "input num"}
 
@@ -87,7 +91,8 @@ def endpoint_edit(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         raise Http404(f"No endpoint is called {name}.")
     form = EndpointForm(request.POST) if request.method == "POST" else EndpointForm(initial=fields_of(row))
-    if form.is_bound and form.is_valid():
+    form.watch(fields_of(row), key_of(ENDPOINT, name))
+    if form.is_bound and not form.conflict and form.is_valid():
         update = partial(endpoint_update, name=name, **_said(request, form), **form.endpoint_fields())
         if (saved := _saved(request, form, update, name)) is not None:
             return saved
@@ -136,7 +141,8 @@ class HeldLimit:
 
 def _page(request: HttpRequest, form: EndpointForm, row: Endpoint | None) -> HttpResponse:
     context = {"form": form, "endpoint": row, "held": _held(row), "most_typed": MOST_TYPED, **_matched(form, row, "")}
-    return render(request, "dashboards/endpoints/edit.html", context, status=422 if form.errors else 200)
+    status = 409 if form.conflict else 422 if form.errors else 200
+    return render(request, "dashboards/endpoints/edit.html", context, status=status)
 
 
 def _held(row: Endpoint | None) -> Sequence[HeldLimit]:

@@ -13,10 +13,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from access.roles import may
+from dashboards.conflicts import WatchedForm
 from dashboards.forms import ReasonedForm, outcome_toast
 from dashboards.pages.tenant.fields import StrandedField, TenantForm, stranded_choice, tiers_of_people, zones
 from dashboards.viewer import principal_of
 from quotas.changes.commit import commit
+from quotas.changes.snapshot import TENANT, key_of
 from quotas.errors import LONGEST_REASON, Refused
 from quotas.tenants import archiving_of, tenant_move, tenant_update
 from quotas.tenants.archive import archive_objection, archive_revision
@@ -27,7 +29,7 @@ from tenants.scope import tenant_get
 FIELDS = ("label", "timezone", "tags", "contacts")
 
 
-class SettingsForm(TenantForm):
+class SettingsForm(TenantForm, WatchedForm):
     tier = forms.ChoiceField(error_messages={"invalid_choice": "This tier is gone. Choose another."})
     force = forms.BooleanField(required=False)
     stranded_overrides = StrandedField()
@@ -36,6 +38,8 @@ class SettingsForm(TenantForm):
         error_messages={"required": "Enter a reason. It is saved with the revision."},
         widget=forms.TextInput({"autocomplete": "off", "placeholder": "Reason, kept with the revision"}),
     )
+
+    watched = (*FIELDS, "tier")
 
     def __init__(self, row: Tenant, tiers: Sequence[Tier], *args: Any, **kwargs: Any) -> None:
         initial = {
@@ -48,6 +52,7 @@ class SettingsForm(TenantForm):
         super().__init__(*args, initial=initial, **kwargs)
         names = dict.fromkeys([*(tier.name for tier in tiers), row.tier.name])
         self.fields["tier"] = forms.ChoiceField(choices=[(name, name) for name in names])
+        self.watch(initial, key_of(TENANT, row.name))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -55,7 +60,7 @@ def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
     row = tenant_get(principal_of(request), name)
     tiers = tiers_of_people()
     form = SettingsForm(row, tiers, request.POST or None)
-    if form.is_bound and form.is_valid():
+    if form.is_bound and not form.conflict and form.is_valid():
         try:
             toasts = _save(request, row, form.cleaned_data)
         except Refused as refused:
@@ -81,7 +86,8 @@ def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
         "archived_in": archive_revision(row) if row.archived_at else None,
         "may_save": may(principal_of(request), "dashboards:tenant-settings", "POST"),
     }
-    return render(request, "dashboards/tenant/settings.html", context, status=422 if form.is_bound else 200)
+    status = 409 if form.conflict else 422 if form.is_bound else 200
+    return render(request, "dashboards/tenant/settings.html", context, status=status)
 
 
 def _save(request: HttpRequest, row: Tenant, data: dict[str, Any]) -> list[str]:

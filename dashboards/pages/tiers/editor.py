@@ -12,19 +12,23 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from dashboards.conflicts import WatchedForm
 from dashboards.forms import ReasonedForm, outcome_toast
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_TENANT
 from quotas.changes.commit import commit
+from quotas.changes.snapshot import TIER, key_of
 from quotas.errors import Refused
 from quotas.policies.tier import LONGEST_DESCRIPTION, LONGEST_LABEL
 from quotas.tenants import tier_create, tier_duplicate, tier_update
 from tenants.models import Tier
 
 
-class TierForm(ReasonedForm):
+class TierForm(ReasonedForm, WatchedForm):
     label = forms.CharField(label="Label", max_length=LONGEST_LABEL, required=False)
     description = forms.CharField(label="Description", max_length=LONGEST_DESCRIPTION, required=False)
+
+    watched = ("label", "description")
 
 
 class NewTierForm(TierForm):
@@ -35,7 +39,7 @@ class NewTierForm(TierForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        attributes = {"class": "input mono", "autocomplete": "off", "spellcheck": "false"}
+        attributes = {"class": "input mono", "autocomplete": "off", "spellcheck": "false", "autofocus": True}
         self.fields["name"].widget.attrs |= attributes
         names = Tier.objects.filter(retired=False).exclude(name=OWN_TENANT).values_list("name", flat=True)
         self.fields["source"].choices = [("", "None yet"), *((name, f"Copy those of {name}") for name in names)]  # type: ignore[attr-defined]
@@ -62,8 +66,10 @@ def tier_edit(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"No tier is called {name}.")
     texts = {"label": row.label, "description": row.description}
     form = TierForm(request.POST) if request.method == "POST" else TierForm(initial=texts)
-    if form.is_bound and form.is_valid():
-        update = partial(tier_update, name=name, author=principal_of(request).actor, **form.cleaned_data)
+    form.watch(texts, key_of(TIER, name))
+    if form.is_bound and not form.conflict and form.is_valid():
+        said = {field: form.cleaned_data[field] for field in ("label", "description", "reason")}
+        update = partial(tier_update, name=name, author=principal_of(request).actor, **said)
         if _is_saved(request, form, update):
             return redirect("dashboards:tier", name)
     return _page(request, form, row)
@@ -80,4 +86,5 @@ def _is_saved(request: HttpRequest, form: TierForm, act: Callable[[], object]) -
 
 def _page(request: HttpRequest, form: TierForm, row: Tier | None) -> HttpResponse:
     context = {"form": form, "tier": row}
-    return render(request, "dashboards/tiers/edit.html", context, status=422 if form.errors else 200)
+    status = 409 if form.conflict else 422 if form.errors else 200
+    return render(request, "dashboards/tiers/edit.html", context, status=status)

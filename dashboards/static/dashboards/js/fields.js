@@ -79,7 +79,7 @@ function watch(form) {
   if (!bar || form.dataset.saves === "on") return;
   form.dataset.saves = "on";
   for (const field of $$("input[type=hidden]", form)) field.dataset.was = field.defaultValue;
-  const keepsOpen = Boolean($(".error, .note-denied", form));
+  const keepsOpen = Boolean($(".error, .note-denied, [data-keeps-open]", form));
   const show = () => {
     const found = changes(form);
     bar.hidden = !found.length && !keepsOpen;

@@ -1,0 +1,71 @@
+"""A form that stayed open while somebody else saved the same object: what was typed is kept, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django import forms
+
+from dashboards.forms import PageForm
+from quotas.models import Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    revision: Revision | None  # the newest that touched the object
+    kept: tuple[str, ...]  # labels of what the viewer has edited
+    theirs: tuple[str, ...]  # labels of what only the others have edited
+    both: tuple[tuple[str, str], ...]  # labels of what both have edited, and the others' values
+
+
+class WatchedForm(PageForm):
+    """Carries the values that its viewer saw, so that an edit by somebody else is noticed."""
+
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    watched: ClassVar[tuple[str, ...]] = ()
+    conflict: Conflict | None = None
+
+    def watch(self, saved: Mapping[str, Any], key: str) -> None:
+        """`saved`: the values now; `key`: the object, as revisions name it. Before the form is validated.
+
+        On a conflict the form shows what the viewer typed, and beside it what the others saved.
+        """
+        now = {name: _text(saved.get(name)) for name in self.watched}
+        if not self.is_bound:
+            self.initial["seen"] = json.dumps(now)
+            return
+        seen = _read(self.data.get("seen", ""))
+        typed = {name: _text(self.data.get(name)) for name in self.watched}
+        changed = [name for name in self.watched if seen.get(name, now[name]) != now[name]]
+        edited = [name for name in self.watched if seen.get(name, typed[name]) != typed[name]]
+        theirs = [name for name in changed if name not in edited]
+        both = [name for name in changed if name in edited and typed[name] != now[name]]
+        if not theirs and not both:
+            return
+        self.data = {**dict(self.data.items()), "seen": json.dumps(now), **{name: now[name] for name in theirs}}
+        self.conflict = Conflict(
+            Revision.objects.filter(touched__contains=[key]).order_by("-number").first(),
+            tuple(map(self._label, edited)),
+            tuple(map(self._label, theirs)),
+            tuple((self._label(name), now[name]) for name in both),
+        )
+
+    def _label(self, name: str) -> str:
+        return self[name].label.lower()
+
+
+def _text(value: object) -> str:
+    return "" if value is None else "\n".join(str(value).split("\r\n")).strip()
+
+
+def _read(text: str) -> dict[str, str]:
+    """What a browser sends back may be anything."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
