@@ -53,7 +53,7 @@ MENU: tuple[MenuItem, ...] = (
         "tier",
         "dashboards:tiers",
         below=("dashboards:tier", "dashboards:tier-new", "dashboards:tier-edit"),
-        go="p",
+        go="i",
     ),
     MenuItem(
         "Manage",
@@ -69,7 +69,7 @@ MENU: tuple[MenuItem, ...] = (
         go="e",
     ),
     MenuItem("Observe", "Decision log", "log", "dashboards:decisions", go="d"),
-    MenuItem("Limits", "Overrides", "clock", "dashboards:overrides"),
+    MenuItem("Limits", "Overrides", "clock", "dashboards:overrides", go="v"),
     MenuItem("Limits", "Limits matrix", "matrix", "dashboards:matrix", below=("dashboards:matrix-import",), go="m"),
     MenuItem(
         "Limits",

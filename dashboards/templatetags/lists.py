@@ -117,7 +117,8 @@ def filter_menu(
 def bulk_bar(content: str, asked: Asked, what: str, count: int) -> SafeString:
     """Actions on ticked rows. `what`: such as tenants; `count`: how many match, also on other pages."""
     return format_html(
-        '<div class="bulkbar bulk-float" id="bulk" role="region" aria-label="Selected {0}" data-bulk data-live hidden>'
+        '<div class="bulkbar bulk-float" id="bulk" role="region" aria-label="Selected {0}" aria-keyshortcuts="b" '
+        "data-bulk data-live hidden>"
         '<form id="bulk-form" method="post" hidden></form><b data-n aria-live="polite"></b>'
         '<button class="btn btn-sm" type="button" data-bulk-all hidden>Select all {1} that match</button>{2}'
         '<button class="btn btn-sm btn-icon" type="button" data-bulk-none aria-label="Clear the selection">{3}</button>'

@@ -21,6 +21,10 @@ export function icon(name, classes = "") {
   return svg;
 }
 
+// A single key is the page's, unless somebody types, moves a slider or has a dialog open.
+export const isForPage = (event) => !event.ctrlKey && !event.metaKey && !event.altKey && !$("dialog[open]")
+  && !event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], [role=slider]");
+
 // Calls `start` once for the page, and for each part that htmx or a live refresh replaces.
 export function onFresh(start) {
   start(document);

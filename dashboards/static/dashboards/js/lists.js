@@ -1,5 +1,5 @@
-// A list page: searches as one types, ticks rows (also on several pages), and answers the keys / j k x n Esc.
-import { $, $$, onFresh } from "./dom.js";
+// A list page: searches as one types, ticks rows (also on several pages), and answers the keys j k x b Esc.
+import { $, $$, isForPage, onFresh } from "./dom.js";
 import { open } from "./dialogs.js";
 import { refresh } from "./live.js";
 import "./rows.js";
@@ -99,25 +99,21 @@ if (form) {
 }
 
 // ---- keys
-const isTyping = (event) => event.target.matches("input:not([type=checkbox]), textarea, select") || event.ctrlKey || event.metaKey || event.altKey;
-
 document.addEventListener("keydown", (event) => {
-  const find = $("[data-find]");
   if (event.key === "Escape") {
+    const find = $("[data-find]");
     const menu = $("[data-filter][open]");
     if (menu) { menu.open = false; $("summary", menu).focus(); } else if (event.target === find) find.blur(); else if (!$("dialog[open]")) clear();
     return;
   }
-  if (isTyping(event) || $("dialog[open]")) return;
-  if (event.key === "/" && find) { event.preventDefault(); find.focus(); find.select(); }
-  if (event.key === "n") $("[data-key-new]")?.click();
-  if (event.key.toLowerCase() === "x") {
-    const box = $("[data-pick]", document.activeElement.closest("tr") ?? document.createElement("i"));
-    if (!box) return;
-    if (event.shiftKey) tickTo(box); else tick(box, !box.checked);
-    last = box.dataset.pick;
-    sync();
-  }
+  if (!isForPage(event)) return;
+  if (event.key === "b") $$("[data-bulk] button").find((each) => each.offsetParent !== null)?.focus();
+  if (event.key.toLowerCase() !== "x") return;
+  const box = $("[data-pick]", document.activeElement.closest("tr") ?? document.createElement("i"));
+  if (!box) return;
+  if (event.shiftKey) tickTo(box); else tick(box, !box.checked);
+  last = box.dataset.pick;
+  sync();
 });
 
 // ---- dialogs of bulk actions

@@ -1,10 +1,9 @@
 // j and k move the focus through the links of table rows; Enter opens the link.
-import { $$ } from "./dom.js";
+import { $$, isForPage } from "./dom.js";
 
 document.addEventListener("keydown", (event) => {
-  if (event.target.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
   const step = { j: 1, k: -1 }[event.key];
-  if (!step) return;
+  if (!step || !isForPage(event)) return;
   const links = $$("[data-rows] th[scope=row] a.rowlink");
   if (!links.length) return;
   const place = links.indexOf(document.activeElement);

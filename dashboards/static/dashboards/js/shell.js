@@ -1,5 +1,5 @@
 // The shell: the inbox, the keyboard map, and dialogs that an address opens (#open-dlg-override).
-import { $, $$ } from "./dom.js";
+import { $, $$, isForPage } from "./dom.js";
 import { open } from "./dialogs.js";
 
 const GO_MS = 1500; // between G and the letter
@@ -23,7 +23,6 @@ document.addEventListener("click", (event) => {
 });
 
 // ---------- keys ----------
-const isTyping = (target) => target.matches("input, textarea, select, [contenteditable], [role=slider]");
 const press = (selector) => { const found = $$(selector).find((each) => each.offsetParent !== null); found?.click(); return Boolean(found); };
 
 function find() {
@@ -37,7 +36,7 @@ function find() {
 const KEYS = {
   "?": () => { open($("#dlg-keys")); return true; },
   "/": find,
-  n: () => press("[data-new], .page-head .actions .btn-primary"),
+  n: () => press("[data-key-new], .page-head .actions .btn-primary"),
   i: () => press("[data-inbox]"),
   t: () => { $("[data-theme-toggle]").click(); return true; },
 };
@@ -50,7 +49,7 @@ function go(letter) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || $("dialog[open]")) return;
+  if (!isForPage(event)) return;
   const key = event.key.toLowerCase(), isGoing = Date.now() - going < GO_MS;
   going = 0;
   if (key === "g" && !isGoing) { going = Date.now(); return; }
