@@ -94,6 +94,11 @@ class Impact:
         return self.cut_count > 0 or bool(self.unenforced)
 
     @property
+    def is_new_only(self) -> bool:
+        """Every cut is a limit where there was none."""
+        return bool(self.cuts) and all(cut.before == NOT_ENFORCED for cut in self.cuts)
+
+    @property
     def unenforced_tenants(self) -> int:
         """For the limit that is lost for most of them."""
         return max((lost.tenants for lost in self.unenforced), default=0)

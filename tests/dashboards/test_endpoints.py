@@ -202,6 +202,7 @@ class TestTheImport:
         assert "path /v1/rides/{id} → /v1/rides/{ride_id}" in text
         assert "cost 1 → 3" in text
         assert 'value="rides:request-ride"' in text
+        assert 'aria-label="Select POST /v1/rides"' in text  # with the base path, as it will be matched
         assert "is neither plain text nor one {variable}" in text
 
     def test_registered_and_unchanged_rows_cannot_be_ticked(self, owner: Client) -> None:

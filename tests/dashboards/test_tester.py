@@ -66,6 +66,13 @@ def test_it_says_what_denies_and_for_how_long(client: Client) -> None:
     assert "higher than this limit can ever allow" in asked(client, endpoint=PAY, cost="6")
 
 
+def test_what_is_counted_together_is_said_in_words(client: Client) -> None:
+    limits = [bucket(3, "client", subject="key|ip")]
+    policy_create(name="clients", tier="pro", endpoint=PAY, limits=limits, **FORCED)
+    publish()
+    assert "per API key or address" in asked(client, endpoint=PAY, ip="203.0.113.7")
+
+
 def test_an_override_stands_on_top_of_the_ladder(client: Client) -> None:
     override_create(tenant="acme", endpoint="*", multiplier=(2, 1), **SAID)
     publish()

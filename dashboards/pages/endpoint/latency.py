@@ -34,7 +34,6 @@ def latency_figure(endpoint: Endpoint, now: datetime) -> Figure | None:
         panels=[Panel("ms", 200)],
         marks=_knee(capacity) if isinstance(capacity, Capacity) else (),
         caption=_words(capacity) if isinstance(capacity, Capacity) else f"Capacity unknown: {capacity.reason}.",
-        classes="c-6",
     )
 
 

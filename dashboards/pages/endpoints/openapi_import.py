@@ -77,6 +77,11 @@ class ShownRow:
     name: str
     is_picked: bool
 
+    @property
+    def route(self) -> str:
+        """With the base path, as it will be matched; as in the document if it cannot be."""
+        return self.row.operation.template or self.row.operation.path
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def endpoints_import_page(request: HttpRequest) -> HttpResponse:
