@@ -76,7 +76,14 @@ ACTIONS: Final = (
     Action("Import endpoints from OpenAPI", "download", "dashboards:endpoints-import", "upload swagger paste register"),
     Action("New tenant", "tenants", "dashboards:tenant-new", "add create customer"),
     Action("Import tenants from CSV", "download", "dashboards:tenants-import", "upload many"),
-    Action("New policy", "matrix", "dashboards:policy-new", "add create limits global service"),
+    Action(
+        "New policy",
+        "matrix",
+        "dashboards:policies",
+        "add create limits global service",
+        dialog="dlg-policy",
+        needs=("dashboards:policy-new", "POST"),
+    ),
     Action("Import limits from CSV", "download", "dashboards:matrix-import", "upload sheet"),
     Action(
         "Bypass limits",

@@ -7,29 +7,60 @@ from django.urls import reverse
 
 from dashboards.menu import MENU
 from tests.browser.person import NARROW, WIDE, Person
-from tests.browser.world import THROTTLED
+from tests.browser.world import IN_CANARY, IN_SHADOW, KEYED, PROMOTED, SCHEDULED, THROTTLED
 
 BELOW = (
     ("dashboards:tenant", THROTTLED),
+    ("dashboards:tenant-settings", THROTTLED),
     ("dashboards:endpoint", "rider:quote"),
-    ("dashboards:endpoint-new",),
     ("dashboards:endpoint-edit", "rider:quote"),
     ("dashboards:endpoints-import",),
     ("dashboards:tier", "pro"),
+    ("dashboards:policy", "pro-everywhere"),
+    ("dashboards:change", IN_SHADOW),
+    ("dashboards:recommendation", 1),
+    ("dashboards:inbox",),
+)
+ALSO_BELOW = (
+    ("dashboards:tenant", KEYED),
+    ("dashboards:tenant-new",),
+    ("dashboards:tenants-import",),
+    ("dashboards:tenant-settings", "old-town-taxi"),  # archived
     ("dashboards:tier-new",),
     ("dashboards:tier-edit", "pro"),
-    ("dashboards:recommendation", 1),
+    ("dashboards:endpoint-new",),
     ("dashboards:matrix-import",),
+    ("dashboards:change", SCHEDULED),
+    ("dashboards:change", IN_CANARY),
+    ("dashboards:change", PROMOTED),
+    ("dashboards:what-if",),
     ("dashboards:first-run",),
-    ("dashboards:inbox",),
     ("dashboards:runbook", "denied-share"),
 )
+STATES = (
+    "/policies/new?at=free/rider:track",
+    "/tenants?state=archived",
+    "/tenants?q=nobody-is-called-so",
+    "/tenants#open-dlg-new",
+    "/policies#open-dlg-policy",
+    "/tiers/pro#open-dlg-policy",
+    f"/tenants/{THROTTLED}#open-dlg-key",
+    f"/tenants/{THROTTLED}#open-dlg-override",
+    f"/tenants/{THROTTLED}/settings#open-dlg-archive",
+    f"/changes/{IN_SHADOW}#open-dlg-start",
+    f"/changes/{IN_SHADOW}#open-dlg-trial",
+    f"/changes/{IN_CANARY}#open-dlg-step",
+    "/settings#open-dlg-rule",
+    "/recommendations/1#open-dlg-edit",
+)
 PATHS = [*(reverse(item.url) for item in MENU), *(reverse(name, args=rest) for name, *rest in BELOW)]
+OTHER_PATHS = [*(reverse(name, args=rest) for name, *rest in ALSO_BELOW), *STATES]
 
 
 def check(person: Person, path: str) -> None:
     # Nothing is refreshed while axe reads.
-    person.goes_to(f"{path}{'&' if '?' in path else '?'}live=0")
+    place, mark, dialog = path.partition("#")
+    person.goes_to(f"{place}{'&' if '?' in place else '?'}live=0{mark}{dialog}")
     person.looks("light", WIDE)
     person.reads_with_axe("light")
     person.looks("light", NARROW)
@@ -45,8 +76,10 @@ def test_a_page_is_whole(ada: Person, path: str) -> None:
     check(ada, path)
 
 
-def test_a_change_that_is_tried_out_is_whole(ada: Person) -> None:
-    check(ada, f"{reverse('dashboards:changes')}?change=1")
+@pytest.mark.sweep
+@pytest.mark.parametrize("path", OTHER_PATHS)
+def test_each_page_below_and_each_dialog_is_whole(ada: Person, path: str) -> None:
+    check(ada, path)
 
 
 def test_the_page_of_a_tenants_own_people_is_whole(tess: Person) -> None:

@@ -17,6 +17,9 @@ from config.embedded import start_embedded_valkey, start_postgres
 
 PASSWORD: Final = "known to the tests alone"
 THROTTLED: Final = "delta-shuttle"
+KEYED: Final = "world-of-wheels"
+PER_KEY: Final = "per-key"
+IN_SHADOW, SCHEDULED, IN_CANARY, PROMOTED = 1, 2, 3, 4  # the demo's changes, then those below
 HOURS: Final = 6
 
 
@@ -32,6 +35,8 @@ def main() -> None:
         call_command("seed", hours=HOURS)
         _people()
         _recommendations()
+        _limit_per_key()
+        _changes()
 
 
 def _people() -> None:
@@ -67,6 +72,39 @@ def _recommendations() -> None:
         "proposed": bucket_of(8, 30),
     }
     recommended(trust="medium", **both | free, summary="Raise burst of free.")
+
+
+def _limit_per_key() -> None:
+    """Wide, and hardly refilled: what is left of it tells whether two keys are one caller."""
+    from quotas.policies.edit import policy_create
+
+    limit = {"name": PER_KEY, "algorithm": "token_bucket", "rate": 1, "per": "1h", "burst": 100_000, "subject": "key"}
+    policy_create(
+        name=f"{KEYED}-track",
+        tenant=KEYED,
+        endpoint="rider:track",
+        limits=[limit],
+        author="ada",
+        reason="no client may take it all",
+        force=True,
+    )
+
+
+def _changes() -> None:
+    """Of policies that no test edits: what is on trial cannot be edited."""
+    from quotas.changes.promotion import change_promote
+    from quotas.changes.rollout import change_propose, change_start
+    from quotas.policies.edit import limit_set
+    from tests.quotas.world import SAID
+
+    jobs = {"name": "jobs", "algorithm": "concurrency", "limit": 12, "hold": "10m"}
+    canary = change_propose(limit_set, policy="enterprise-exports", limit=jobs, **SAID)
+    change_start(change=canary.pk, mode="canary", share_percent=20, **SAID)
+    ratings = {"name": "ratings", "algorithm": "token_bucket", "rate": 2, "per": "1s", "burst": 40}
+    promoted = change_propose(limit_set, policy="pro-ratings", limit=ratings, **SAID)
+    change_promote(change=promoted.pk, **SAID)
+    if (canary.pk, promoted.pk) != (IN_CANARY, PROMOTED):
+        raise AssertionError(f"the changes are {canary.pk} and {promoted.pk}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboards.actions import ACTIONS
+from dashboards.menu import MENU
 from dashboards.pages import live
 from quotas.changes.rollout import change_propose
 from quotas.models import AlertState, Change, Heartbeat, Limit, Revision
@@ -113,6 +114,14 @@ def test_an_action_with_these_words_comes_before_one_that_only_fits(busy: None, 
 def test_no_two_actions_of_the_palette_have_one_name() -> None:
     labels = [action.label for action in ACTIONS]
     assert len(labels) == len(set(labels))
+
+
+def test_each_action_of_the_palette_leads_to_a_page_that_has_its_dialog(busy: None) -> None:
+    owner = signed_in("ann-owner", "owner")
+    for action in ACTIONS:
+        if action.url:
+            text = page(owner, action.href.partition("#")[0])
+            assert not action.dialog or f'id="{action.dialog}"' in text, action
 
 
 def test_the_palette_finds_actions_of_the_role(busy: None, client: Client) -> None:
@@ -277,3 +286,9 @@ def test_a_failure_gets_a_page_that_says_where_its_cause_is(client: Client, monk
     response = client.get("/tenants")
     assert response.status_code == 500
     assert "its log has the cause" in response.content.decode()
+
+
+def test_each_page_of_the_menu_has_a_key_of_its_own() -> None:
+    keys = [item.go for item in MENU]
+    assert all(keys)
+    assert len(set(keys)) == len(keys)

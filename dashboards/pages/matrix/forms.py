@@ -111,7 +111,7 @@ class CellForm(_EditForm):
             field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
             self.fields[f"p_{name}"] = field
         choices = [*((name, name) for name in selection.names), (NEW, "new limit …")]
-        self.fields["limit_name"] = _choice("Limit", choices)
+        self.fields["limit_name"] = _choice("Which limit", choices)
 
     @classmethod
     def of(cls, selection: Selection, name: str = "") -> CellForm:

@@ -44,7 +44,7 @@ class EditWindowForm(ReasonedForm):
     burst = forms.IntegerField(min_value=1)
 
     def __init__(self, data: QueryDict | None, window: PerWindow, initial: dict[str, Any] | None = None) -> None:
-        super().__init__(data, initial=initial)
+        super().__init__(data, initial=initial, auto_id="edit_%s")
         self.fields["burst"].label = f"Limit per {format_duration(window.window_us)}"
 
 
@@ -167,7 +167,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "tenant_count": len(tenants),
         "excluded": [_span(one) for one in row.evidence.get("excluded", [])],
         "edit": given.get("edit", edit),
-        "dismiss": given.get("dismiss", DismissForm()),
+        "dismiss": given.get("dismiss", DismissForm(auto_id="dismiss_%s")),
         "decide": next((form for name, form in given.items() if name not in ("edit", "dismiss")), DecideForm()),
         "opened": next(iter(given), ""),
         "shadow_hours": parameters.shadow_hours,
@@ -189,7 +189,7 @@ def _edit_form(
     current = algorithm_load(row.current)
     if isinstance(current, PerWindow):
         return EditWindowForm(data, current, initial)
-    return EditForm(data, initial=initial)
+    return EditForm(data, initial=initial, auto_id="edit_%s")
 
 
 def _span(one: dict[str, str]) -> dict[str, Any]:

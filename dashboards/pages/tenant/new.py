@@ -54,7 +54,7 @@ class NewTenantForm(TenantForm):
             error_messages={"required": "Choose a tier.", "invalid_choice": "This tier is gone. Choose another."},
             widget=forms.Select({"class": "select"}),
         )
-        self.fields["label"].widget.attrs["data-names"] = "new_name"
+        self.fields["label"].widget.attrs |= {"data-names": "new_name", "autofocus": True}
         self.order_fields(self.field_order)
 
     def clean(self) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from django.views.decorators.http import require_safe
 
 from access.downloads import csv_download
 from dashboards.lists import Asked, asked_of
+from dashboards.pages.policies.forms import PlaceForm
 from dashboards.pages.tiers.figures import TierFigures, tier_figures
 from dashboards.viewer import principal_of
+from quotas.policies.spec import EVERYWHERE
 from tenants.scope import tenants_of
 
 FILTERS = ("q",)
@@ -88,6 +90,7 @@ def tier(request: HttpRequest, name: str) -> HttpResponse:
         "row": row,
         "measured": found.measured,
         "tenants": tenants.select_related("summary").order_by("-summary__asked", "name")[:MOST_TENANTS],
+        "form": PlaceForm(auto_id="place_%s", initial={"owner": "tier", "tier": name, "endpoint": EVERYWHERE}),
         "others": [other.tier.name for other in found.rows if other.tier.name != name and not other.is_own],
     }
     return render(request, "dashboards/tiers/tier.html", context)

@@ -1,5 +1,5 @@
 // Click handlers for data attributes: dialogs, popovers, copy buttons and the theme.
-import { $, onFresh } from "./dom.js";
+import { $, $$, onFresh } from "./dom.js";
 import { toast } from "./toast.js";
 
 const root = document.documentElement;
@@ -18,8 +18,7 @@ function switchTheme() {
 export function open(dialog) {
   if (dialog.open) return;
   dialog.showModal();
-  const field = $("[autofocus], [aria-invalid=true], input:not([type=hidden]), textarea, select", dialog);
-  if (field) field.focus();
+  $$("[autofocus], [aria-invalid=true], input:not([type=hidden]), textarea, select", dialog).find((each) => each.checkVisibility())?.focus();
 }
 
 async function copy(button) {
@@ -62,6 +61,8 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
+// A form that was refused starts at what has to be changed.
+$("main [aria-invalid=true]")?.focus();
 // A dialog whose form had errors opens again with the input.
 onFresh((part) => part.querySelectorAll("dialog[data-open-now]").forEach(open));
 

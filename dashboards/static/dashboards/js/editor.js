@@ -24,5 +24,7 @@ export function editor(inspector, { load, leave, loaded }) {
     if (event.detail.target !== inspector) return;
     showParameters(inspector);
     loaded();
+    // The button that was pressed is gone: the keyboard goes on at what came of it.
+    $(".inspector-done h2", inspector)?.focus();
   });
 }

@@ -5,6 +5,8 @@ import { editor } from "./editor.js";
 import { refresh } from "./live.js";
 
 const inspector = $("#inspector"), empty = inspector.innerHTML;
+// A page that only adds a limit starts in its first field.
+const isNew = inspector.dataset.limit === "+";
 let opener = null;
 
 function load(limit) {
@@ -23,7 +25,7 @@ editor(inspector, {
   load,
   leave,
   loaded() {
-    if (opener) $(".input:not([disabled]), .select", inspector)?.focus();
+    if (opener || isNew) $(".input:not([disabled]), .select", inspector)?.focus();
     if (matchMedia("(max-width: 1100px)").matches) inspector.scrollIntoView({ block: "nearest" });
   },
 });
