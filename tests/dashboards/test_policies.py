@@ -81,7 +81,7 @@ def test_a_new_one_is_made_by_its_first_limit(operator: Client) -> None:
     assert "4.2" in planned
     assert "Blocked: this limit is new, so requests that pass today may be denied." in planned
     assert "these cuts" not in planned
-    assert "Try beside the live limit" not in planned
+    assert "Try in shadow" in planned
     assert not Policy.objects.filter(tenant__name="bolt").exists()
     assert "Saved as r" in text_of(
         operator.post("/matrix/publish", {**edit, "reason": "agreed", "force": "on"}).content

@@ -77,7 +77,7 @@ def recommendation_decide(request: HttpRequest, number: int, action: str) -> Htt
     row = _row(number)
     if action not in ACTIONS:
         raise Http404(f"Unknown action: {action}.")
-    form = _edit_form(row, request.POST) if action == "edit" else _form(action)(request.POST)
+    form = _edit_form(row, request.POST) if action == "edit" else _form(action, request.POST)
     if form.is_valid():
         try:
             said = _acts(action, row, form, principal_of(request).actor)()
@@ -167,7 +167,7 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
         "tenant_count": len(tenants),
         "excluded": [_span(one) for one in row.evidence.get("excluded", [])],
         "edit": given.get("edit", edit),
-        "dismiss": given.get("dismiss", DismissForm(auto_id="dismiss_%s")),
+        "dismiss": given.get("dismiss", _form("dismiss")),
         "decide": next((form for name, form in given.items() if name not in ("edit", "dismiss")), DecideForm()),
         "opened": next(iter(given), ""),
         "shadow_hours": parameters.shadow_hours,
@@ -179,8 +179,8 @@ def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form
     return render(request, "dashboards/recommendations/detail.html", context, status=422 if given else 200)
 
 
-def _form(action: str) -> type[DismissForm | DecideForm]:
-    return DismissForm if action == "dismiss" else DecideForm
+def _form(action: str, data: QueryDict | None = None) -> DismissForm | DecideForm:
+    return DismissForm(data, auto_id="dismiss_%s") if action == "dismiss" else DecideForm(data)
 
 
 def _edit_form(
