@@ -116,8 +116,8 @@ document.addEventListener("keydown", (event) => {
   sync();
 });
 
-// ---- dialogs of bulk actions
-document.addEventListener("htmx:afterSwap", (event) => { if (event.detail.target.id === "bulk-dialog") open(event.detail.target); });
+// ---- dialogs of bulk actions, opened when their own triggers work
+document.addEventListener("htmx:afterSettle", (event) => { if (event.detail.target.id === "bulk-dialog") open(event.detail.target); });
 document.addEventListener("hr:fresh", (event) => globalThis.htmx?.process(event.target));
 // The view that is saved is the one that is seen, also after filters changed without a new page.
 document.addEventListener("hr:fresh", () => {
