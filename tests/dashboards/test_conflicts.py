@@ -45,7 +45,7 @@ def test_what_only_the_other_changed_is_theirs_and_the_edit_is_kept(owner: Clien
     assert answer.status_code == 409
     assert "ann changed this tenant" in text
     assert "Your edit of label is kept." in text
-    assert "Tags is now theirs." in text
+    assert "Their edit of tags is shown now." in text
     assert 'value="Acme Cabs"' in text
     assert 'value="new"' in text
     row = Tenant.objects.get(name="acme")
@@ -77,7 +77,7 @@ def test_an_endpoint_is_watched_too(owner: Client) -> None:
     endpoint_update(name=GET, default_cost=3, **SAID)
     answer = owner.post(address, {**typed, "clients": "few", **seen})
     assert answer.status_code == 409
-    assert "Default cost is now theirs." in text_of(answer.content)
+    assert "Their edit of default cost is shown now." in text_of(answer.content)
     assert Endpoint.objects.get(name=GET).default_cost == 3
 
 
