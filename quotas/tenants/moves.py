@@ -19,7 +19,7 @@ from quotas.models.usage_rates import EVERY_ENDPOINT
 from quotas.policies.compare import WINDOWS_S, Plan, Tightened, is_comparable, is_implied, measures_of, tightened_limit
 from quotas.policies.configuration import configuration_part
 from quotas.policies.layers import Layers, PolicyIndex
-from quotas.policies.limit_words import limit_short
+from quotas.policies.limit_words import limit_short, subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Configuration, Limit, to_us
 from quotas.tenants.stranded import StrandedChoice, StrandedOverride
@@ -211,7 +211,7 @@ def _words(effective: Effective | None, scope: str) -> str:
     if effective is None:
         return ""
     words = str(limit_short(effective.limit.algorithm))
-    subject = f" per {effective.limit.subject}" if effective.limit.subject.alternatives else ""
+    subject = f" per {subject_words(effective.limit.subject)}" if effective.limit.subject.alternatives else ""
     return f"{words}{subject} of *" if effective.scope != scope else f"{words}{subject}"
 
 

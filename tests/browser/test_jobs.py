@@ -130,7 +130,7 @@ def test_a_recommendation_is_reviewed_and_approved(ada: Person) -> None:
     page.get_by_role("link", name="pro × *").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("pro")
     expect(page.locator("figure[data-chart] canvas").first).to_be_visible()
-    page.get_by_label("Reason").first.fill("the evidence is clear")
+    page.get_by_label("Comment").fill("the evidence is clear")
     page.get_by_role("button", name="Approve and start").click()
     expect(page.locator("main")).to_contain_text("in shadow")
     whole(ada)
