@@ -35,6 +35,7 @@ ALSO_BELOW = (
     ("dashboards:change", PROMOTED),
     ("dashboards:what-if",),
     ("dashboards:first-run",),
+    ("dashboards:chart-notes",),
     ("dashboards:runbook", "denied-share"),
 )
 STATES = (
