@@ -109,8 +109,10 @@ class Person:
         except Late:
             wider = self.page.evaluate(WIDER)
             self.troubles.append(f"{scheme}, {size['width']} px: wider than the window: {wider}")
-        if cut_off := self.page.evaluate(CUT_OFF):
-            self.troubles.append(f"{scheme}, {size['width']} px: cut off: {cut_off}")
+        try:
+            self.page.wait_for_function(f"() => ({CUT_OFF})().length === 0", timeout=REDRAWN_MS)
+        except Late:
+            self.troubles.append(f"{scheme}, {size['width']} px: cut off: {self.page.evaluate(CUT_OFF)}")
 
     def reads_with_axe(self, scheme: str, *rules: str) -> None:
         only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}

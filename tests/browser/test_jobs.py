@@ -138,7 +138,7 @@ def test_a_recommendation_is_reviewed_and_approved(ada: Person) -> None:
 
 def test_a_change_is_taken_back(ada: Person) -> None:
     page = ada.page
-    ada.goes_to("/changes")
+    ada.goes_to("/changes?q=pro-reports")
     page.get_by_role("link").filter(has_text="Raise pro × admin:reports").click()
     page.get_by_role("button", name="Revert r").click()
     dialog = page.get_by_role("dialog", name="Undo changes")
