@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -58,6 +58,8 @@ def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool
     """
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
+    overrides = {int(name): state for name, state in _of_kind(wanted, OVERRIDE)}
+    _end_overrides(opened, overrides)  # first, because a limit does not get its name back from one that is in force
     _restore_tiers(opened, dict(_of_kind(wanted, TIER)))
     endpoints = dict(_of_kind(wanted, ENDPOINT))
     write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
@@ -66,8 +68,8 @@ def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool
         move_tenants(opened, _moved(wanted, now))
     for name, state in _of_kind(wanted, TENANT):
         _restore_tenant(opened, name, state, reverts_tenants)
-    for name, state in _of_kind(wanted, OVERRIDE):
-        _restore_override(opened, int(name), state)
+    for number, override in overrides.items():
+        _restore_override(opened, number, override)
     gone = [name for name, state in endpoints.items() if state is None]
     retire_endpoints(opened, list(Endpoint.objects.filter(name__in=gone, retired=False)) if gone else [])
     for name, state in _of_kind(wanted, CHANGE):
@@ -211,18 +213,23 @@ def _restore_change(opened: Draft, number: int, state: State) -> None:
         _resume_change(opened, row, state)
 
 
+def _end_overrides(opened: Draft, states: Mapping[int, State]) -> None:
+    """Those that were not there, or would be over by now."""
+    now = timezone.now()
+    for number, row in sorted(_live_overrides(states, now).items()):
+        if (state := states[number]) is None or _is_over(state, now):
+            cancel_override(opened, row)
+
+
 def _restore_override(opened: Draft, number: int, state: State) -> None:
     """A cancelled override comes back as a new one, because it did not apply in between. One that still applies keeps
     its number: only its end can have changed."""
     now = timezone.now()
-    end = datetime.fromisoformat(state["end"]) if state and state["end"] else None
-    live = Override.objects.filter(Q(end=None) | Q(end__gt=now), pk=number, cancelled_at=None).first()
-    is_over = end is not None and end <= now
-    if live is not None and (state is None or is_over):
-        cancel_override(opened, live)
-    elif live is not None:
-        set_end(opened, live, end)
-    elif state is not None and not is_over and (tenant := find_tenant(state["tenant"])).archived_at is None:
+    if state is None or _is_over(state, now):
+        return
+    if (live := _live_overrides([number], now).get(number)) is not None:
+        set_end(opened, live, _end(state))
+    elif (tenant := find_tenant(state["tenant"])).archived_at is None:
         numerator, denominator = state["multiplier"] or (None, None)
         add_override(
             opened,
@@ -230,7 +237,7 @@ def _restore_override(opened: Draft, number: int, state: State) -> None:
                 tenant=tenant,
                 endpoint=None if state["endpoint"] == EVERYWHERE else find_endpoint(state["endpoint"]),
                 start=max(now, datetime.fromisoformat(state["start"])),
-                end=end,
+                end=_end(state),
                 limits=state["limits"],
                 multiplier_numerator=numerator,
                 multiplier_denominator=denominator,
@@ -239,6 +246,18 @@ def _restore_override(opened: Draft, number: int, state: State) -> None:
                 author=state["author"],
             ),
         )
+
+
+def _live_overrides(numbers: Collection[int], now: datetime) -> dict[int, Override]:
+    return Override.objects.filter(Q(end=None) | Q(end__gt=now), cancelled_at=None).in_bulk(list(numbers))
+
+
+def _end(state: Mapping[str, Any]) -> datetime | None:
+    return datetime.fromisoformat(state["end"]) if state["end"] else None
+
+
+def _is_over(state: Mapping[str, Any], now: datetime) -> bool:
+    return (end := _end(state)) is not None and end <= now
 
 
 def end_change(opened: Draft, row: Change, state: ChangeState) -> None:

@@ -168,8 +168,14 @@ def _cuts_at(endpoint: str, before: Plan, after: Plan, above: Fraction) -> Itera
 
 def is_implied(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> bool:
     """Whether a limit applied before that counted at least as much and was about as tight."""
-    broader = (w for w in were if w.scope in (now.scope, EVERYWHERE) and w.is_global == now.is_global)
-    return any(is_comparable(w.limit, now.limit) and _loss(w.limit, now.limit, costs) <= TOLERATED for w in broader)
+    return next(_implying(now, were, costs), None) is not None
+
+
+def _implying(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> Iterator[Effective]:
+    for was in were:
+        is_broader = was.scope in (now.scope, EVERYWHERE) and was.is_global == now.is_global
+        if is_broader and is_comparable(was.limit, now.limit) and _loss(was.limit, now.limit, costs) <= TOLERATED:
+            yield was
 
 
 def is_comparable(was: Limit, now: Limit) -> bool:
@@ -246,11 +252,18 @@ class Tightened:
 def tightened(before: Plan, after: Plan) -> list[Tightened]:
     found: dict[tuple[str, str], Tightened] = {}
     for endpoint in compared(before, after):
-        were, factor = before.enforced(endpoint), after.cost(endpoint) / before.cost(endpoint)
+        were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
         for key, now in after.enforced(endpoint).items():
-            for one in tightened_limit(were.get(key), now, factor):
+            was = were.get(key) or _under_another_name(now, were.values(), costs)
+            for one in tightened_limit(was, now, costs[1] / costs[0]):
                 found.setdefault((one.scope, one.limit), one)
     return list(found.values())
+
+
+def _under_another_name(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> Effective | None:
+    """The limit that let through the least of those as tight as a new one, in the same unit: a rename cuts nobody."""
+    found = (was for was in _implying(now, were, costs) if was.limit.unit == now.limit.unit)
+    return min(found, key=lambda was: most_within(was.limit.algorithm, max(WINDOWS_S)), default=None)
 
 
 def tightened_limit(was: Effective | None, now: Effective, factor: float = 1.0) -> Iterator[Tightened]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from quotas.models import Limit, LimitName, QuotaRequest, Recommendation
+from django.utils import timezone
+
+from quotas.models import Limit, LimitName, Override, QuotaRequest, Recommendation
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.quota_request import RequestAnswer
 from quotas.models.recommendation import OPEN
+from quotas.overrides import ENDED, overrides_in
 from quotas.policies.carry_over import events_of
 from tenants.models import Tenant
 
+_BATCH: Final = 2_000
 PolicyStates = Mapping[str, Mapping[str, Any] | None]  # by name of the policy; None: it is not there
 
 
@@ -21,6 +25,8 @@ def why_it_resets(limit: Limit, to: str) -> str:
     if others:
         what = "another policy has" if others == 1 else f"{others} other policies have"
         return f"{what} a limit called {limit.name.name}, which keeps the counts of that name"
+    if (override := _live_override(limit.name.name)) is not None:
+        return f"override {override.pk} of {override.tenant} uses the name {limit.name.name}, which keeps its counts"
     if to != limit.name.name and _is_used(to):
         return f"the name {to} was used before and has counts of its own"
     return ""
@@ -36,6 +42,7 @@ def rename_number(name: LimitName, to: str) -> None:
     policies = Limit.objects.filter(name=name.number).values_list("policy__name", flat=True)
     Recommendation.objects.filter(stage__in=OPEN, policy__in=policies, limit=former).update(limit=to)
     QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
+    _rename_in_ended_overrides(former, to)
     for tenant in Tenant.objects.filter(handovers__contains=[{"limit": former}]):
         tenant.handovers = [one | {"limit": to} if one["limit"] == former else one for one in tenant.handovers]
         tenant.save(update_fields=["handovers"])
@@ -54,7 +61,8 @@ def rename_as_filed(before: PolicyStates, after: PolicyStates) -> None:
 def take_back_names(states: PolicyStates) -> None:
     """Before policies go back to these states: a limit that was renamed since gets back the name that it had then.
 
-    It does not if a policy that stays as it is uses the number, or if the former name was given to another limit.
+    It does not if a policy that stays as it is or an override uses the number, or if the former name was given to
+    another limit.
     """
     wanted = {limit for state in states.values() for limit in _limits(state)}
     known = set(LimitName.objects.filter(name__in=wanted).values_list("name", flat=True))
@@ -71,8 +79,22 @@ def _once_called(name: str, states: PolicyStates, wanted: Collection[str]) -> It
     for number in dict.fromkeys(numbers):
         row = rows.get(number)
         others = Limit.objects.filter(name=number).exclude(policy__name__in=states)
-        if row is not None and row.name not in wanted and not others.exists():
+        if row is not None and row.name not in wanted and not others.exists() and _live_override(row.name) is None:
             yield row
+
+
+def _live_override(name: str) -> Override | None:
+    """One that is active or upcoming and changes, or brings, a limit of this name."""
+    rows = Override.objects.filter(~overrides_in(ENDED, timezone.now()), limits__has_key=name)
+    return rows.select_related("tenant").order_by("pk").first()
+
+
+def _rename_in_ended_overrides(former: str, to: str) -> None:
+    """What was counted while they applied is carried over by their limits' names."""
+    rows = list(Override.objects.filter(overrides_in(ENDED, timezone.now()), limits__has_key=former))
+    for row in rows:
+        row.limits = {to if name == former else name: fields for name, fields in row.limits.items()}
+    Override.objects.bulk_update(rows, ["limits"], batch_size=_BATCH)
 
 
 def _limits(state: Mapping[str, Any] | None) -> set[str]:

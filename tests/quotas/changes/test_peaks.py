@@ -15,7 +15,8 @@ from quotas.errors import Refused
 from quotas.models import Endpoint, Revision
 from quotas.observations.cells import Cell, Cells, CellSeries
 from quotas.overrides import override_create
-from quotas.policies.edit import limit_set, policy_create
+from quotas.policies.edit import limit_set, policy_create, policy_update
+from quotas.policies.rename import limit_rename
 from quotas.tenants import NewTenant, tenants_create
 from quotas.usage.rates import add_rates
 from tenants.models import Tenant
@@ -83,6 +84,19 @@ def test_a_peak_of_today_counts() -> None:
 def test_a_raise_and_an_edit_that_changes_nothing_pass_whatever_the_peak() -> None:
     asked("acme", 5_000)
     assert limit_set(policy="pro-all", limit=bucket(101), **SAID)
+
+
+def test_a_rename_takes_nothing_away_whatever_the_peak() -> None:
+    asked("acme", 5_000)
+    assert limit_rename(policy="pro-all", limit="minute", to="minutely", **SAID)
+    assert revision_impact(newest()).below_count == 0
+
+
+def test_a_limit_under_another_name_is_held_against_the_one_that_it_replaces() -> None:
+    asked("acme", 290)
+    (said,) = refusal(lambda: policy_update(name="pro-all", limits=[bucket(95, "peak")], **SAID))
+    assert "100/s sustained, up to 200 at once → 95/s sustained" in said
+    assert policy_update(name="pro-all", limits=[bucket(101, "peak")], **SAID)
 
 
 def test_a_minute_may_be_above_where_no_second_is() -> None:

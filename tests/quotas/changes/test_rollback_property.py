@@ -19,12 +19,14 @@ from quotas.models.revision import revisions_stamp
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.configuration import configuration_load, configuration_part
 from quotas.policies.edit import candidate_promote, candidate_set, limit_remove, limit_set, policy_create, policy_delete
+from quotas.policies.rename import limit_rename
 from quotas.policies.spec import Configuration, Limit
 from quotas.tenants import tenant_move, tenant_suspend, tenant_update, tier_create, tier_retire
 from tests.quotas.world import FORCED, GET, PAY, SAID, make_world, newest
 
 ENDPOINTS = ["*", PAY, GET, "fares:quote"]
 NAMES = st.sampled_from(["burst", "minute"])
+RENAMED = st.sampled_from(["burst", "minute", "calm"])
 ALGORITHMS = st.sampled_from(
     [
         {"algorithm": "token_bucket", "rate": 5, "burst": 9},
@@ -73,6 +75,9 @@ EDITS = st.one_of(
     ),
     st.builds(lambda policy, limit: edit(limit_set, policy=policy, limit=limit), POLICIES, LIMITS),
     st.builds(lambda policy, name: edit(limit_remove, policy=policy, limit=name), POLICIES, NAMES),
+    st.builds(
+        lambda policy, name, to: edit(limit_rename, policy=policy, limit=name, to=to), POLICIES, RENAMED, RENAMED
+    ),
     st.builds(lambda policy: edit(policy_delete, name=policy), POLICIES),
     st.builds(
         lambda policy, name, algorithm: edit(candidate_set, policy=policy, limit=name, candidate=algorithm),

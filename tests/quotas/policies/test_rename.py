@@ -20,7 +20,9 @@ from quotas.errors import Refused
 from quotas.models import Limit, LimitName, Override, Policy
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import policy_create
+from quotas.policies.limit_names import why_it_resets
 from quotas.policies.rename import limit_rename, policy_rename
+from quotas.tenants import tenant_update
 from tests.quotas.publishing.worlds import publisher_for
 from tests.quotas.world import FORCED, GET, SAID, bucket, limit_of, newest
 
@@ -184,3 +186,51 @@ def test_a_name_that_others_took_over_meanwhile_stays_theirs() -> None:
     revision_revert(number=renamed, **FORCED)
     assert limit_of("own", "minutely").name_id == number
     assert limit_of("pro-all", "minute").name_id != number
+
+
+def test_what_was_used_under_an_override_stays_used_when_it_ends_and_the_limit_is_renamed(
+    left: Callable[[], tuple[str, int]],
+) -> None:
+    override = override_create(tenant="acme", endpoint=GET, limits={"slow": {"burst": 9}}, **SAID)
+    assert left() == ("slow", 8)
+    override_cancel(override=override.pk, **FORCED)
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    assert left() == ("calm", 3)
+    revision_revert(number=newest().number, **FORCED)
+    assert left() == ("slow", 2)
+
+
+def test_a_rollback_over_a_rename_and_an_override_keeps_what_was_used(left: Callable[[], tuple[str, int]]) -> None:
+    assert left() == ("slow", 4)
+    before = newest().number
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    override_create(tenant="acme", endpoint=GET, limits={"calm": {"burst": 9}}, **SAID)
+    assert left() == ("calm", 7)
+    revision_rollback(number=before, **FORCED)
+    assert left() == ("slow", 2)
+    revision_revert(number=newest().number, **FORCED)
+    assert left() == ("calm", 5)
+
+
+def test_a_name_that_anothers_override_uses_stays_with_it() -> None:
+    fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    override_create(tenant="bolt", endpoint=GET, limits={"slow": fields}, **FORCED)
+    number = limit_of("own", "slow").name_id
+    assert "override" in why_it_resets(limit_of("own", "slow"), "calm")
+    limit_rename(policy="own", limit="slow", to="calm", **FORCED)
+    assert LimitName.objects.get(name="slow").number == number
+    renamed = newest().number
+    tenant_update(name="bolt", timezone="Europe/Berlin", **SAID)  # it compiles
+    revision_revert(number=renamed, **FORCED)
+    assert limit_of("own", "slow").name_id == number
+
+
+def test_a_new_name_that_anothers_override_took_stays_with_it_when_the_rename_is_undone() -> None:
+    fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    renamed = newest().number
+    override_create(tenant="bolt", endpoint=GET, limits={"calm": fields}, **FORCED)
+    revision_revert(number=renamed, **FORCED)
+    tenant_update(name="bolt", timezone="Europe/Berlin", **SAID)
