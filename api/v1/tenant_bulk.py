@@ -54,7 +54,7 @@ class Chosen(Strict):
         required=False,
         min_value=0,
         max_value=MOST_AT_ONCE,
-        help_text="With `where`: how many a dry run matched (`matched_count`). Refused if others match by now.",
+        help_text="With `where`: how many a dry run matched (`matched_count`). Refused if more or fewer match now.",
     )
 
     rules: ClassVar[dict[str, Any]] = {"oneOf": [{"required": ["names"]}, {"required": ["where"]}]}
@@ -140,12 +140,17 @@ def _with_names(request: Request, fields: Fields) -> Fields:
         return fields
     if not where:
         raise refuse("where", "missing", "where is empty and would mean all tenants; give at least one condition")
+    search = where.get("search", "").strip()
+    if "search" in where and not search:
+        raise refuse("where.search", "blank", "where.search is blank; write a part of the name, or leave it out")
     tiers = where["tier"].split(",") if "tier" in where else ()
-    wanted = TenantFilter(where.get("search", ""), tiers, where.get("state", ""), where.get("tag", ""))
+    wanted = TenantFilter(search, tiers, where.get("state", ""), where.get("tag", ""))
     found = tenants_found(tenants_of(request), wanted, timezone.now(), by_staff=True).exclude(name=OWN_TENANT)
     names = list(found.order_by("name").values_list("name", flat=True)[: MOST_AT_ONCE + 1])
     if not names:
         raise refuse("where", "nobody", "no tenant matches where; change its conditions")
+    if len(names) > MOST_AT_ONCE:
+        raise refuse("where", "too_many", f"more than {MOST_AT_ONCE:,} tenants match where; narrow its conditions")
     if count is not None and count != len(names):
         raise refuse("count", "differs", f"{len(names):,} tenants match where, not {count:,}; look at a dry run again")
     return fields | {"names": names}

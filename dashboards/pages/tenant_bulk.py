@@ -90,14 +90,19 @@ def tenants_bulk(request: HttpRequest, action: str) -> HttpResponse:
         "wanted": wanted,
         "form": form,
         "names": names,
-        "count": counted(len(names), "tenant", "tenants"),
-        "button": f"{wanted.verb} {counted(changed, 'tenant', 'tenants')}",
+        "count": _how_many(len(names)),
+        "button": f"{wanted.verb} {_how_many(changed)}",
         "query": request.GET.urlencode(),
         "is_part": is_part(request),
         **moving,
     }
     template = "bulk_dialog.html" if is_part(request) else "bulk_page.html"
     return render(request, f"dashboards/tenants/{template}", context, status=422 if form.is_bound else 200)
+
+
+def _how_many(count: int) -> str:
+    """Of more than can be changed at once, only that many were looked up."""
+    return counted(count, "tenant", "tenants") if count <= MOST_AT_ONCE else f"more than {MOST_AT_ONCE:,} tenants"
 
 
 def _write(request: HttpRequest, wanted: BulkAction, action: str, names: list[str], form: PageForm) -> object:

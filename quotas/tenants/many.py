@@ -125,7 +125,7 @@ def tenants_to_change(opened: Draft, names: Collection[str]) -> list[Tenant]:
     if not names:
         raise refuse("names", "missing", "no tenant is chosen; name at least one")
     if len(names) > MOST_AT_ONCE:
-        message = f"{len(names):,} tenants are chosen; the most at once is {MOST_AT_ONCE:,}. Narrow the choice"
+        message = f"more than {MOST_AT_ONCE:,} tenants are chosen, which are too many at once; narrow the choice"
         raise refuse("names", "too_many", message)
     rows = find_active_tenants(names)
     opened.touch(*(key_of(TENANT, row.name) for row in rows))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from api.v1 import tenant_imports
+from api.v1 import tenant_bulk, tenant_imports
 from api.v1.document_runs import answer
 from quotas.api_keys import api_key_issue
 from quotas.models import Revision
@@ -221,9 +221,22 @@ class TestWhere:
             ({"names": ["acme"], "where": {"tag": "eu"}}, "either"),
             ({"where": {}}, "missing"),
             ({"where": {"search": "nobody-like-this"}}, "nobody"),
+            ({"where": {"search": " ", "tag": "eu"}}, "blank"),
         ],
     )
     def test_a_choice_that_is_none_is_refused(self, client: APIClient, chosen: dict[str, Any], code: str) -> None:
         refused = client.post("/v1/tenants/suspend", {**chosen, **WHY}, JSON)
         assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, code)
         assert names(client, "state=suspended") == []
+
+    def test_space_around_a_search_means_nothing_as_in_the_list(self, client: APIClient) -> None:
+        body = {"where": {"search": " shop-1 "}, **WHY}
+        assert client.post("/v1/tenants/suspend?dry_run=true", body, JSON).json()["matched_count"] == 1
+
+    @pytest.mark.parametrize("more", [{}, {"count": 2}])
+    def test_more_than_fit_into_one_revision_are_refused_without_a_number_that_was_not_counted(
+        self, client: APIClient, monkeypatch: pytest.MonkeyPatch, more: dict[str, int]
+    ) -> None:
+        monkeypatch.setattr(tenant_bulk, "MOST_AT_ONCE", 3)
+        refused = client.post("/v1/tenants/suspend", {"where": {"search": "shop"}, **more, **WHY}, JSON)
+        assert refused.json()["detail"] == "More than 3 tenants match where; narrow its conditions."

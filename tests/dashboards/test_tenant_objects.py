@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from dashboards.pages import tenant_import
+from dashboards.pages import tenant_bulk, tenant_import
 from quotas.api_keys import api_key_issue
 from quotas.models import Change, Revision, Task
 from quotas.overrides import override_create
@@ -238,6 +238,13 @@ class TestBulk:
         assert "<html" in said(operator.post("/tenants/bulk/suspend", {"names": ["acme"]}))
         done = operator.post("/tenants/bulk/suspend", {"chosen": "acme", "do": "apply", "reason": "because"})
         assert (done.status_code, done.headers["Location"]) == (302, "/tenants")
+
+    def test_more_than_can_be_changed_at_once_are_not_given_a_number(
+        self, operator: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tenant_bulk, "MOST_AT_ONCE", 1)
+        text = said(operator.post("/tenants/bulk/suspend", {"all": "1"}, headers=PART))
+        assert "Suspend more than 1 tenants" in text
 
     def test_an_unknown_action_is_not_found(self, operator: Client) -> None:
         assert operator.post("/tenants/bulk/delete", {"names": ["acme"]}).status_code == 404
