@@ -173,6 +173,8 @@ def _without_login(request: HttpRequest) -> HttpResponse:
         return refused(unauthorised("You are not signed in; send Authorization: Bearer hr_…, or sign in."))
     if request.user.is_authenticated:
         return _refused_to(request, forbidden("no-role", "This account has no role; ask an owner to assign one."))
+    if request.headers.get("HX-Request") == "true":  # part of a page, whose form the login page would replace
+        return refused(unauthorised("Your session has ended. Copy what you typed, then reload the page to sign in."))
     return redirect_to_login(request.get_full_path(), resolve_url(settings.LOGIN_URL))
 
 

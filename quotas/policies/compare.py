@@ -253,16 +253,19 @@ def tightened(before: Plan, after: Plan) -> list[Tightened]:
     found: dict[tuple[str, str], Tightened] = {}
     for endpoint in compared(before, after):
         were, costs = before.enforced(endpoint), (before.cost(endpoint), after.cost(endpoint))
-        for key, now in after.enforced(endpoint).items():
-            was = were.get(key) or _under_another_name(now, were.values(), costs)
+        are = after.enforced(endpoint)
+        gone = [was for key, was in were.items() if key not in are]
+        for key, now in are.items():
+            was = were.get(key) or _under_another_name(now, gone, costs)
             for one in tightened_limit(was, now, costs[1] / costs[0]):
                 found.setdefault((one.scope, one.limit), one)
     return list(found.values())
 
 
-def _under_another_name(now: Effective, were: Iterable[Effective], costs: tuple[int, int]) -> Effective | None:
-    """The limit that let through the least of those as tight as a new one, in the same unit: a rename cuts nobody."""
-    found = (was for was in _implying(now, were, costs) if was.limit.unit == now.limit.unit)
+def _under_another_name(now: Effective, gone: Iterable[Effective], costs: tuple[int, int]) -> Effective | None:
+    """The limit that a new one takes the place of: one as tight, of the same scope and unit. A rename cuts nobody."""
+    alike = (was for was in gone if (was.scope, was.limit.unit) == (now.scope, now.limit.unit))
+    found = _implying(now, alike, costs)
     return min(found, key=lambda was: most_within(was.limit.algorithm, max(WINDOWS_S)), default=None)
 
 

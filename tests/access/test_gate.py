@@ -36,6 +36,12 @@ def test_the_overview_needs_a_login_and_comes_back_after_it() -> None:
     assert response.headers["Location"] == "/login?next=/%3Fspan%3D1h"
 
 
+def test_a_part_of_a_page_is_not_replaced_by_the_login_when_the_session_has_ended() -> None:
+    response = Client().post("/tenants/new", {"label": "Typed"}, headers={"HX-Request": "true"})
+    assert response.status_code == 401
+    assert response.json()["detail"] == "Your session has ended. Copy what you typed, then reload the page to sign in."
+
+
 @pytest.mark.parametrize("role", STAFF)
 def test_people_who_work_here_see_it(role: str) -> None:
     make_world()

@@ -22,12 +22,16 @@ onFresh((root) => {
 // htmx responses may send one in a header: HX-Trigger: {"hr:toast": {"text": …}}
 document.addEventListener("hr:toast", (event) => toast(event.detail.text, event.detail.detail, event.detail.kind));
 // A part of a page that could not be loaded or saved says why, and what was typed stays.
-const STATUS_WORDS = { 403: "Your role may not do this", 404: "It is no longer there", 429: "Too many requests" };
+const STATUS_WORDS = { 401: "You are signed out", 403: "Your role may not do this", 404: "It is no longer there", 429: "Too many requests" };
 
 function reason(request) {
   try { return JSON.parse(request.responseText).detail ?? ""; } catch { return ""; }
 }
-document.addEventListener("htmx:responseError", ({ detail: { xhr } }) => {
+let isSignedOut = false;  // told once to parts that load themselves again and again
+
+document.addEventListener("htmx:responseError", ({ detail: { xhr, requestConfig } }) => {
+  if (xhr.status === 401 && isSignedOut && requestConfig.verb === "get") return;
+  isSignedOut = xhr.status === 401;
   toast(STATUS_WORDS[xhr.status] ?? "The server did not do this", reason(xhr) || "Nothing was changed. Try again.", "err");
 });
 document.addEventListener("htmx:sendError", () => toast("The server cannot be reached", "What you typed is kept. Try again.", "err"));
