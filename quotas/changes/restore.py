@@ -203,12 +203,13 @@ def _restore_tenant(opened: Draft, name: str, state: State, reverts_tenants: boo
 
 
 def _restore_change(opened: Draft, number: int, state: State) -> None:
-    """A trial that was not running then is dropped; one that was running goes on."""
+    """A trial that was not running then is dropped, or promoted if it was then; one that was running goes on."""
     row = Change.objects.get(pk=number)
     if row.state == ChangeState.CANARY:
         remember_canary(opened, row)
     if state is None:
-        end_change(opened, row, ChangeState.DROPPED)
+        is_enforced = snapshots(row.after) == row.after  # all else is restored already
+        end_change(opened, row, ChangeState.PROMOTED if is_enforced else ChangeState.DROPPED)
     else:
         _resume_change(opened, row, state)
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from headroom_edge import keys
 from quotas.changes.guard import BelowPeakRefused
 from quotas.changes.promotion import change_promote
-from quotas.changes.rollout import change_drop, change_propose, change_start
+from quotas.changes.rollout import Mode, change_drop, change_propose, change_start
 from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_update
@@ -256,6 +256,19 @@ class TestInShadow:
         revision_revert(number=newest().number, **SAID)
         change = Change.objects.get(pk=number)
         assert (change.state, change.revert_revision_id) == (ChangeState.PROMOTED, None)
+
+    @pytest.mark.parametrize("mode", ["shadow", "canary"])
+    def test_an_undo_that_reopened_its_trial_and_is_undone_promotes_it_again(self, mode: Mode) -> None:
+        number = proposed()
+        change_start(change=number, mode=mode, share_percent=50 if mode == "canary" else None, **FORCED)
+        change_promote(change=number, **FORCED)
+        revision_revert(number=newest().number, reopen_trials=True, **SAID)
+        assert Change.objects.get(pk=number).state == mode
+        revision_revert(number=newest().number, **SAID)
+        assert limit_of("pro-all").parameters["burst"] == 4
+        assert Change.objects.get(pk=number).state == ChangeState.PROMOTED
+        revision_revert(number=newest().number, **SAID)
+        assert Change.objects.get(pk=number).state == ChangeState.REVERTED
 
     def test_the_end_of_a_trial_is_reverted_only_by_asking_to_reopen_it(self) -> None:
         number = proposed()
