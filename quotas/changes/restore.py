@@ -30,8 +30,9 @@ from quotas.changes.snapshot import (
 from quotas.endpoints import retire_endpoints, write_endpoints
 from quotas.errors import accepted
 from quotas.lookups import find_endpoint, find_tenant, find_tier
-from quotas.models import Change, Endpoint, Limit, Override, Policy
+from quotas.models import Change, Endpoint, Limit, Override, Policy, Recommendation
 from quotas.models.change import ChangeState
+from quotas.models.recommendation import OPEN
 from quotas.overrides import add_override, cancel_override, set_end
 from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
@@ -168,6 +169,7 @@ def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
         before = present[key_of(POLICY, name)]
         if before is not None and (state is None or _place(before) != _place(state)):
             gone.append(name)
+    _follow_renamed_policies(states, present)
     delete_policies(opened, Policy.objects.filter(name__in=gone))
     wanted = {name: state for name, state in states.items() if state is not None}
     write_policies(opened, [_policy(name, state) for name, state in wanted.items()])
@@ -175,6 +177,14 @@ def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
         candidate = wanted[limit.policy.name]["limits"][limit.name.name].get(CANDIDATE)
         if limit.candidate != candidate:
             set_candidate(limit, fields_of_stored(candidate) if candidate else None)
+
+
+def _follow_renamed_policies(states: Mapping[str, State], present: Mapping[str, State]) -> None:
+    """Open recommendations go along with a policy that gets back its name: the one that is at the same place now."""
+    gone = {_place(before): name for name, before in _of_kind(present, POLICY) if before and states[name] is None}
+    for name, state in states.items():
+        if state is not None and present[key_of(POLICY, name)] is None and (now := gone.get(_place(state))):
+            Recommendation.objects.filter(stage__in=OPEN, policy=now).update(policy=name)
 
 
 def _place(state: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from quotas.changes.undo import revision_revert
 from quotas.errors import Refused
-from quotas.models import Recommendation
+from quotas.models import Policy, Recommendation
 from quotas.models.recommendation import Stage
 from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import limit_remove, limit_set
+from quotas.policies.rename import policy_rename
 from quotas.recommendations.lifecycle import (
     recommendation_approve,
     recommendation_edit,
@@ -26,7 +29,7 @@ from quotas.recommendations.settings import calibration_settings_set
 from quotas.recommendations.staleness import stale_reason, stale_reasons
 from quotas.tenants import NewTenant, tenant_move, tenant_suspend, tenants_create
 from tests.quotas.recorded import make_held_too_low
-from tests.quotas.world import FORCED, GET, PAY, SAID
+from tests.quotas.world import FORCED, GET, PAY, SAID, newest
 
 pytestmark = pytest.mark.django_db
 BOSS: Any = {"author": "boss", "reason": "the forecast is good"}
@@ -159,3 +162,16 @@ def test_many_are_compared_in_as_many_queries_as_one(row: Recommendation) -> Non
     with CaptureQueriesContext(connection) as many:
         stale_reasons([row, *others])
     assert len(many) == len(one) == 4
+
+
+def test_the_rename_of_its_policy_does_not_make_it_stale_nor_does_undoing_and_redoing_that(row: Recommendation) -> None:
+    steps: list[Callable[[], object]] = [
+        lambda: policy_rename(name=row.policy, to="renamed", **SAID),
+        lambda: revision_revert(number=newest().number, **FORCED),
+        lambda: revision_revert(number=newest().number, **FORCED),
+    ]
+    for step in steps:
+        step()
+        row.refresh_from_db()
+        assert Policy.objects.filter(name=row.policy).exists()
+        assert stale_reason(row) == ""
