@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboards.forms import MomentField, PageForm, in_zone, told
@@ -65,5 +66,5 @@ def chart_note_delete(request: HttpRequest, number: int) -> HttpResponse:
 
 def _page(request: HttpRequest, form: NoteForm, status: int = 200) -> HttpResponse:
     rows = list(ChartNote.objects.select_related("tenant")[: MOST + 1])
-    context = {"form": form, "rows": rows[:MOST], "has_more": len(rows) > MOST}
+    context = {"form": form, "rows": rows[:MOST], "has_more": len(rows) > MOST, "now": timezone.now()}
     return render(request, "dashboards/notes/page.html", context, status=status)

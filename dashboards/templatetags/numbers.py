@@ -32,7 +32,7 @@ def share(value: float) -> str:
         return f"{percent:.0f}{NO_BREAK}%"
     if percent < 0.01:
         return f"<{NO_BREAK}0.01{NO_BREAK}%"
-    digits = 0 if 10 <= percent < 99 else 1 if 1 <= percent < 99.9 else 2
+    digits = 0 if 10 <= percent < 99 or percent > 101 else 1 if 1 <= percent < 99.9 or percent > 100 else 2
     return f"{percent:.{digits}f}{NO_BREAK}%"
 
 

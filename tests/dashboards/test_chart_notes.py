@@ -35,6 +35,7 @@ def flags(client: Client, address: str) -> list[str]:
 
 
 def test_a_note_is_added_in_the_zone_of_the_viewer_and_removed(operator: Client) -> None:
+    assert "data-at=" in page(operator, "/notes")  # it starts with now
     assert operator.post("/notes", {**NOTE, "tenant": "acme"}).status_code == 302
     row = ChartNote.objects.get()
     assert row.at == datetime(2030, 1, 7, 8, tzinfo=UTC)

@@ -66,6 +66,8 @@ def test_numbers_have_the_digits_a_reader_needs(value: float, text: str) -> None
         (0.0123, "1.2 %"),
         (0.98, "98 %"),
         (0.9999, "99.99 %"),
+        (1.004, "100.4 %"),
+        (2.75, "275 %"),
     ],
 )
 def test_a_share_is_never_rounded_to_nothing_or_to_all(value: float, text: str) -> None:

@@ -91,6 +91,14 @@ def test_a_new_one_is_made_by_its_first_limit(operator: Client) -> None:
     assert operator.post("/policies/new", asked).headers["HX-Redirect"] == f"/policies/{row.name}"
 
 
+def test_a_tenants_page_leads_to_a_limit_of_its_own(operator: Client) -> None:
+    assert 'href="/policies?for=bolt"' in page(operator, "/tenants/bolt")
+    text = page(operator, "/policies?for=bolt")
+    assert re.search(r'id="dlg-policy"[^>]* data-open-now', text)
+    assert re.search(r'name="tenant"[^>]*value="bolt"|value="bolt"[^>]*name="tenant"', text)
+    assert "data-open-now" not in page(operator, "/policies")
+
+
 def test_a_whole_service_is_limited_for_everyone(operator: Client) -> None:
     place = operator.post("/policies/new", {"owner": "everyone", "endpoint": "rides:*"}).headers["HX-Redirect"]
     assert place == "/policies/new?at=%2Frides%3A%2A"

@@ -263,6 +263,20 @@ def test_an_edit_that_cannot_be_kept_is_refused_at_its_field(approver: Client) -
     assert not row.is_edited
 
 
+def test_a_rate_is_edited_in_the_unit_of_the_limit(approver: Client) -> None:
+    def per_ten(rate: int) -> dict[str, Any]:
+        return {"algorithm": "token_bucket", "parameters": {"rate": rate, "per": "10s", "burst": 20}}
+
+    row = recommended(current=per_ten(6), proposed=per_ten(9), summary="6/10s → 9/10s")
+    text = text_of(approver, f"/recommendations/{row.pk}")
+    assert ("Rate per 10s" in text, 'value="9.0"' in text, "6/10s → 9/10s." in text) == (True, True, True)
+    approver.post(f"/recommendations/{row.pk}/edit", {"rate": "8", "burst": "20", "reason": "rounder"})
+    row.refresh_from_db()
+    assert row.proposed == {"algorithm": "token_bucket", "parameters": {"rate": 8, "per": "10s", "burst": 20}}
+    # What was measured for other values is not said of the edited ones.
+    assert "6/10s → 9/10s." not in text_of(approver, f"/recommendations/{row.pk}")
+
+
 def test_a_window_is_edited_by_its_limit_alone(approver: Client) -> None:
     window = {"algorithm": "sliding_log", "parameters": {"limit": 10, "window": "1m"}}
     row = recommended(current=window, proposed=window)

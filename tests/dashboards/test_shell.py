@@ -185,10 +185,15 @@ def test_the_first_steps_lead_from_nothing_to_a_limit(valkey: object) -> None:
     ):
         assert operator.post("/first-run", fields).status_code == 302
     assert Limit.objects.get(policy__tier__name="free").parameters == {"rate": 2, "burst": 5, "per": "1s"}
-    assert "publishing to Redis" in page(operator, "/first-run")
+    waiting = page(operator, "/first-run")
+    # What is sent next appears without a reload, and is left alone from then on.
+    assert ("publishing to Redis" in waiting, 'hx-select-oob="#progress,#try"' in waiting) == (True, True)
+    assert '<div id="try"></div>' in waiting
     newest = Revision.objects.latest("number").number
     Heartbeat.objects.create(name="publisher", at=timezone.now(), detail=str(newest))
-    assert "FCALL hr_check 1 hr:{" in page(operator, "/first-run")
+    ready = page(operator, "/first-run")
+    assert ("FCALL hr_check 1 hr:{" in ready, 'hx-select-oob="#progress"' in ready) == (True, True)
+    assert 'href="/first-run">first steps</a>' in page(operator, "/")
     counted("first-tenant", "d", 3, endpoint="orders:create")
     assert "The first 429 was counted." in page(operator, "/first-run")
 

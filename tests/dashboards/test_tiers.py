@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from django.test import Client
@@ -82,6 +83,10 @@ class TestTheForm:
         response = owner.post("/new/tier", {"name": "gold", "label": "Kept", "reason": "r", **fields})
         text = text_of(response.content)
         assert (response.status_code, said in text, 'value="Kept"' in text) == (422, True, True)
+
+    def test_a_name_that_cannot_be_is_refused_at_the_name(self, owner: Client) -> None:
+        text = text_of(owner.post("/new/tier", {"name": "Gold", "reason": "r"}).content)
+        assert re.search(r'id="[a-z_]*name_error"[^>]*>.{0,120}Tier cannot be', text)
 
     def test_label_and_description_are_edited(self, owner: Client) -> None:
         assert owner.post("/tiers/pro/edit", {"label": "Professional", "reason": "r"}).status_code == 302

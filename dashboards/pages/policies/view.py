@@ -34,6 +34,7 @@ class Link:
 
 @require_safe
 def policies(request: HttpRequest) -> HttpResponse:
+    """`?for=acme` opens the dialog for a limit of that tenant."""
     form = ListForm(request.GET)
     wanted, number = form.wanted(), form.page_number
     found = policies_read(wanted, (number - 1) * PAGE, PAGE)
@@ -47,7 +48,8 @@ def policies(request: HttpRequest) -> HttpResponse:
         "last": (number - 1) * PAGE + len(found.rows),
         "before": _address(request, page=str(number - 1)) if number > 1 else "",
         "after": _address(request, page=str(number + 1)) if number * PAGE < found.count else "",
-        "form": PlaceForm(auto_id="place_%s"),
+        "form": PlaceForm(auto_id="place_%s", initial={"tenant": request.GET.get("for", "")[:63]}),
+        "is_adding": "for" in request.GET,
         "endpoints": Endpoint.objects.filter(retired=False).order_by("name").values_list("name", flat=True),
     }
     return render(request, "dashboards/policies/list.html", context)

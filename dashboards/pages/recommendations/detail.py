@@ -34,8 +34,23 @@ MOST_TENANTS = 12
 
 
 class EditForm(ReasonedForm):
-    rate = forms.FloatField(label="Rate per second", min_value=services.LEAST_RATE)
+    """The rate is typed in the unit that the limit is written in, such as 10 s, and read per second."""
+
+    rate = forms.FloatField()
     burst = forms.IntegerField(min_value=1)
+
+    def __init__(
+        self, data: QueryDict | None, window: tuple[float, str], initial: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=initial, auto_id="edit_%s")
+        self.seconds, unit = window
+        self.fields["rate"].label = f"Rate per {'second' if self.seconds == 1 else unit}"
+
+    def clean_rate(self) -> float:
+        rate: float = self.cleaned_data["rate"] / self.seconds
+        if rate < services.LEAST_RATE:
+            raise forms.ValidationError("Enter a rate above 0.")
+        return rate
 
 
 class EditWindowForm(ReasonedForm):
@@ -92,7 +107,7 @@ def recommendation_decide(request: HttpRequest, number: int, action: str) -> Htt
 def _acts(action: str, row: Recommendation, form: forms.Form, author: str) -> Callable[[], str]:
     fields = form.cleaned_data
     who: dict[str, Any] = {"recommendation": row.pk, "author": author}
-    why: dict[str, Any] = {"reason": fields.get("reason") or row.summary or str(row)}
+    why: dict[str, Any] = {"reason": fields.get("reason") or ("" if row.is_edited else row.summary) or str(row)}
 
     def simulate() -> str:
         services.recommendation_simulate(**who)
@@ -148,7 +163,8 @@ def _row(number: int) -> Recommendation:
 def _page(request: HttpRequest, row: Recommendation, bound: dict[str, forms.Form] | None = None) -> HttpResponse:
     card, parameters, given = Card(row), calibration_parameters(), bound or {}
     size = card.size_then
-    edit = _edit_form(row, initial={"rate": size.rate, "burst": round(size.burst)} if size else None)
+    written = {"rate": float(f"{size.rate * card.window[0]:.6g}"), "burst": round(size.burst)} if size else None
+    edit = _edit_form(row, initial=written)
     tenants = row.evidence.get("tenants", [])
     context = {
         "card": card,
@@ -189,7 +205,7 @@ def _edit_form(
     current = algorithm_load(row.current)
     if isinstance(current, PerWindow):
         return EditWindowForm(data, current, initial)
-    return EditForm(data, initial=initial, auto_id="edit_%s")
+    return EditForm(data, Card(row).window, initial)
 
 
 def _span(one: dict[str, str]) -> dict[str, Any]:

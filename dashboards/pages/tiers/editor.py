@@ -35,7 +35,7 @@ class NewTierForm(TierForm):
     name = forms.CharField(label="Name", max_length=63, error_messages={"required": "Enter a name."})
     source = forms.ChoiceField(label="Limits", required=False)
 
-    fields_of: ClassVar[dict[str, str]] = {"tier": "source"}
+    fields_of: ClassVar[dict[str, str]] = {"tier": "name"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
