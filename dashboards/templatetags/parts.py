@@ -243,12 +243,14 @@ def until(
     optional: bool = False,
     default: int = 0,
     at: datetime | None = None,
+    past: bool = False,
 ) -> dict[str, Any]:
     """A MomentField with its zone named, buttons for 1 h, 24 h and 7 d, and the moment in UTC.
 
     `also`: a second zone to write the moment in, such as the tenant's. `after`: the field with the start, from which
-    the buttons count. `default`: an empty field starts with so many seconds from now; `at`: with this moment. The form
-    needs a hidden `zone` field with data-zone-name; read the moment with `in_zone`.
+    the buttons count. `default`: an empty field starts with so many seconds from now; `at`: with this moment. `past`:
+    a moment in the past is no mistake. The form needs a hidden `zone` field with data-zone-name; read the moment with
+    `in_zone`.
     """
     return {
         "field": bound,
@@ -260,6 +262,7 @@ def until(
         "optional": optional,
         "default": default,
         "at": at,
+        "past": past,
     }
 
 

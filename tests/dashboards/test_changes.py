@@ -14,6 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dashboards.pages.changes.promotion import expected_a_day
 from quotas.changes import draft as drafts
 from quotas.changes import restore
 from quotas.changes.rollout import change_propose, change_start
@@ -373,6 +374,7 @@ def test_a_tenant_below_its_peak_is_named_and_kept_or_accepted(operator: Client)
     shown = text_of(operator.get(where).content)
     assert "1 of them below what they really use" in shown
     assert "What to do about acme" in shown
+    assert re.search(r'data-l="429s a day"><span class="faint">not known yet</span>', shown)
     fields = {"reason": "now", "reviewed": "on", "seen": re.findall(r'name="seen" value="([^"]+)"', shown)}
     refused = operator.post(where, fields)
     assert refused.status_code == 422
@@ -390,6 +392,15 @@ def test_a_promotion_repeats_that_it_is_too_early(operator: Client) -> None:
     counted("acme", "a", 500, ago=timedelta(0))
     shown = text_of(operator.get(f"/changes/open/{row.pk}/promote").content)
     assert "Going well, but too early: 0 of 1 tenant would see 429s." in shown
+
+
+@pytest.mark.parametrize(
+    ("would_deny", "days", "expected"), [(0, 0.0, None), (0, 0.5, None), (3, 0.5, 6), (0, 2.0, 0), (3, 2.0, 2)]
+)
+def test_a_part_of_a_day_without_would_be_429s_promises_nothing(
+    would_deny: int, days: float, expected: int | None
+) -> None:
+    assert expected_a_day(would_deny, days) == expected
 
 
 def test_a_canary_names_whom_it_cuts_below_their_peak_and_takes_those_ticked(operator: Client) -> None:

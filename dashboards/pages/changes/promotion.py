@@ -44,7 +44,7 @@ class CutRow:
     """A tenant that would be left less than it asked for."""
 
     below: TenantBelow
-    a_day: int | None  # requests that its trial would have denied, for a day; None: there was no trial
+    a_day: int | None  # requests that its trial would have denied, for a day; None: it says nothing yet
     chosen: str
     may_keep: bool  # its limits as they were would leave it what it has
 
@@ -97,12 +97,17 @@ def _rows(trial: Trial, impact: Impact, request: HttpRequest) -> list[CutRow]:
     return [
         CutRow(
             below,
-            round(would.get(below.tenant, 0) / days) if days else None,
+            expected_a_day(would.get(below.tenant, 0), days),
             request.POST.get(f"{CHOICE}{below.tenant}", ""),
             can_keep(below, dearer),
         )
         for below in impact.below[:LISTED]
     ]
+
+
+def expected_a_day(would_deny: int, days: float) -> int | None:
+    """None: less than a day without a would-be 429 is no reason to expect none, as the peak may come once a day."""
+    return round(would_deny / days) if days >= 1 or (days and would_deny) else None
 
 
 def _asked(request: HttpRequest, form: PromoteForm) -> dict[str, Any]:

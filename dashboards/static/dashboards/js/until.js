@@ -13,17 +13,17 @@ function typed(date) {
   return `${day}T${padded(date.getHours())}:${padded(date.getMinutes())}`;
 }
 
-function said(date, also) {
+function said(date, { also, past }) {
   const words = [`${inZone(date, "UTC")} UTC`];
   if (also && also !== "UTC") words.push(`${inZone(date, also)} ${also}`);
-  return date < Date.now() ? `${words.join(" · ")}: this is in the past` : words.join(" · ");
+  return date < Date.now() && past === undefined ? `${words.join(" · ")}: this is in the past` : words.join(" · ");
 }
 
 function show(part) {
   const field = $("input", part), output = $("output", part);
   if (!output) return;
   const date = new Date(field.value);
-  output.textContent = field.value && !Number.isNaN(date.getTime()) ? said(date, part.dataset.also) : output.dataset.empty;
+  output.textContent = field.value && !Number.isNaN(date.getTime()) ? said(date, part.dataset) : output.dataset.empty;
 }
 
 function last(part, seconds) {
