@@ -244,6 +244,18 @@ function series(column, token, kind) {
   return { ...base, dash: DASHES[column.draw] };
 }
 
+// The names of categories, without those that would touch the one before: the tip has them all.
+function roomy(names, width) {
+  const LETTER = 6, GAP = 6, step = width / names.length;
+  let free = -Infinity;
+  return names.map((name, index) => {
+    const half = (name.length * LETTER) / 2, middle = (index + 0.5) * step;
+    if (middle - half < free) return "";
+    free = middle + half + GAP;
+    return name;
+  });
+}
+
 function options(figure, facts, box, panel, isLast) {
   const token = tokens(figure), kind = figure.dataset.chart, ends = span(facts, figure);
   const isMirror = box.dataset.y === "mirror", unit = figure.dataset.xUnit ? `\u00a0${figure.dataset.xUnit}` : "";
@@ -261,7 +273,7 @@ function options(figure, facts, box, panel, isLast) {
       {
         ...axis, show: isLast, size: AXIS_HEIGHT, gap: 6, grid: { show: false },
         ...(kind === "time" ? { values: (_, splits, __, ___, step) => timeTexts(splits, step) } : {}),
-        ...(kind === "category" ? { splits: () => facts.xs.map((_, index) => index), values: () => facts.rows.map((row) => row.dataset.label ?? row.cells[0].textContent.trim()) } : {}),
+        ...(kind === "category" ? { splits: () => facts.xs.map((_, index) => index), values: (plot) => roomy(facts.rows.map((row) => row.dataset.label ?? row.cells[0].textContent.trim()), plot.bbox.width / devicePixelRatio) } : {}),
         ...(kind === "number" || kind === "log" ? { values: (_, splits) => splits.map((value) => (value === null ? "" : `${amount(value)}${unit}`)) } : {}),
       },
       { ...axis, size: AXIS_WIDTH, gap: 8, space: 34, grid: { stroke: token("grid"), width: 1 }, values: (_, splits) => splits.map((value) => (value === null ? "" : amount(isMirror ? Math.abs(value) : value))) },
