@@ -277,6 +277,12 @@ def test_a_rate_is_edited_in_the_unit_of_the_limit(approver: Client) -> None:
     assert "6/10s → 9/10s." not in text_of(approver, f"/recommendations/{row.pk}")
 
 
+def test_an_override_is_not_said_to_wait_in_shadow(approver: Client) -> None:
+    row = recommended(kind="override", tenant="acme")
+    text = text_of(approver, f"/recommendations/{row.pk}")
+    assert ("Approve and enforce" in text, "counts but never denies" in text) == (True, False)
+
+
 def test_a_window_is_edited_by_its_limit_alone(approver: Client) -> None:
     window = {"algorithm": "sliding_log", "parameters": {"limit": 10, "window": "1m"}}
     row = recommended(current=window, proposed=window)

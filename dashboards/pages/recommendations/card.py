@@ -179,7 +179,7 @@ def steps_of(row: Recommendation, shadow: timedelta, evaluate: timedelta, factor
         f"{row.created:%-d %b %H:%M} UTC",
         "replayed on days it had not seen",
         row.decider or "by an approver",
-        f"{hours:g} h, counts but never denies",
+        "not for an override" if row.kind == Kind.OVERRIDE else f"{hours:g} h, counts but never denies",
         f"rolled back if 429s exceed {factor:g} × forecast",
         f"after {days} days: kept or rolled back",
     ]
