@@ -10,11 +10,12 @@ from django.test import Client
 
 from quotas.endpoints import endpoint_update
 from quotas.models import Endpoint
+from quotas.policies.edit import limit_set
 from quotas.tenants import tenant_update, tier_update
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
 from tests.dashboards.world import GET, make_world, page, text_of
-from tests.quotas.world import SAID
+from tests.quotas.world import SAID, bucket, limit_of
 
 pytestmark = pytest.mark.django_db
 
@@ -93,3 +94,21 @@ def test_the_same_edit_by_both_is_no_conflict(owner: Client) -> None:
     tier_update(name="pro", label="Professional", description="", **SAID)
     answer = owner.post("/tiers/pro/edit", {"label": "Professional", "description": "", "reason": "agreed", **seen})
     assert answer.status_code == 302
+
+
+def test_a_limit_is_watched_too(owner: Client) -> None:
+    kinds = {"limit_name": "burst", "algorithm": "token_bucket", "subject": "tenant", "unit": "requests"}
+    values = {"p_rate": "100", "p_per": "1s", "p_burst": "250", "mode": "enforce", "on_failure": "open"}
+    typed = {"at": "pro/*", "reason": "agreed", **kinds, **values}
+    seen = seen_on(owner, "/matrix/cell?at=pro/*")
+    limit_set(policy="pro-all", limit={**bucket(150), "burst": 200}, **SAID)
+    text = text_of(owner.post("/matrix/publish", {**typed, **seen}).content)
+    assert "ann changed this limit" in text
+    assert "Your edit of burst is kept." in text
+    assert "Their edit of rate is shown now." in text
+    assert limit_of("pro-all").parameters["burst"] == 200
+    again = re.search(r'name="seen" value="([^"]*)"', text)
+    assert again is not None
+    told = {**typed, "p_rate": "150", "seen": html.unescape(again[1])}
+    assert "Saved as r" in text_of(owner.post("/matrix/publish", told).content)
+    assert limit_of("pro-all").parameters == {"rate": 150, "per": "1s", "burst": 250}

@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 from django import forms
 
+from dashboards.conflicts import WatchedForm
 from dashboards.forms import PageForm
 from headroom_edge.algorithms import ALGORITHMS, FIELDS, PARAMETERS
+from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import refuse
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
@@ -88,7 +90,7 @@ class _EditForm(PageForm):
         return str(self.cleaned_data["carry"] or CARRIES[0])
 
 
-class CellForm(_EditForm):
+class CellForm(_EditForm, WatchedForm):
     """One limit of one cell. Parameters that the algorithm does not have are ignored."""
 
     name = forms.CharField(label="New limit name", max_length=63, required=False)
@@ -102,6 +104,7 @@ class CellForm(_EditForm):
     remove = forms.BooleanField(required=False)
 
     fields_of: ClassVar[dict[str, str]] = {"limit": "p_limit"} | {name: f"p_{name}" for name in PARAMETERS}
+    watched = ("algorithm", *(f"p_{name}" for name in PARAMETERS), "subject", "unit", "mode", "on_failure")
 
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         super().__init__(selection, *args, **kwargs)
@@ -121,7 +124,14 @@ class CellForm(_EditForm):
         filled = chosen or next(iter(selection.cell.inherited), None)
         initial = _initial(filled) if filled else {"algorithm": "token_bucket", "p_per": "1s", "subject": "tenant"}
         initial |= {"limit_name": chosen.limit.name if chosen else NEW, "name": _new_name(filled, limits)}
-        return cls(selection, initial=initial)
+        form = cls(selection, initial=initial)
+        form.watch_chosen()
+        return form
+
+    def watch_chosen(self) -> None:
+        """Only a limit that is there can be edited by two people."""
+        if self.chosen is not None:
+            self.watch(_initial(self.chosen), key_of(POLICY, self.selection.cell.policy))
 
     @property
     def parameters(self) -> Iterator[forms.BoundField]:

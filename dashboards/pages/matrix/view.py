@@ -82,6 +82,10 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
         return _no_cells()
     form = _bound(request, cells, is_final=True)
     plan: dict[str, Any] = {}
+    if isinstance(form, CellForm):
+        form.watch_chosen()
+        if form.conflict:
+            return _editor(request, cells, form)
     if form.is_valid():
         try:
             edits = edits_of(cells, form)
