@@ -28,7 +28,7 @@ class Short:
 
 def limit_words(limit: Limit) -> str:
     unit = ", in units of cost" if limit.unit == "cost" else ""
-    return f"{limit.algorithm.words()}{unit}, per {limit.subject}, {MODES[limit.mode]}"
+    return f"{limit.algorithm.words()}{unit}, per {subject_words(limit.subject)}, {MODES[limit.mode]}"
 
 
 def subject_words(subject: Subject) -> str:

@@ -53,7 +53,7 @@ def test_a_subject_in_words_for_those_who_do_not_configure_it(subject: str, word
 
 def test_a_limit_says_what_it_buys_for_whom_and_whether_it_denies() -> None:
     limit = limit_parse("x", {"algorithm": "token_bucket", "rate": 5, "subject": "key|ip", "mode": "shadow"})
-    assert limit_words(limit) == "5/s sustained, up to 10 at once, per key|ip, in shadow"
+    assert limit_words(limit) == "5/s sustained, up to 10 at once, per API key or address, in shadow"
 
 
 def test_an_override_says_what_it_changes() -> None:
