@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, cast, get_args
 
 from django.db.models import QuerySet
@@ -35,6 +36,7 @@ from quotas.api_keys import (
 from quotas.changes.affected import Effect, TouchedTenants
 from quotas.errors import refuse, span_of
 from quotas.policies.diff import FieldDiff, ObjectDiff
+from quotas.publishing.key_arrival import key_arrives
 from quotas.usage.key_uses import with_last_use
 from tenants.models import TENANT_NAME, ApiKey
 
@@ -108,7 +110,7 @@ class ApiKeyList(APIView):
 
     @creates(NewApiKey, IssuedKeyOut)
     def post(self, request: Request) -> Response:
-        """Issues an API key. The whole key is shown only once."""
+        """Issues an API key. The whole key is shown only once, as soon as it works (it waits for that at most 2 s)."""
         fields = body(NewApiKey, request)
         who = signed(request, fields)
         action = Action(
@@ -116,9 +118,7 @@ class ApiKeyList(APIView):
             lambda issued: {**_key(request, issued.row.key_id), "key": str(issued.text)},
             describe=lambda issued: _effect(issued.row, ObjectDiff("api_key:new", "create", _issued(issued))),
         )
-        return created(
-            request, action, where=lambda issued: reverse("v1:api-key", args=[issued.row.key_id]), secrets=("key",)
-        )
+        return _handed_out(created(request, action, where=_place, secrets=("key",)))
 
 
 class ApiKeyDetail(APIView):
@@ -163,9 +163,18 @@ class ApiKeyRotate(APIView):
             describe=lambda issued: _rotated(issued, before),
             present=lambda: _key(request, key_id),
         )
-        return created(
-            request, action, where=lambda issued: reverse("v1:api-key", args=[issued.row.key_id]), secrets=("key",)
-        )
+        return _handed_out(created(request, action, where=_place, secrets=("key",)))
+
+
+def _place(issued: IssuedKey) -> str:
+    return reverse("v1:api-key", args=[issued.row.key_id])
+
+
+def _handed_out(response: Response) -> Response:
+    """Answers once the new key works, so that whoever uses it at once is not refused."""
+    if response.status_code == HTTPStatus.CREATED:
+        key_arrives(ApiKey.objects.get(key_id=response.data["key_id"]))
+    return response
 
 
 def _until(fields: Fields) -> datetime:

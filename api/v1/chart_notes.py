@@ -71,15 +71,15 @@ class ChartNoteDetail(APIView):
         """One note."""
         return shown(request, _row(number))
 
-    @removes(needs_match=False)
+    @removes()
     def delete(self, request: Request, number: int) -> Response:
         """Removes a note. The audit log keeps what it said."""
         asked = query(RemovalQuery, request)
-        _row(number)
         action = Action(
             partial(chart_note_remove, note=number, **signed(request, asked)),
             lambda _: {},
             lambda row: Effect((ObjectDiff(f"note:{number}", "delete", (FieldDiff("text", row.text, None),)),)),
+            lambda: _row(number),
         )
         return changed(request, action, asked)
 

@@ -15,6 +15,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from dashboards.forms import PageForm, outcome_toast, sentences_of
+from dashboards.pages.tenant.keys import handed_out
 from dashboards.pages.tester.view import limiter
 from dashboards.viewer import principal_of, viewer_of
 from headroom_edge import Decision
@@ -129,7 +130,7 @@ def _issue(request: HttpRequest, found: FirstSteps) -> dict[str, Any]:
     except Refused as refused:
         messages.error(request, f"No key was issued|{sentences_of(refused)[0]}")
         return {}
-    return {"issued": issued}
+    return handed_out(issued)
 
 
 TRIALS: dict[str, Callable[[HttpRequest, FirstSteps], dict[str, Any]]] = {"send": _send, "key": _issue}

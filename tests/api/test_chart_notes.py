@@ -28,10 +28,13 @@ def test_one_is_added_listed_and_removed(client: APIClient) -> None:
     done = client.post("/v1/chart-notes", NOTE)
     assert (done.status_code, done.json()["tenant"]) == (201, "acme")
     where = done["Location"]
-    assert client.get(where).json()["text"] == "a fair"
+    shown = client.get(where)
+    assert shown.json()["text"] == "a fair"
     assert [row["id"] for row in client.get("/v1/chart-notes").json()["items"]] == [done.json()["id"]]
-    assert client.delete(f"{where}?reason=over&dry_run=true").json()["changes"][0]["action"] == "delete"
-    assert client.delete(f"{where}?reason=over").status_code == 204
+    seen, gone = {"If-Match": shown["ETag"]}, f"{where}?reason=over"
+    assert client.delete(f"{gone}&dry_run=true", headers=seen).json()["changes"][0]["action"] == "delete"
+    assert client.delete(gone).status_code == 428
+    assert client.delete(gone, headers=seen).status_code == 204
     assert client.get(where).status_code == 404
 
 

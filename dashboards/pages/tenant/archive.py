@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboards.forms import ReasonedForm, outcome_toast
-from dashboards.pages.tenant.keys import where_to_try
+from dashboards.pages.tenant.keys import handed_out
 from dashboards.viewer import principal_of
 from quotas.api_keys import api_key_issue
 from quotas.changes.commit import commit
@@ -56,5 +56,5 @@ def restore(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as refused:
             form.refused(refused)
         else:
-            return render(request, "dashboards/tenant/key_issued.html", {**context, "issued": issued, **where_to_try()})
+            return render(request, "dashboards/tenant/key_issued.html", {**context, **handed_out(issued)})
     return render(request, "dashboards/tenant/restore_form.html", context, status=422)

@@ -22,6 +22,7 @@ from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.api_keys import (
     LONGEST_LABEL,
     MOST_LIVE,
+    IssuedKey,
     KeyState,
     api_key_issue,
     api_key_revoke,
@@ -32,6 +33,7 @@ from quotas.api_keys import (
 from quotas.errors import Refused
 from quotas.models import Endpoint
 from quotas.policies.spec import EVERYWHERE
+from quotas.publishing.key_arrival import key_arrives
 from quotas.usage.key_uses import requests_by_key, with_last_use
 from tenants.models import ApiKey, Tenant
 from tenants.scope import tenant_get
@@ -131,10 +133,10 @@ def key_issue(request: HttpRequest, name: str) -> HttpResponse:
     def issue() -> dict[str, Any]:
         data = form.cleaned_data
         asked: dict[str, Any] = {"label": data["label"], "scopes": data["scopes"], "expires_at": form.moment("expires")}
-        return {"issued": api_key_issue(tenant=row.name, **asked, **_said(request, form))}
+        return handed_out(api_key_issue(tenant=row.name, **asked, **_said(request, form)))
 
     done = _tried(form, issue)
-    context = {"tenant": row, "key_form": form, **(done or {}), **where_to_try()}
+    context = {"tenant": row, "key_form": form, **(done or {})}
     return render(request, "dashboards/tenant/key_form.html", context, status=200 if done else 422)
 
 
@@ -148,10 +150,10 @@ def key_rotate(request: HttpRequest, name: str, key_id: str) -> HttpResponse:
         assert until is not None  # noqa: S101 - the field is required
         issued = api_key_rotate(key_id=key_id, until=until, expires_at=expires, **_said(request, form))
         key.refresh_from_db()
-        return {"issued": issued}
+        return handed_out(issued)
 
     done = _tried(form, rotate)
-    context = {"tenant": row, "key": key, "form": form, **(done or {}), **where_to_try()}
+    context = {"tenant": row, "key": key, "form": form, **(done or {})}
     return render(request, "dashboards/tenant/key_rotate_form.html", context, status=_status(request, done))
 
 
@@ -216,7 +218,12 @@ def _found(request: HttpRequest, name: str, key_id: str) -> tuple[Tenant, ApiKey
     return row, key
 
 
-def where_to_try() -> dict[str, str]:
+def handed_out(issued: IssuedKey) -> dict[str, Any]:
+    """What a page needs to show a new key, once it works."""
+    return {"issued": issued, "works": key_arrives(issued.row), **_where_to_try()}
+
+
+def _where_to_try() -> dict[str, str]:
     endpoints = Endpoint.objects.filter(retired=False).exclude(name__startswith=OWN_ENDPOINTS).order_by("name")
     example = endpoints.values_list("name", flat=True).first() or EVERYWHERE
     return {"gateway": settings.GATEWAY_URL or "$GATEWAY", "example": example}

@@ -13,9 +13,9 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_http_methods
 
 from dashboards.pages.tenant.fields import TenantForm, is_part, tiers_of_people, zones
-from dashboards.pages.tenant.keys import where_to_try
+from dashboards.pages.tenant.keys import handed_out
 from dashboards.viewer import principal_of
-from quotas.api_keys import IssuedKey, api_key_issue
+from quotas.api_keys import api_key_issue
 from quotas.changes.commit import commit
 from quotas.errors import LONGEST_REASON, Refused
 from quotas.tenants import tenant_create
@@ -92,16 +92,16 @@ def _create(request: HttpRequest, data: dict[str, Any]) -> Tenant:
 
 def _created(request: HttpRequest, row: Tenant, data: dict[str, Any]) -> HttpResponse:
     """The response contains the key, which is shown only once."""
-    issued: IssuedKey | None = None
-    problem = ""
+    shown: dict[str, Any] = {"problem": ""}
     if data["key"]:
         author = principal_of(request).actor
         try:
             issued = api_key_issue(
                 tenant=row.name, author=author, reason=data["reason"], scopes=["check", "read"], label=KEY_LABEL
             )
+            shown |= handed_out(issued)
         except Refused as refused:
-            problem = refused.problems[0].sentence
-    context = {"tenant": row, "issued": issued, "problem": problem, **where_to_try()}
+            shown["problem"] = refused.problems[0].sentence
+    context = {"tenant": row, **shown}
     template = "created.html" if is_part(request) else "created_page.html"
     return render(request, f"dashboards/tenant/{template}", context)
