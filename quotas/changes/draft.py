@@ -185,7 +185,7 @@ def _close(opened: Draft, action: str, rules: _Rules) -> None:
         raise refuse("change", "approval", message)
     if attempt and waits:
         raise EditEndedError(proposal)
-    opened.revision = _write(opened.number, proposal)
+    opened.revision = _write(opened, proposal)
     _note(opened, action, rules, passed)
     if attempt:
         attempt.proposal, attempt.revision = proposal, opened.revision
@@ -212,9 +212,9 @@ def _note(opened: Draft, action: str, rules: _Rules, passed: FreezePass) -> None
         )
 
 
-def _write(number: int, proposal: Proposal) -> Revision:
+def _write(opened: Draft, proposal: Proposal) -> Revision:
     revision = Revision.objects.create(
-        number=number,
+        number=opened.number,
         author=proposal.author,
         reason=proposal.reason,
         action=proposal.action,
@@ -223,7 +223,7 @@ def _write(number: int, proposal: Proposal) -> Revision:
         after=proposal.after,
     )
     targets = Targets.of(proposal.touched, proposal.before, proposal.after)
-    put_revision(revision, Touched(targets.tenants, targets.tiers, targets.is_common))
+    put_revision(revision, Touched(targets.tenants | opened.recompiled, targets.tiers, targets.is_common))
     return revision
 
 

@@ -203,7 +203,7 @@ def _promote(
         opened.touch(key_of(CHANGE, row.pk))
         opened.touch(*row.after)
         if row.action == "limit_rename":
-            rename_as_filed(_policies(row.before), _policies(row.after))
+            rename_as_filed(opened, _policies(row.before), _policies(row.after))
         _apply_states(opened, row.after)
         spare(opened, spared, timezone.now() + timedelta(days=days) if days else None)
         row.impact, row.grandfather = asdict(judged.impact if judged else Impact()), list(spared)

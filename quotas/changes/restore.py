@@ -162,7 +162,7 @@ def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
 
 def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
     opened.touch(*(key_of(POLICY, name) for name in states))
-    take_back_names(states)
+    take_back_names(opened, states)
     present = snapshots(key_of(POLICY, name) for name in states)
     gone = []
     for name, state in states.items():

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.utils import timezone
 
+from quotas.changes.snapshot import Draft
 from quotas.models import Limit, LimitName, Override, QuotaRequest, Recommendation
 from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.quota_request import RequestAnswer
@@ -32,7 +33,7 @@ def why_it_resets(limit: Limit, to: str) -> str:
     return ""
 
 
-def rename_number(name: LimitName, to: str) -> None:
+def rename_number(opened: Draft, name: LimitName, to: str) -> None:
     """Gives a number another name, with everything that mentions it by name."""
     former = name.name
     for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
@@ -42,23 +43,24 @@ def rename_number(name: LimitName, to: str) -> None:
     policies = Limit.objects.filter(name=name.number).values_list("policy__name", flat=True)
     Recommendation.objects.filter(stage__in=OPEN, policy__in=policies, limit=former).update(limit=to)
     QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
-    _rename_in_ended_overrides(former, to)
+    _rename_in_ended_overrides(opened, former, to)
     for tenant in Tenant.objects.filter(handovers__contains=[{"limit": former}]):
         tenant.handovers = [one | {"limit": to} if one["limit"] == former else one for one in tenant.handovers]
         tenant.save(update_fields=["handovers"])
+        opened.recompiled.add(tenant.name)
 
 
-def rename_as_filed(before: PolicyStates, after: PolicyStates) -> None:
+def rename_as_filed(opened: Draft, before: PolicyStates, after: PolicyStates) -> None:
     """For the promotion of a rename: gives the limit its new name now, where its counts can go along."""
     for policy, wanted in after.items():
         was, is_now = _limits(before.get(policy)), _limits(wanted)
         for former, to in zip(was - is_now, is_now - was, strict=False):
             held = Limit.objects.select_related("name").filter(policy__name=policy, name__name=former).first()
             if held is not None and not why_it_resets(held, to):
-                rename_number(held.name, to)
+                rename_number(opened, held.name, to)
 
 
-def take_back_names(states: PolicyStates) -> None:
+def take_back_names(opened: Draft, states: PolicyStates) -> None:
     """Before policies go back to these states: a limit that was renamed since gets back the name that it had then.
 
     It does not if a policy that stays as it is or an override uses the number, or if the former name was given to
@@ -69,7 +71,7 @@ def take_back_names(states: PolicyStates) -> None:
     for name in sorted(wanted - known):
         held = next(_once_called(name, states, wanted), None)
         if held is not None and not _is_used(name):
-            rename_number(held, name)
+            rename_number(opened, held, name)
 
 
 def _once_called(name: str, states: PolicyStates, wanted: Collection[str]) -> Iterator[LimitName]:
@@ -89,10 +91,12 @@ def _live_override(name: str) -> Override | None:
     return rows.select_related("tenant").order_by("pk").first()
 
 
-def _rename_in_ended_overrides(former: str, to: str) -> None:
+def _rename_in_ended_overrides(opened: Draft, former: str, to: str) -> None:
     """What was counted while they applied is carried over by their limits' names."""
-    rows = list(Override.objects.filter(overrides_in(ENDED, timezone.now()), limits__has_key=former))
+    ended = Override.objects.filter(overrides_in(ENDED, timezone.now()), limits__has_key=former)
+    rows = list(ended.select_related("tenant"))
     for row in rows:
+        opened.recompiled.add(row.tenant.name)
         row.limits = {to if name == former else name: fields for name, fields in row.limits.items()}
     Override.objects.bulk_update(rows, ["limits"], batch_size=_BATCH)
 

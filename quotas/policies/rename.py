@@ -55,7 +55,7 @@ def limit_rename(
                 fields = [{**one, "name": to if one["name"] == limit else one["name"]} for one in policy_limits(row)]
                 write_policy_limits(opened, row, fields)
             else:
-                rename_number(held.name, to)
+                rename_number(opened, held.name, to)
     return opened.revision
 
 

@@ -200,6 +200,26 @@ def test_what_was_used_under_an_override_stays_used_when_it_ends_and_the_limit_i
     assert left() == ("slow", 2)
 
 
+def test_a_renamed_limit_of_a_tier_keeps_what_a_tenant_used_under_an_override_that_was_published_as_ended(
+    valkey: redis.Redis, valkey_url: str
+) -> None:
+    client = redis.Redis.from_url(valkey_url, decode_responses=True)
+    policy_create(name="own", tier="pro", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    publisher = publisher_for(client)
+
+    def left() -> tuple[str, int]:
+        publisher.publish()
+        reply = client.fcall("hr_check", 1, tenant_prefix("acme", publisher.shards.count), "acme", GET, 1)
+        return str(reply[2]), int(reply[4])
+
+    override = override_create(tenant="acme", endpoint=GET, limits={"slow": {"burst": 9}}, **SAID)
+    assert left() == ("slow", 8)
+    override_cancel(override=override.pk, **FORCED)
+    publisher.publish()
+    limit_rename(policy="own", limit="slow", to="calm", **SAID)
+    assert left() == ("calm", 3)
+
+
 def test_a_rollback_over_a_rename_and_an_override_keeps_what_was_used(left: Callable[[], tuple[str, int]]) -> None:
     assert left() == ("slow", 4)
     before = newest().number
