@@ -162,6 +162,7 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     drafts_a_cut(page, "2")
     page.locator("#inspector").get_by_role("link", name="its page").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("rider:quote")
+    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Start trial").click()
     start = page.get_by_role("dialog", name="Start a trial or schedule it")
     start.get_by_label("Reason").fill("first see whom it would hurt")
@@ -169,6 +170,7 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     expect(page.locator("#verdict")).to_contain_text(
         re.compile("Too early|Too little traffic|No traffic|would see 429s")
     )
+    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Promote…").click()
     promote = page.get_by_role("dialog").filter(has_text="It becomes a new revision")
     expect(promote.get_by_role("button", name="Promote for")).to_be_disabled()
@@ -178,6 +180,7 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     promote.get_by_label("Reason").fill("the service needs it now")
     promote.get_by_role("button", name="Promote for").click()
     expect(page.locator("#verdict")).to_contain_text("Promoted by ada")
+    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Revert").click()
     undo = page.get_by_role("dialog", name="Undo changes")
     undo.get_by_label("Reason").fill("it was not needed after all")
