@@ -200,15 +200,16 @@ def test_an_edit_changes_values_and_the_end(operator: Client) -> None:
     assert operator.get("/overrides/999999/edit").status_code == 404
 
 
-@pytest.mark.parametrize("name", ["q", "state", "tier", "endpoint", "tenant", "order", "after", "before", "view"])
 @pytest.mark.parametrize("value", ["", "'\"<b>", "%25", "~", "-1", "9" * 30, "ü" * 300, "1~inf", "1~2031-01-01"])
-def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(operator: Client, name: str, value: str) -> None:
-    for address in ("/overrides", "/overrides.csv"):
-        response = operator.get(address, {name: value})
-        assert response.status_code == 200
-        assert b"'\"<b>" not in b"".join(response)
-    for action in ("extend", "end"):
-        assert operator.post(f"/overrides/{action}", {"names": value, name: value}).status_code in (200, 422)
+def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(operator: Client, value: str) -> None:
+    for name in ("q", "state", "tier", "endpoint", "tenant", "order", "after", "before", "view"):
+        for address in ("/overrides", "/overrides.csv"):
+            response = operator.get(address, {name: value})
+            assert response.status_code == 200, name
+            assert b"'\"<b>" not in b"".join(response), name
+        for action in ("extend", "end"):
+            answer = operator.post(f"/overrides/{action}", {"names": value, name: value})
+            assert answer.status_code in (200, 422), name
 
 
 @pytest.mark.parametrize(

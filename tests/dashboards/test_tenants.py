@@ -98,14 +98,13 @@ def test_pages_lead_on_and_back(client: Client) -> None:
     assert names(page(client, f"/tenants{back[1].replace('&amp;', '&')}")) == names(first)
 
 
-@pytest.mark.parametrize("name", ["q", "tier", "state", "only", "tag", "order", "after", "before", "view", "all"])
 @pytest.mark.parametrize("value", ["", "'\"<b>", "%25", "-", "~", "-1", "9" * 30, "ü" * 300, "nan~1", "1~inf"])
-def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(client: Client, name: str, value: str) -> None:
-    for address in ("/tenants", "/tenants.csv"):
-        response = client.get(address, {name: value})
-        assert response.status_code == 200
-        content = b"".join(response)
-        assert b"'\"<b>" not in content
+def test_garbage_in_any_parameter_is_shown_as_text_or_ignored(client: Client, value: str) -> None:
+    for name in ("q", "tier", "state", "only", "tag", "order", "after", "before", "view", "all"):
+        for address in ("/tenants", "/tenants.csv"):
+            response = client.get(address, {name: value})
+            assert response.status_code == 200, name
+            assert b"'\"<b>" not in b"".join(response), name
 
 
 def test_the_export_follows_the_filters_and_neutralises_formulas(client: Client) -> None:
