@@ -211,12 +211,14 @@ class Parameter:
 class WholeNumber(Parameter):
     most: int = EXACT_MAX
 
+    wanted: ClassVar[str] = "a whole number of at least 1"
+
     def read(self, fields: dict[str, Any], default: int | None = None) -> int:
         name, value = self.name, fields.pop(self.name, default)
         if value is None:
-            raise ParameterError(name, f"{name} is missing; give a whole number of at least 1")
+            raise ParameterError(name, f"{name} is missing; give {self.wanted}")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(name, f"{name} must be a whole number of at least 1, not {shown(value)}")
+            raise ParameterError(name, f"{name} must be {self.wanted}, not {shown(value)}")
         if value > EXACT_MAX:
             raise ParameterError(name, f"{name} is above {EXACT_MAX:,} (2^52), the most that can be counted exactly")
         return value

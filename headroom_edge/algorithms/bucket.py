@@ -45,6 +45,8 @@ class Rate(WholeNumber):
     As text it may name its time: `4.2/10s`.
     """
 
+    wanted: ClassVar[str] = "a number above 0, such as 100, 4.2 or 4.2/10s"
+
     def read_rate(self, fields: dict[str, Any]) -> tuple[int, int, int]:
         """Rate and microseconds, whole, and how many decimals were typed."""
         if isinstance(fields.get("rate"), str):

@@ -121,7 +121,7 @@ def test_a_dry_run_of_a_cut_asks_for_force(client: Client) -> None:
 
 
 def test_what_is_wrong_is_said_while_typing(client: Client) -> None:
-    assert "Rate must be a whole number" in text_of(client.post("/matrix/plan", edit(p_rate="many")))
+    assert "Rate must be a number above 0" in text_of(client.post("/matrix/plan", edit(p_rate="many")))
 
 
 def test_publishing_writes_one_revision_and_follows_it_to_the_shards(operator: Client) -> None:

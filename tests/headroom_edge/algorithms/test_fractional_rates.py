@@ -139,12 +139,12 @@ def test_a_multiplier_keeps_the_time_where_it_can() -> None:
     [
         ({"rate": 0.1234567}, "has more than 6 decimals"),
         ({"rate": -4.2}, "rate must be above 0"),
-        ({"rate": 0.0}, "rate must be a whole number of at least 1"),
+        ({"rate": 0.0}, "rate must be a number above 0"),
         ({"rate": "4.2/10s", "per": "1s"}, "has its own time; remove per, or write only 4.2"),
-        ({"rate": "4,2/10s"}, "rate must be a whole number of at least 1"),
-        ({"rate": "4.2/fortnight"}, "rate must be a whole number of at least 1"),
+        ({"rate": "4,2/10s"}, "rate must be a number above 0"),
+        ({"rate": "4.2/fortnight"}, "rate must be a number above 0"),
         ({"rate": 0.000001, "per": "9000d"}, "too many decimals for so long a per"),
-        ({"rate": "5"}, "rate must be a whole number of at least 1"),
+        ({"rate": "5"}, "rate must be a number above 0"),
     ],
 )
 def test_a_wrong_one_says_what_to_write(fields: dict[str, Any], sentence: str) -> None:

@@ -40,7 +40,7 @@ def test_a_spreadsheet_may_add_a_mark_and_empty_lines() -> None:
         ("", 1, "column tier is missing"),
         (f"{HEADER},colour\n", 1, "no column 'colour'"),
         (f"{HEADER}\n", 1, "no row below the header"),
-        (f"{HEADER}\npro,*,burst,token_bucket,many,10,,,\n", 2, "rate must be a whole number"),
+        (f"{HEADER}\npro,*,burst,token_bucket,many,10,,,\n", 2, "rate must be a number above 0"),
         (f"{HEADER}\npro,*,burst,token_bucket,5,10,,,\npro,,b,token_bucket,5,10,,,\n", 3, "endpoint is missing"),
         (f"{HEADER}\npro,*,a,token_bucket,5,10,,,\npro,*,a,token_bucket,6,10,,,\n", 3, "line 2 has the same limit"),
         (f"{HEADER}\npro,*,Burst!,token_bucket,5,10,,,\n", 2, "name cannot be"),

@@ -117,7 +117,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: policy_create(name="x", endpoint="a:b", limits=[bucket(1)], **FORCED), "there is no endpoint a:b"),
     (lambda: policy_create(name="x", tier="pro", tenant="acme", limits=[bucket(1)], **FORCED), "not to both"),
     (lambda: policy_create(name="x", limits=[], **FORCED), "the policy has no limits"),
-    (lambda: policy_create(name="x", limits=[bucket(0)], **FORCED), "limits[0].rate: rate must be a whole number"),
+    (lambda: policy_create(name="x", limits=[bucket(0)], **FORCED), "limits[0].rate: rate must be a number above 0"),
     (lambda: policy_update(name="x", limits=[bucket(1)], **FORCED), "there is no policy x"),
     (lambda: policy_delete(name="x", **FORCED), "there is no policy x"),
     (lambda: policy_delete(name="pro-all", carry="twice", **FORCED), "carry must be one of keep, proportional, reset"),  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ MISFITS = [
     (override(PAY, limits={"x": {"burst": 5}}), "(there: burst, log); correct the name, or give algorithm"),
     (override("search:query", multiplier=(2, 1)), "search:query has no limit of its own; name limits"),
     (override("*", limits={"burst": {"window": "1s"}}), "limits.burst.window is not a field of token_bucket"),
-    (override("*", limits={"burst": {"rate": 0}}), "limits.burst.rate must be a whole number of at least 1"),
+    (override("*", limits={"burst": {"rate": 0}}), "limits.burst.rate must be a number above 0"),
     (override(PAY, multiplier=(2, 1)), "log × 2/1: "),
     (override("*", limits={"new": {"algorithm": "gcra"}}), "limits.new.rate is missing"),
 ]

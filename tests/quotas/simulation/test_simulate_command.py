@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         (("--algorithm", "gcra", "--params", '{"rate": 1}'), "--arrivals is missing; name a CSV file"),
         (("--algorithm", "gcra", "--params", "{rate: 1}"), "--params is not JSON"),
         (("--algorithm", "gcra", "--params", "[1]"), "--params must be a JSON object"),
-        (("--algorithm", "gcra", "--params", "{}"), "--params: rate is missing; give a whole number of at least 1"),
+        (("--algorithm", "gcra", "--params", "{}"), "--params: rate is missing; give a number above 0"),
         (("--algorithm", "gcra", "--params", '{"rate": 1, "brust": 2}'), "--params: brust is not a field of gcra; did"),
         (("--algorithm", "crystal_ball"), "--algorithm: algorithm cannot be 'crystal_ball'; use one of token_bucket"),
         (("--scenario", "99"), "--scenario cannot be '99'; use list, all, or one of 1, 2, 3"),
