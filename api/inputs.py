@@ -124,6 +124,12 @@ class Reason(Text):
     stated = {"pattern": patterns.SAID}
 
 
+class Sentence(Reason):
+    """In one line."""
+
+    stated = {"pattern": patterns.SAID_IN_A_LINE}
+
+
 class DocumentText(Text):
     """A policy document. Its reader tells what is wrong with the text, with the line."""
 

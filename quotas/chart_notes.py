@@ -24,7 +24,7 @@ def chart_note_add(*, at: datetime, text: str, author: str, reason: str, tenant:
         raise refuse("text", "blank", "the note is empty; write what happened")
     whose = find_tenant(tenant) if tenant else None
     if ChartNote.objects.count() >= MOST:
-        raise refuse("text", "many", f"there are {MOST:,} notes; remove old ones first")
+        raise refuse("text", "too-many", f"there are {MOST:,} notes; remove old ones first")
     with transaction.atomic():
         row = ChartNote.objects.create(at=at, text=text, tenant=whose, author=author)
         _record("chart_note_added", row, author, reason)

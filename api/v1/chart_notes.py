@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, RemovalQuery, changed, created, signed
-from api.inputs import Moment, Reasoned, Text, body, query
+from api.inputs import Moment, Reasoned, Sentence, Word, body, query
 from api.openapi.describe import creates, lists, reads, removes
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -22,6 +22,7 @@ from quotas.chart_notes import chart_note_add, chart_note_remove
 from quotas.models import ChartNote
 from quotas.models.chart_note import LONGEST_TEXT
 from quotas.policies.diff import FieldDiff, ObjectDiff
+from tenants.models import TENANT_NAME
 
 
 class ChartNoteOut(serializers.Serializer[Any]):
@@ -35,8 +36,8 @@ class ChartNoteOut(serializers.Serializer[Any]):
 
 class NewChartNote(Reasoned):
     at = Moment(help_text="When it happened, or will.")
-    text = Text(max_length=LONGEST_TEXT, help_text="What happened, in one line.")
-    tenant = Text(max_length=63, default="", allow_blank=True, help_text="Empty: on every chart.")
+    text = Sentence(max_length=LONGEST_TEXT, help_text="What happened, in one line.")
+    tenant = Word(TENANT_NAME, default="", allow_blank=True, help_text="Empty: on every chart.")
 
 
 class ChartNotesQuery(PageQuery):

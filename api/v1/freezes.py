@@ -15,8 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.edits import Action, changed, created, signed
-from api.inputs import Choice, Moment, Reason, Reasoned, Text, body, query
-from api.openapi import patterns
+from api.inputs import Choice, Moment, Reasoned, Sentence, Text, body, query
 from api.openapi.describe import changes, creates, lists, reads
 from api.pagination import PageQuery, listed, order_field, search_field
 from api.preconditions import shown
@@ -49,12 +48,8 @@ class FreezeOut(serializers.Serializer[Any]):
         return passers_of(row)
 
 
-class ReasonInALine(Reason):
-    stated = {"pattern": patterns.SAID_IN_A_LINE}
-
-
 class NewFreeze(Reasoned):
-    reason = ReasonInALine(max_length=LONGEST_REASON, help_text="Why, in one line. Every refusal repeats it.")
+    reason = Sentence(max_length=LONGEST_REASON, help_text="Why, in one line. Every refusal repeats it.")
     start = Moment(default=None, allow_null=True, help_text="null: at once.")
     end = Moment(help_text="At most 366 days after `start`.")
     roles = serializers.ListField(

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from access.authentication import tenants_of
 from api.edits import Edit, Guarded, Permitted, Signed, changed, permitted, signed
 from api.inputs import Choice, Fields, Reasoned, Strict, Text, Whole, Word, body
+from api.openapi import patterns
 from api.openapi.describe import DryRunOut, changes
 from api.v1.tenant_moves import MoveDryRunOut, moves_shown, stranded_choice
 from headroom_edge.keys import OWN_TENANT
@@ -29,13 +30,17 @@ from quotas.tenants.many import MOST_AT_ONCE
 from tenants.models import TENANT_NAME, WORD
 
 
+class SearchText(Text):
+    stated = {"pattern": patterns.SAID}
+
+
 class TenantsWhere(Strict):
     """The filter of `GET /v1/tenants`: at least one condition, and all that are given must hold.
 
     Archived tenants and Headroom's own never match.
     """
 
-    search = Text(
+    search = SearchText(
         required=False, max_length=LONGEST_SEARCH, help_text="Part of the name, the label, a tag or a contact."
     )
     tier = Word(f"{WORD}(,{WORD})*", required=False, max_length=1_000, help_text="One, or several separated by commas.")
@@ -148,9 +153,9 @@ def _with_names(request: Request, fields: Fields) -> Fields:
     found = tenants_found(tenants_of(request), wanted, timezone.now(), by_staff=True).exclude(name=OWN_TENANT)
     names = list(found.order_by("name").values_list("name", flat=True)[: MOST_AT_ONCE + 1])
     if not names:
-        raise refuse("where", "nobody", "no tenant matches where; change its conditions")
+        raise refuse("where", "unknown", "no tenant matches where; change its conditions")
     if len(names) > MOST_AT_ONCE:
-        raise refuse("where", "too_many", f"more than {MOST_AT_ONCE:,} tenants match where; narrow its conditions")
+        raise refuse("where", "too-many", f"more than {MOST_AT_ONCE:,} tenants match where; narrow its conditions")
     if count is not None and count != len(names):
         raise refuse("count", "differs", f"{len(names):,} tenants match where, not {count:,}; look at a dry run again")
     return fields | {"names": names}

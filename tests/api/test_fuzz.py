@@ -84,6 +84,7 @@ BEYOND = {
     "change": "it depends on what was done before",
     "cursor": "it is signed",
     "cut": "it depends on the limits that are live",
+    "differs": "it depends on how many tenants match",
     "duplicate": "two limits of one policy have the same name",
     "empty": "the last limit of a policy stays",
     "endless": "only an override that ends can end later",

@@ -220,7 +220,7 @@ class TestWhere:
             ({}, "either"),
             ({"names": ["acme"], "where": {"tag": "eu"}}, "either"),
             ({"where": {}}, "missing"),
-            ({"where": {"search": "nobody-like-this"}}, "nobody"),
+            ({"where": {"search": "nobody-like-this"}}, "unknown"),
             ({"where": {"search": " ", "tag": "eu"}}, "blank"),
         ],
     )
