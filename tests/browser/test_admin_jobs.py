@@ -83,7 +83,10 @@ def test_ten_tenants_move_after_reading_who_gets_tighter(ada: Person) -> None:
     dialog = page.get_by_role("dialog").filter(has_text="Move 10 tenants")
     dialog.get_by_label("New tier").select_option("free")
     expect(dialog).to_contain_text("tighter")
-    dialog.get_by_label("End it with the move").check()  # the override of green-go
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        dialog.get_by_label("End it with the move").check()  # the override of green-go
+    # What the move changes is told anew, and has to be accepted anew.
+    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')")
     dialog.get_by_label("Move them although").check()
     dialog.get_by_label("Reason").fill("the trial contracts are over")
     dialog.get_by_role("button", name="Move 10 tenants").click()
