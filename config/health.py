@@ -22,13 +22,13 @@ from redis.retry import Retry
 
 from quotas.changes.queries import changes_overdue
 from quotas.models import Change
-from quotas.models.jobs import Delivery, Heartbeat, watched_at
+from quotas.models.jobs import PUBLISHER_STALE_AFTER, Delivery, Heartbeat, watched_at
 from tenants.keyring import API_KEYS, KeyringError, read_keys
 
 TIMEOUT_SECONDS: Final = 1.0
 MOST_SET_ASIDE: Final = 100
 STALE_AFTER: Final[Mapping[str, timedelta]] = {
-    "publisher": timedelta(seconds=10),
+    "publisher": PUBLISHER_STALE_AFTER,
     "worker": timedelta(seconds=20),
     "beat": timedelta(seconds=20),
 }

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from access.request_ids import wants_page
+from headroom_edge.algorithms.bucket import RATE_TEXT
 from headroom_edge.algorithms.calendar_quota import known_zones
 from quotas.changes.commit import Outcome, Proposed, Written
 from quotas.changes.freeze import Frozen
@@ -80,9 +81,6 @@ def outcome_toast(outcome: Outcome[object]) -> str:
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 
 
-_RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(/(?:[1-9][0-9]{0,11})?(?:ms|s|m|min|h|d))?", re.ASCII)
-
-
 class RateField(forms.CharField):
     """An amount as people type it: 100, 4.2 or, with the time it is for, 4.2/10s. Cleaned: a number, or that text."""
 
@@ -94,10 +92,10 @@ class RateField(forms.CharField):
         typed = str(super().clean(value)).replace(",", "").replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
         if not typed:
             return None
-        found = _RATE.fullmatch(typed)
+        found = RATE_TEXT.fullmatch(typed)
         if found is None:
             raise forms.ValidationError("Enter a number such as 100, 4.2 or 4.2/10s.")
-        if found[2]:
+        if found[3]:
             return typed
         return float(typed) if "." in typed else int(typed)
 

@@ -34,7 +34,8 @@ from headroom_edge.algorithms.base import (
 
 MOST_DECIMALS = 6
 MOST_DIGITS = 15  # more than these a JSON number does not keep
-_RATE_TEXT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(?:/([1-9][0-9]{0,11})?(ms|s|m|min|h|d))?", re.ASCII)
+# A rate as people write it: the number, how many of its time, and which, such as 4.2, 10 and s.
+RATE_TEXT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(?:/([1-9][0-9]{0,11})?(ms|s|m|min|h|d))?", re.ASCII)
 _RATE_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,6})?/([1-9][0-9]{0,11})?(ms|s|m|min|h|d)$"  # for the schema
 
 
@@ -66,7 +67,7 @@ class Rate(WholeNumber):
 
     def split(self, fields: dict[str, Any]) -> None:
         """Writes a rate that is text as a number, and the time that it names as `per`."""
-        found = _RATE_TEXT.fullmatch(fields["rate"])
+        found = RATE_TEXT.fullmatch(fields["rate"])
         if found is None or found[0].isdigit():
             return  # `read` says what to write
         if found[3]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection, models
 from django.db.models import F
 from django.db.models.functions import Now
 
 MOST_DELIVERIES = 3
+PUBLISHER_STALE_AFTER = timedelta(seconds=10)  # without a sign of life, it is taken for gone
 WATCH_JOB = "quotas.alerts"
 WATCH = "watch"  # the heartbeat of the watch of alerts: nothing went wrong while it evaluated all rules
 _TAKE = """

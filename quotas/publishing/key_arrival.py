@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import Final
 
 import redis
@@ -11,18 +10,17 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from headroom_edge import keys
-from quotas.models import Heartbeat
+from quotas.models.jobs import PUBLISHER_STALE_AFTER, Heartbeat
 from quotas.publishing import store
 from tenants.models import ApiKey
 
 PATIENCE_S: Final = 2.0
 PAUSE_S: Final = 0.02
-STALE_AFTER: Final = timedelta(seconds=10)
 
 
 def key_arrives(row: ApiKey) -> bool:
     """Waits until Redis has the key, after the transaction that stored it. False: not yet, or nobody publishes."""
-    if not Heartbeat.objects.filter(name="publisher", at__gt=Now() - STALE_AFTER).exists():
+    if not Heartbeat.objects.filter(name="publisher", at__gt=Now() - PUBLISHER_STALE_AFTER).exists():
         return False
     name = keys.credentials(keys.shard_of(row.secret_hash, settings.HEADROOM_SHARDS))
     deadline = time.monotonic() + PATIENCE_S

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from headroom_edge.lua_library import VERSION, stored_version
 from quotas.models import DrainState, FoldState, Heartbeat, TierUse
-from quotas.models.jobs import WATCH
+from quotas.models.jobs import PUBLISHER_STALE_AFTER, WATCH
 from quotas.models.usage_rates import FoldName
 from quotas.publishing import store
 from quotas.publishing.bypass_switches import BypassSwitch, switches_read
@@ -64,7 +64,7 @@ def freshness_read() -> list[Freshness]:
         TierUse.objects.order_by("-leaders_at").exclude(leaders_at=None).values_list("leaders_at", flat=True).first()
     )
     return [
-        Freshness("Publisher", "publishes revisions to Redis", beats.get("publisher"), timedelta(seconds=10)),
+        Freshness("Publisher", "publishes revisions to Redis", beats.get("publisher"), PUBLISHER_STALE_AFTER),
         Freshness("Worker", "runs drains, folds and measurements", beats.get("worker"), timedelta(seconds=20)),
         Freshness("Scheduler", "starts due jobs", beats.get("beat"), timedelta(seconds=20)),
         Freshness("Watch", "evaluates the alerts", beats.get(WATCH), timedelta(seconds=60)),

@@ -12,9 +12,9 @@ from django.db.models.functions import Coalesce
 
 from headroom_edge.algorithms.base import counted
 from quotas.models import Change, Endpoint
-from quotas.models.usage import LET_THROUGH, GapRecord, Outcome, UsageMinute
+from quotas.models.usage import GapRecord, Outcome, UsageMinute
 from quotas.policies.spec import EVERYWHERE, Canary
-from quotas.trials.counts import HOUR, gaps_between, rollup_parts
+from quotas.trials.counts import ASKED, HOUR, gaps_between, rollup_parts
 from quotas.trials.scope import Window
 from quotas.trials.verdict import Verdict, enough_hours, percent, planned_hours, short_hours
 from quotas.usage.queries.coverage import drained_at, rollup_until
@@ -25,7 +25,6 @@ from tenants.models import Tenant
 LONGEST_BEFORE: Final = timedelta(days=7)
 SHORTEST_BEFORE: Final = timedelta(hours=1)
 FEWEST: Final = 100  # requests before a conclusion
-ASKED: Final = (*LET_THROUGH, Outcome.DENIED)
 
 
 @dataclass(slots=True)
