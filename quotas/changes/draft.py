@@ -25,6 +25,7 @@ from quotas.changes.emergency import check_may_declare, note_skipped
 from quotas.changes.freeze import NO_FREEZE, FreezePass, pass_freezes
 from quotas.changes.guard import check_cuts, check_unnoticed
 from quotas.changes.impact import Impact, impact_of
+from quotas.changes.left_behind import check_left_behind
 from quotas.changes.snapshot import CHANGE, POLICY, Draft, State, States, split_key
 from quotas.changes.turn import turn
 from quotas.errors import Refused, author_and_reason, refuse
@@ -37,7 +38,7 @@ from quotas.policies.configuration_index import Touched
 from quotas.policies.enforceable import override_problem
 from quotas.policies.layers import PolicyIndex
 from quotas.policies.problems import Problem
-from quotas.policies.spec import CARRIES, Carry, Configuration, to_us
+from quotas.policies.spec import CARRIES, Carry, Configuration, Override, to_us
 from tenants.history import acting
 
 
@@ -249,7 +250,7 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     """Refused if it cannot be enforced, or cuts more than is permitted."""
     before, after = ({key: states[key] for key in touched} for states in (opened.before, every))
     concerned = Concerned.load(Targets.of(touched, before, after), before, opened.foreseen)
-    _check_enforceable(concerned)
+    _check_enforceable(opened, concerned)
     if rules.is_unnoticed:
         check_unnoticed(concerned, before)
     impact = impact_of(concerned, before)
@@ -268,17 +269,19 @@ def _proposal(opened: Draft, action: str, rules: _Rules, touched: list[str], eve
     )
 
 
-def _check_enforceable(concerned: Concerned) -> None:
+def _check_enforceable(opened: Draft, concerned: Concerned) -> None:
     now_us = to_us(timezone.now())
     touched = Touched(concerned.tenants, concerned.tiers, concerned.targets.is_common)
     broken = check_compiles(concerned.configuration, touched, now_us, clustered=False)
     problems = [Problem(str(owner), "compile", message) for owner, message in broken.items()]
-    problems += _override_problems(concerned.configuration, now_us)
+    idle = list(_idle_overrides(concerned.configuration, now_us))
+    check_left_behind([each for each, _ in idle], concerned.configuration.tenants, opened.former_tiers)
+    problems += [Problem(f"override {each.id} of tenant {each.tenant}", "override", why) for each, why in idle]
     if problems:
         raise Refused(problems)
 
 
-def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Problem]:
+def _idle_overrides(configuration: Configuration, now_us: int) -> Iterator[tuple[Override, str]]:
     """An edit must not leave an active or upcoming override without effect."""
     index = PolicyIndex.of_configuration(configuration)
     for override in configuration.overrides:
@@ -286,4 +289,4 @@ def _override_problems(configuration: Configuration, now_us: int) -> Iterator[Pr
             layers = index.of_tenant(configuration.tenants[override.tenant])
             problem = override_problem(layers, override, now_us)
             if problem:
-                yield Problem(f"override {override.id} of tenant {override.tenant}", "override", problem)
+                yield override, problem

@@ -59,6 +59,7 @@ class Draft:
     is_rehearsal: bool = False  # it will not be written
     is_dry_run: bool = False  # a rehearsal of which nothing is kept, so it may not use up a number
     foreseen: dict[str, State] = field(default_factory=dict)  # in a rehearsal: what would be written
+    former_tiers: Mapping[str, str] = field(default_factory=dict)  # in a rollback, of tenants; it moves none of them
     recompiled: set[str] = field(default_factory=set)  # tenants whose past changed, though their state did not
     revision: Revision | None = None  # set once it is written; None if nothing changed
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 from quotas.changes.draft import Permits, draft
 from quotas.changes.recommended import follow
 from quotas.changes.restore import restore, restore_foreseen
-from quotas.changes.snapshot import CHANGE, Draft, State, States, key_of, present_states
+from quotas.changes.snapshot import CHANGE, TENANT, Draft, State, States, key_of, present_states
 from quotas.changes.turn import turn
 from quotas.errors import Refused, refuse
 from quotas.models import Change, Revision
@@ -197,5 +197,7 @@ def check_untouched(number: int) -> None:
 
 
 def _restore(opened: Draft, states: States, *, reverts_tenants: bool = False) -> None:
+    if not reverts_tenants:
+        opened.former_tiers = {name: state["tier"] for name, state in present_states(states, TENANT)}
     if not (opened.is_rehearsal and restore_foreseen(opened, states, reverts_tenants=reverts_tenants)):
         restore(opened, states, reverts_tenants=reverts_tenants)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from quotas.api_keys import api_key_issue
+from quotas.changes.commit import commit
 from quotas.changes.undo import revision_revert, revision_rollback
 from quotas.endpoints import endpoint_create, endpoint_delete, endpoint_update
 from quotas.errors import Refused, accepted
@@ -13,7 +14,15 @@ from quotas.policies.apply import document_apply
 from quotas.policies.configuration import configuration_load
 from quotas.policies.document import read_document
 from quotas.policies.edit import candidate_set, limit_set, policy_create, policy_delete
-from quotas.tenants import tenant_create, tenant_move, tenant_suspend, tenant_update, tier_create, tier_retire
+from quotas.tenants import (
+    tenant_create,
+    tenant_move,
+    tenant_suspend,
+    tenant_update,
+    tenants_move,
+    tier_create,
+    tier_retire,
+)
 from tenants.models import ApiKey, Tenant, Tier
 from tests.quotas.world import FORCED, GET, PAY, SAID, bucket, limit_of, newest, rates
 
@@ -114,9 +123,44 @@ class TestRollback:
         then = newest().number
         policy_create(name="gold-all", tier="gold", limits=[bucket(7)], **FORCED)
         tenant_move(name="acme", tier="gold", **FORCED)
-        with pytest.raises(Refused, match=r"there is no limit burst on \*"):
+        with pytest.raises(Refused) as refused:
             revision_rollback(number=then, **FORCED)
+        assert str(refused.value) == (
+            "number: 1 override would change nothing: that of acme (burst on *), which moved from pro to gold since; "
+            "a rollback leaves tenants on their tiers, so move it back first, or revert the revision that moved it, "
+            "and then roll back"
+        )
         assert Policy.objects.filter(name="gold-all").exists()
+
+    @pytest.mark.parametrize("way", ["revert", "move"])
+    def test_overrides_that_ended_with_a_move_come_back_once_their_tenants_are_back(self, way: str) -> None:
+        override_create(tenant="acme", limits={"minute": {"rate": 2_000}}, **FORCED)
+        override_create(tenant="acme", endpoint=PAY, limits={"minute": {"rate": 500}}, **FORCED)
+        then = newest().number
+        tenants_move(names=["acme"], tier="free", stranded_overrides="end", **FORCED)
+        moved = newest().number
+        limit_set(policy="free-all", limit=bucket(11), **FORCED)
+
+        def back() -> object:
+            return revision_rollback(number=then, **FORCED)
+
+        said = (
+            rf"2 overrides would change nothing: that of acme \(minute on \*\), which moved from pro to free since, "
+            rf"that of acme \(minute on {PAY}\), which moved from pro to free since; a rollback leaves"
+        )
+        with pytest.raises(Refused, match=said):
+            back()
+        with pytest.raises(Refused, match=said):
+            commit(back, "dry_run")
+        if way == "revert":
+            revision_revert(number=moved, **FORCED)
+        else:
+            tenant_move(name="acme", tier="pro", **FORCED)
+        back()
+        live = Override.objects.filter(cancelled_at=None).order_by("pk")
+        assert [row.limits["minute"]["rate"] for row in live] == [2_000, 500]
+        assert limit_of("free-all").parameters["rate"] == 10
+        assert Tenant.objects.get(name="acme").tier.name == "pro"
 
 
 def bucket_of(policies: tuple[spec.Policy, ...]) -> spec.Limit:
