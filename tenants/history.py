@@ -34,7 +34,7 @@ def tracked(*, exclude: Collection[str] = (), app: str | None = None) -> Callabl
     return decorate
 
 
-def acting(**facts: str) -> AbstractContextManager[object]:
+def acting(**facts: str | int) -> AbstractContextManager[object]:
     """Add these facts to the context of everything recorded within the block."""
     context: AbstractContextManager[object] = pghistory.context(**facts)
     return context

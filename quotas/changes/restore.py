@@ -40,8 +40,8 @@ from quotas.policies.carry_over import hand_over_tier
 from quotas.policies.diff import ObjectDiff, differences
 from quotas.policies.endpoint import DeclaredEndpoint, parse_endpoint
 from quotas.policies.export import endpoint_state, policy_state
+from quotas.policies.former_names import take_back_names
 from quotas.policies.limit_codec import CANDIDATE, fields_of_stored, limit_list, row_stored, stored_of_fields
-from quotas.policies.limit_names import take_back_names
 from quotas.policies.limit_rows import set_candidate
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS
 from quotas.policies.validate import parse_policy
@@ -50,12 +50,14 @@ from tenants.models import Tenant, Tier
 SHORTEST_TRIAL: Final = timedelta(hours=1)  # of one that is resumed
 
 
-def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool = False) -> None:
+def restore(
+    opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool = False, undone: int | None = None
+) -> None:
     """In an order in which nothing is missing or in the way. A retired tier comes back; suspensions stay as they are.
 
     `reverts_tenants`: tenants go back to the tiers that they were on, and those that were not archived come back, with
     their overrides and without their keys. Otherwise their tiers stay as they are, those that are archived stay so, and
-    what they had does not come back.
+    what they had does not come back. `undone`: the first of the revisions that are undone.
     """
     now = snapshots(states)
     wanted = {key: state for key, state in states.items() if state != now[key]}
@@ -64,7 +66,7 @@ def restore(opened: Draft, states: Mapping[str, State], *, reverts_tenants: bool
     _restore_tiers(opened, dict(_of_kind(wanted, TIER)))
     endpoints = dict(_of_kind(wanted, ENDPOINT))
     write_endpoints(opened, [_declared(name, state) for name, state in endpoints.items() if state is not None])
-    _restore_policies(opened, dict(_of_kind(wanted, POLICY)))
+    _restore_policies(opened, dict(_of_kind(wanted, POLICY)), undone)
     if reverts_tenants:
         move_tenants(opened, _moved(wanted, now))
     for name, state in _of_kind(wanted, TENANT):
@@ -160,9 +162,9 @@ def _restore_tiers(opened: Draft, states: Mapping[str, State]) -> None:
             Tier.objects.filter(name=name).update(retired=False, **texts)
 
 
-def _restore_policies(opened: Draft, states: Mapping[str, State]) -> None:
+def _restore_policies(opened: Draft, states: Mapping[str, State], undone: int | None) -> None:
     opened.touch(*(key_of(POLICY, name) for name in states))
-    take_back_names(opened, states)
+    take_back_names(opened, states, undone)
     present = snapshots(key_of(POLICY, name) for name in states)
     gone = []
     for name, state in states.items():

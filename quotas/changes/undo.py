@@ -79,7 +79,7 @@ def revision_rollback(
                 message = f"revision {last} was written since, and would be undone too; close this and look again"
                 raise refuse("number", "newer", message)
             states = states_before(number + 1, last)
-            _restore(opened, states if reopen_trials else without_ended_trials(states))
+            _restore(opened, states if reopen_trials else without_ended_trials(states), number + 1)
         if opened.revision is not None:
             turn_back(opened, Q(end_revision__gt=number), Q(end_revision__lte=number, revert_revision__gt=number))
     return opened.revision
@@ -96,7 +96,7 @@ def revision_revert(
             check_untouched(number)
             states = states_before(number, number)
             kept = states if reopen_trials else without_ended_trials(states)
-            _restore(opened, kept, reverts_tenants=True)
+            _restore(opened, kept, number, reverts_tenants=True)
         if opened.revision is None:
             raise _nothing(number, is_trial=kept != states)
         turn_back(opened, Q(end_revision=number), Q(revert_revision=number))
@@ -196,8 +196,8 @@ def check_untouched(number: int) -> None:
         raise refuse("number", "touched_since", message)
 
 
-def _restore(opened: Draft, states: States, *, reverts_tenants: bool = False) -> None:
+def _restore(opened: Draft, states: States, undone: int, *, reverts_tenants: bool = False) -> None:
     if not reverts_tenants:
         opened.former_tiers = {name: state["tier"] for name, state in present_states(states, TENANT)}
     if not (opened.is_rehearsal and restore_foreseen(opened, states, reverts_tenants=reverts_tenants)):
-        restore(opened, states, reverts_tenants=reverts_tenants)
+        restore(opened, states, reverts_tenants=reverts_tenants, undone=undone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.utils import timezone
@@ -13,7 +13,7 @@ from quotas.models.policy import CANDIDATE_SUFFIX
 from quotas.models.quota_request import RequestAnswer
 from quotas.models.recommendation import OPEN
 from quotas.overrides import ENDED, overrides_in
-from quotas.policies.carry_over import events_of
+from tenants.history import acting
 from tenants.models import Tenant
 
 _BATCH: Final = 2_000
@@ -26,9 +26,9 @@ def why_it_resets(limit: Limit, to: str) -> str:
     if others:
         what = "another policy has" if others == 1 else f"{others} other policies have"
         return f"{what} a limit called {limit.name.name}, which keeps the counts of that name"
-    if (override := _live_override(limit.name.name)) is not None:
+    if (override := live_override(limit.name.name)) is not None:
         return f"override {override.pk} of {override.tenant} uses the name {limit.name.name}, which keeps its counts"
-    if to != limit.name.name and _is_used(to):
+    if to != limit.name.name and is_used(to):
         return f"the name {to} was used before and has counts of its own"
     return ""
 
@@ -36,10 +36,11 @@ def why_it_resets(limit: Limit, to: str) -> str:
 def rename_number(opened: Draft, name: LimitName, to: str) -> None:
     """Gives a number another name, with everything that mentions it by name."""
     former = name.name
-    for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
-        for row in LimitName.objects.filter(name=held):
-            row.name = wanted
-            row.save(update_fields=["name"])
+    with acting(revision=opened.number):  # by which an undo finds out who had which name before
+        for held, wanted in ((former, to), (former + CANDIDATE_SUFFIX, to + CANDIDATE_SUFFIX)):
+            for row in LimitName.objects.filter(name=held):
+                row.name = wanted
+                row.save(update_fields=["name"])
     policies = Limit.objects.filter(name=name.number).values_list("policy__name", flat=True)
     Recommendation.objects.filter(stage__in=OPEN, policy__in=policies, limit=former).update(limit=to)
     QuotaRequest.objects.filter(answer=RequestAnswer.WAITING, limit=former).update(limit=to)
@@ -53,39 +54,14 @@ def rename_number(opened: Draft, name: LimitName, to: str) -> None:
 def rename_as_filed(opened: Draft, before: PolicyStates, after: PolicyStates) -> None:
     """For the promotion of a rename: gives the limit its new name now, where its counts can go along."""
     for policy, wanted in after.items():
-        was, is_now = _limits(before.get(policy)), _limits(wanted)
+        was, is_now = limits_of(before.get(policy)), limits_of(wanted)
         for former, to in zip(was - is_now, is_now - was, strict=False):
             held = Limit.objects.select_related("name").filter(policy__name=policy, name__name=former).first()
             if held is not None and not why_it_resets(held, to):
                 rename_number(opened, held.name, to)
 
 
-def take_back_names(opened: Draft, states: PolicyStates) -> None:
-    """Before policies go back to these states: a limit that was renamed since gets back the name that it had then.
-
-    It does not if a policy that stays as it is or an override uses the number, or if the former name was given to
-    another limit.
-    """
-    wanted = {limit for state in states.values() for limit in _limits(state)}
-    known = set(LimitName.objects.filter(name__in=wanted).values_list("name", flat=True))
-    for name in sorted(wanted - known):
-        held = next(_once_called(name, states, wanted), None)
-        if held is not None and not _is_used(name):
-            rename_number(opened, held, name)
-
-
-def _once_called(name: str, states: PolicyStates, wanted: Collection[str]) -> Iterator[LimitName]:
-    """Numbers that had this name, the last one first, of which only these policies have limits."""
-    numbers = events_of(LimitName).filter(name=name).order_by("-pgh_id").values_list("pgh_obj_id", flat=True)
-    rows = LimitName.objects.in_bulk(list(numbers))
-    for number in dict.fromkeys(numbers):
-        row = rows.get(number)
-        others = Limit.objects.filter(name=number).exclude(policy__name__in=states)
-        if row is not None and row.name not in wanted and not others.exists() and _live_override(row.name) is None:
-            yield row
-
-
-def _live_override(name: str) -> Override | None:
+def live_override(name: str) -> Override | None:
     """One that is active or upcoming and changes, or brings, a limit of this name."""
     rows = Override.objects.filter(~overrides_in(ENDED, timezone.now()), limits__has_key=name)
     return rows.select_related("tenant").order_by("pk").first()
@@ -101,9 +77,9 @@ def _rename_in_ended_overrides(opened: Draft, former: str, to: str) -> None:
     Override.objects.bulk_update(rows, ["limits"], batch_size=_BATCH)
 
 
-def _limits(state: Mapping[str, Any] | None) -> set[str]:
+def limits_of(state: Mapping[str, Any] | None) -> set[str]:
     return set(state["limits"]) if state else set()
 
 
-def _is_used(name: str) -> bool:
+def is_used(name: str) -> bool:
     return LimitName.objects.filter(name__in=[name, name + CANDIDATE_SUFFIX]).exists()

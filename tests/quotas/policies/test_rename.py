@@ -254,3 +254,72 @@ def test_a_new_name_that_anothers_override_took_stays_with_it_when_the_rename_is
     override_create(tenant="bolt", endpoint=GET, limits={"calm": fields}, **FORCED)
     revision_revert(number=renamed, **FORCED)
     tenant_update(name="bolt", timezone="Europe/Berlin", **SAID)
+
+
+@pytest.fixture
+def used(valkey: redis.Redis, valkey_url: str) -> Callable[[], dict[str, int]]:
+    """Publishes, takes one request that costs three, and says what is used of each limit of a policy of two."""
+    client = redis.Redis.from_url(valkey_url, decode_responses=True)
+    limits = [bucket(1, "a", per="1h", burst=90), bucket(1, "b", per="1h", burst=50, unit="cost")]
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=limits, **FORCED)
+    publisher = publisher_for(client)
+
+    def taken() -> dict[str, int]:
+        publisher.publish()
+        prefix = tenant_prefix("acme", publisher.shards.count)
+        client.fcall("hr_check", 1, prefix, "acme", GET, 3)
+        reply: Any = client.fcall("hr_peek", 1, prefix, "acme", GET, "1", "ALL")
+        rows = [row for row in reply[12:] if row[0] not in ("burst", "minute")]
+        return {row[0]: int(row[2]) - int(row[4]) - 1 for row in rows}  # less the one that it peeks for
+
+    return taken
+
+
+def renamed(*steps: tuple[str, str]) -> None:
+    for limit, to in steps:
+        limit_rename(policy="own", limit=limit, to=to, **SAID)
+
+
+SWAP = (("a", "tmp"), ("b", "a"), ("tmp", "b"))
+
+
+def test_a_rollback_over_two_limits_that_swapped_names_keeps_what_each_used(used: Callable[[], dict[str, int]]) -> None:
+    assert used() == {"a": 1, "b": 3}
+    before = newest().number
+    renamed(*SWAP)
+    assert used() == {"a": 6, "b": 2}
+    revision_rollback(number=before, **FORCED)
+    assert used() == {"a": 3, "b": 9}
+    revision_revert(number=newest().number, **FORCED)
+    assert used() == {"a": 12, "b": 4}
+
+
+def test_reverts_of_a_swap_one_by_one_keep_what_each_used(used: Callable[[], dict[str, int]]) -> None:
+    assert used() == {"a": 1, "b": 3}
+    before = newest().number
+    renamed(*SWAP)
+    revision_revert(number=before + 3, **FORCED)
+    assert used() == {"a": 6, "tmp": 2}
+    revision_rollback(number=before + 1, **FORCED)
+    assert used() == {"b": 9, "tmp": 3}
+    revision_rollback(number=before, **FORCED)
+    assert used() == {"a": 4, "b": 12}
+
+
+def test_a_rollback_over_a_name_that_another_limit_took_gives_both_theirs(used: Callable[[], dict[str, int]]) -> None:
+    assert used() == {"a": 1, "b": 3}
+    before = newest().number
+    renamed(*SWAP[:2])
+    assert used() == {"a": 6, "tmp": 2}
+    revision_rollback(number=before, **FORCED)
+    assert used() == {"a": 3, "b": 9}
+
+
+def test_a_rollback_into_the_middle_of_many_renames_keeps_what_each_used(used: Callable[[], dict[str, int]]) -> None:
+    renamed(*SWAP[:2])
+    middle = newest().number
+    assert used() == {"a": 3, "tmp": 1}
+    renamed(("a", "b"), ("tmp", "a"), *SWAP, *SWAP)
+    assert used() == {"a": 2, "b": 6}
+    revision_rollback(number=middle, **FORCED)
+    assert used() == {"a": 9, "tmp": 3}
