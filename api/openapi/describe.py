@@ -246,7 +246,8 @@ def changes(
     **more: Any,
 ) -> Callable[[View], View]:
     """`large`: the task that it files if there is much to do. `dry`: what a dry run returns."""
-    either = PolymorphicProxySerializer(f"{_name(shape)}OrDryRun", [shape, dry], None)
+    # Both names: an operation with another dry run of the same shape would otherwise take this one's description.
+    either = PolymorphicProxySerializer(f"{_name(shape)}Or{_name(dry)}", [shape, dry], None)
     refusals = problems((*_CHANGING, 428) if needs_match else _CHANGING)
     conditions = [IF_MATCH] if needs_match else [MAYBE_MATCH, IDEMPOTENCY]  # PUT and PATCH need a match, POST does not
     parameters = [*conditions, REVISION_HEADER, ETAG_HEADER]

@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from api.edits import Edit, Guarded, changed, permitted
 from api.inputs import DocumentText, Text, body
+from api.openapi import patterns
 from api.openapi.describe import changes
 from quotas.endpoint_import.operations import MOST_OPERATIONS, read_api
 from quotas.endpoint_import.plan import ImportPlan, ImportRow, document_import
@@ -27,7 +28,16 @@ class BasePath(Text):
 
 
 @extend_schema_field(
-    {"type": "object", "additionalProperties": {"type": "string", "maxLength": LONGEST_NAME}, "maxProperties": 2_000}
+    {
+        "type": "object",
+        "additionalProperties": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": LONGEST_NAME,
+            "pattern": patterns.TEXT,
+        },
+        "maxProperties": 2_000,
+    }
 )
 class NamesField(serializers.DictField):
     def __init__(self, **kwargs: Any) -> None:

@@ -31,6 +31,7 @@ from api.openapi.page import document
 from quotas.api_keys import api_key_issue
 from quotas.changes.rollout import change_propose
 from quotas.models import Freeze
+from quotas.models.revision import newest_revision_number
 from quotas.overrides import override_create
 from quotas.policies.edit import limit_set
 from quotas.publishing import store
@@ -78,10 +79,14 @@ THERE: dict[str, list[Any]] = {
 # Codes of 422, and why no schema can state the rule.
 BEYOND = {
     "address": "the host of a webhook has to be found, and to be public",
+    "archived": "it depends on what was done before",
     "author": "whoever wrote a change cannot approve it",
     "below-peak": "it depends on what tenants have asked for",
     "both": "a tag cannot be added and removed at once",
+    "built-in": "one tier has the limits on Headroom's own API",
+    "canary": "it depends on the change, and on the tenants of its tiers",
     "change": "it depends on what was done before",
+    "contact": "what a mail address is, no short pattern says",
     "cursor": "it is signed",
     "cut": "it depends on the limits that are live",
     "differs": "it depends on how many tenants match",
@@ -89,26 +94,45 @@ BEYOND = {
     "empty": "the last limit of a policy stays",
     "endless": "only an override that ends can end later",
     "endpoint": "only a policy for everyone can be about a whole service",
+    "exhausted": "it depends on what there is",
+    "far": "it depends on the clock",
     "fixed": "only the limits of a policy can be changed",
     "gone": "it depends on what there is",
     "idempotency-key-reused": "it depends on earlier requests",
+    "incomparable": "it depends on the limits that are live",
+    "issuer": "it depends on who is known",
     "kind": "it depends on the limit that the recommendation is about",
+    "last": "the only owner stays",
+    "less": "it depends on the limits that are live",
     "mail": "it depends on the installation",
+    "many": "it depends on what there is",
+    "more": "it depends on what was asked for",
+    "newer": "it depends on what was done before",
+    "no-candidate": "it depends on what was done before",
     "order": "one time has to be before another",
     "over": "it depends on the clock",
     "override": "it depends on the limits that are live",
+    "own": "one tenant and one tier are Headroom's own",
     "parameter": "it depends on several numbers together, such as rate times per",
     "past": "it depends on the clock",
     "path": "a variable may be named once; . and .. are no segments",
+    "place": "nobody can stay on a tier that is retired",
+    "policies-only": "it depends on what the change is about",
     "range": "it depends on the unit of the rule",
+    "replaces": "it depends on the limits that are live",
+    "same": "it depends on the tier, or on who asks",
+    "scope": "it depends on the scopes of the token",
     "stage": "it depends on what was done before",
+    "stale": "it depends on what was measured since",
+    "stand-in": "it depends on what there is",
     "state": "it depends on what was done before",
+    "stranded": "it depends on the overrides that are live",
     "subject": "a dimension may be named once",
     "timezone": "the zone has to exist",
-    "trial": "it depends on what was done before",
     "too-early": "it depends on the clock",
     "too-long": "how long a freeze lasts depends on two times",
     "too-many": "it depends on several values, or on what there is",
+    "trial": "it depends on what was done before",
     "unknown": "what is named has to exist",
     "zone": "a calendar quota for everyone has no tenant",
 }
@@ -134,7 +158,8 @@ def world(world: None, valkey: redis.Redis) -> None:
     THERE["key_id"] = [api_key_issue(tenant="acme", **SAID).row.key_id]
     override = override_create(tenant="acme", multiplier=(2, 1), **SAID)
     change = change_propose(limit_set, policy="free-all", limit=bucket(12), **SAID)
-    THERE["number"] = [1, 2, override.pk, change.pk]
+    # The next change, too: what one operation makes, a later one may work on. Sequences begin where other tests left.
+    THERE["number"] = [override.pk, change.pk, change.pk + 1, newest_revision_number()]
     client = store.connect(django_settings.REDIS_URL)
     store.prepare(client)
     Publisher(client, django_settings.HEADROOM_SHARDS).publish()

@@ -57,6 +57,20 @@ def test_every_example_fits_its_schema() -> None:
                 Draft202012Validator(pointed).validate(content["example"])
 
 
+@pytest.mark.parametrize(
+    ("path", "dry"),
+    [
+        ("/v1/tenants/{name}/move", "MoveDryRun"),
+        ("/v1/tenants/move", "MovesDryRun"),
+        ("/v1/tenants/suspend", "ManyDryRun"),
+    ],
+)
+def test_each_operation_has_the_dry_run_that_it_returns(path: str, dry: str) -> None:
+    answer = document()["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    either = document()["components"]["schemas"][answer["$ref"].rpartition("/")[2]]
+    assert {"$ref": f"#/components/schemas/{dry}"} in either["oneOf"]
+
+
 def test_every_change_can_be_rehearsed_and_says_why() -> None:
     asking = {"/v1/explain", "/v1/document/validate", "/v1/document/plan"} | served_by_the_gateway()
     for group in operations(document()).values():
