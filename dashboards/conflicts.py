@@ -1,16 +1,24 @@
-"""A form that stayed open while somebody else saved the same object: what was typed is kept, and nothing is lost."""
+"""A form that stayed open while somebody else saved the same object: what was typed is kept, and nothing is lost.
+
+`watch` compares when the page is sent. `in_turn` compares once more when the edit has its turn at writing, so of two
+people who save at the same moment one is told.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from django import forms
 
 from dashboards.forms import PageForm
+from quotas.errors import Refused, refuse
 from quotas.models import Revision
+
+T = TypeVar("T")
+Saved = Mapping[str, Any]  # values by field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +37,14 @@ class WatchedForm(PageForm):
     watched: ClassVar[tuple[str, ...]] = ()
     conflict: Conflict | None = None
 
-    def watch(self, saved: Mapping[str, Any], key: str) -> None:
+    _key = ""
+
+    def watch(self, saved: Saved, key: str) -> None:
         """`saved`: the values now; `key`: the object, as revisions name it. Before the form is validated.
 
         On a conflict the form shows what the viewer typed, and beside it what the others saved.
         """
+        self._key = key
         now = {name: _text(saved.get(name)) for name in self.watched}
         if not self.is_bound:
             self.initial["seen"] = json.dumps(now)
@@ -48,11 +59,33 @@ class WatchedForm(PageForm):
             return
         self.data = {**dict(self.data.items()), "seen": json.dumps(now), **{name: now[name] for name in theirs}}
         self.conflict = Conflict(
-            Revision.objects.filter(touched__contains=[key]).order_by("-number").first(),
+            Revision.objects.filter(touched__contains=[self._key]).order_by("-number").first(),
             tuple(map(self._label, edited)),
             tuple(map(self._label, theirs)),
             tuple((self._label(name), now[name]) for name in both),
         )
+
+    def in_turn(self, read: Callable[[], Saved | None], act: Callable[[], T]) -> Callable[[], T]:
+        """For `commit`: the same act, refused if the object is not what the viewer saw. `read`: None: it is gone."""
+
+        def run() -> T:
+            self.check(read())
+            return act()
+
+        return run
+
+    def check(self, saved: Saved | None) -> None:
+        """Call it in the turn of the edit."""
+        if saved is None:
+            raise refuse("", "gone", "this was removed meanwhile; close the form and look again")
+        self.watch(saved, self._key)
+        if self.conflict is not None:
+            raise refuse("", "conflict", "somebody else saved this meanwhile; check the values and save again")
+
+    def refused(self, refusal: Refused) -> None:
+        """A conflict tells more than its refusal does."""
+        if self.conflict is None:
+            super().refused(refusal)
 
     def _label(self, name: str) -> str:
         return self[name].label.lower()

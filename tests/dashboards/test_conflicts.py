@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from django.test import Client
 
 from quotas.endpoints import endpoint_update
-from quotas.models import Endpoint
+from quotas.models import Endpoint, Limit, Revision
 from quotas.policies.edit import limit_set
 from quotas.tenants import tenant_update, tier_update
 from tenants.models import Tenant, Tier
 from tests.access.people import signed_in
 from tests.dashboards.world import GET, make_world, page, text_of
+from tests.quotas.turns import at_once
 from tests.quotas.world import SAID, bucket, limit_of
 
 pytestmark = pytest.mark.django_db
@@ -96,10 +99,13 @@ def test_the_same_edit_by_both_is_no_conflict(owner: Client) -> None:
     assert answer.status_code == 302
 
 
+KINDS = {"limit_name": "burst", "algorithm": "token_bucket", "subject": "tenant", "unit": "requests"}
+VALUES = {"p_rate": "100", "p_per": "1s", "p_burst": "250", "mode": "enforce", "on_failure": "open"}
+LIMIT = {"at": "pro/*", "reason": "agreed", **KINDS, **VALUES}
+
+
 def test_a_limit_is_watched_too(owner: Client) -> None:
-    kinds = {"limit_name": "burst", "algorithm": "token_bucket", "subject": "tenant", "unit": "requests"}
-    values = {"p_rate": "100", "p_per": "1s", "p_burst": "250", "mode": "enforce", "on_failure": "open"}
-    typed = {"at": "pro/*", "reason": "agreed", **kinds, **values}
+    typed = LIMIT
     seen = seen_on(owner, "/matrix/cell?at=pro/*")
     limit_set(policy="pro-all", limit={**bucket(150), "burst": 200}, **SAID)
     text = text_of(owner.post("/matrix/publish", {**typed, **seen}).content)
@@ -112,3 +118,57 @@ def test_a_limit_is_watched_too(owner: Client) -> None:
     told = {**typed, "p_rate": "150", "seen": html.unescape(again[1])}
     assert "Saved as r" in text_of(owner.post("/matrix/publish", told).content)
     assert limit_of("pro-all").parameters == {"rate": 150, "per": "1s", "burst": 250}
+
+
+RACES: Mapping[str, tuple[str, Mapping[str, str], Mapping[str, str], Mapping[str, str]]] = {
+    "/tenants/acme/settings": ("/tenants/acme/settings", TENANT, {"label": "First"}, {"label": "Second"}),
+    "/tiers/pro/edit": (
+        "/tiers/pro/edit",
+        {"label": "", "description": "", "reason": "agreed"},
+        {"label": "First"},
+        {"description": "Second"},
+    ),
+    f"/endpoints/{GET}/edit": (
+        f"/endpoints/{GET}/edit",
+        {**ENDPOINT, "path": "/v1/rides/{id}"},
+        {"default_cost": "3"},
+        {"clients": "few"},
+    ),
+    "/matrix/publish": ("/matrix/cell?at=pro/*", {**LIMIT, "p_burst": "200"}, {"p_rate": "150"}, {"p_burst": "250"}),
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("address", "do"), [*((address, "") for address in RACES), ("/matrix/publish", "trial")])
+def test_of_two_who_save_at_once_one_is_told(owner: Client, address: str, do: str) -> None:
+    shown, typed, first, second = RACES[address]
+    other = signed_in("bea-owner", "owner")
+    seen = seen_on(owner, shown)
+    before = Revision.objects.count()
+    won, lost = at_once(
+        partial(owner.post, address, {**typed, **seen, **first}),
+        partial(other.post, address, {**typed, **seen, **second, "do": do}),
+    )
+    text = text_of(lost.content)
+    assert won.status_code in (200, 302)
+    assert lost.status_code == (200 if address == "/matrix/publish" else 409)
+    assert "ann-owner changed this" in text
+    assert "Nothing was saved." in text
+    assert Revision.objects.count() == before + 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_limit_that_is_removed_at_the_moment_of_saving_does_not_come_back(owner: Client) -> None:
+    seen = seen_on(owner, "/matrix/cell?at=pro/*")
+    _, lost = at_once(
+        partial(owner.post, "/matrix/publish", {**LIMIT, **seen, "remove": "on", "force": "on"}),
+        partial(owner.post, "/matrix/publish", {**LIMIT, **seen}),
+    )
+    assert "This was removed meanwhile" in text_of(lost.content)
+    assert not Limit.objects.filter(policy__name="pro-all", name__name="burst").exists()
+
+
+def test_a_refused_part_of_the_settings_saves_nothing_of_them(owner: Client) -> None:
+    answer = owner.post("/tenants/acme/settings", {**TENANT, "tier": "free", "force": "on", "timezone": "Mars"})
+    assert answer.status_code == 422
+    assert Tenant.objects.get(name="acme").tier.name == "pro"

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from django.db import connection, connections
 
 from quotas.changes import draft as drafts
-from quotas.changes.turn import _queue
+from quotas.changes.turn import _queue, turn
 from quotas.locks import Lock
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -27,6 +31,29 @@ def another_process() -> Iterator[None]:
         yield
     finally:
         other.close()
+
+
+def at_once(*acts: Callable[[], T]) -> list[T]:
+    """What each returned. All have done what they do before their turn when the first one gets it.
+
+    For tests with `django_db(transaction=True)`.
+    """
+
+    def run(act: Callable[[], T]) -> T:
+        try:
+            return act()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        with turn():
+            running = []
+            for place, act in enumerate(acts, 1):
+                running.append(pool.submit(run, act))
+                while len(_queue._waiting) < place and not running[-1].done():
+                    threading.Event().wait(0.001)
+            assert len(_queue._waiting) == len(acts), [one.result() for one in running if one.done()]
+        return [one.result() for one in running]
 
 
 @contextmanager

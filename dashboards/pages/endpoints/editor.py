@@ -94,7 +94,7 @@ def endpoint_edit(request: HttpRequest, name: str) -> HttpResponse:
     form.watch(fields_of(row), key_of(ENDPOINT, name))
     if form.is_bound and not form.conflict and form.is_valid():
         update = partial(endpoint_update, name=name, **_said(request, form), **form.endpoint_fields())
-        if (saved := _saved(request, form, update, name)) is not None:
+        if (saved := _saved(request, form, form.in_turn(partial(_fields_now, name), update), name)) is not None:
             return saved
     return _page(request, form, row)
 
@@ -122,6 +122,11 @@ def fields_of(row: Endpoint) -> dict[str, Any]:
     hints = {name: words.get(value, value) for name, value in row.hints.items()}
     fields = {"method": row.method, "path": row.path, "default_cost": row.default_cost}
     return {"service": service, "operation": operation, **fields, **hints}
+
+
+def _fields_now(name: str) -> dict[str, Any] | None:
+    row = Endpoint.objects.filter(name=name, retired=False).first()
+    return fields_of(row) if row else None
 
 
 def _initial(request: HttpRequest) -> dict[str, Any]:

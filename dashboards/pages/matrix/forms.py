@@ -17,7 +17,9 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import refuse
 from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
-from quotas.policies.limit_codec import CHOICES, limit_fields
+from quotas.models import Limit
+from quotas.policies import spec
+from quotas.policies.limit_codec import CHOICES, limit_fields, row_limit
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
 
@@ -122,7 +124,9 @@ class CellForm(_EditForm, WatchedForm):
         limits = {one.limit.name: one for one in selection.cell.limits}
         chosen = limits.get(name) or (next(iter(limits.values()), None) if name != NEW else None)
         filled = chosen or next(iter(selection.cell.inherited), None)
-        initial = _initial(filled) if filled else {"algorithm": "token_bucket", "p_per": "1s", "subject": "tenant"}
+        initial = (
+            _initial(filled.limit) if filled else {"algorithm": "token_bucket", "p_per": "1s", "subject": "tenant"}
+        )
         initial |= {"limit_name": chosen.limit.name if chosen else NEW, "name": _new_name(filled, limits)}
         form = cls(selection, initial=initial)
         form.watch_chosen()
@@ -131,7 +135,14 @@ class CellForm(_EditForm, WatchedForm):
     def watch_chosen(self) -> None:
         """Only a limit that is there can be edited by two people."""
         if self.chosen is not None:
-            self.watch(_initial(self.chosen), key_of(POLICY, self.selection.cell.policy))
+            self.watch(_initial(self.chosen.limit), key_of(POLICY, self.selection.cell.policy))
+
+    def check_chosen(self) -> None:
+        """Call it in the turn of the edit."""
+        if self.chosen is not None:
+            name = self.chosen.limit.name
+            row = Limit.objects.filter(policy__name=self.selection.cell.policy, name__name=name).first()
+            self.check(_initial(row_limit(name, row)) if row else None)
 
     @property
     def parameters(self) -> Iterator[forms.BoundField]:
@@ -210,8 +221,8 @@ def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
                 yield _edit(cell, one.limit.name, values)
 
 
-def _initial(one: MatrixLimit) -> dict[str, Any]:
-    values = limit_fields(one.limit)
+def _initial(limit: spec.Limit) -> dict[str, Any]:
+    values = limit_fields(limit)
     return {f"p_{name}" if name in PARAMETERS else name: value for name, value in values.items()}
 
 

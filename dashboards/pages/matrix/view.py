@@ -93,6 +93,8 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
                 return _on_trial(request, edits, form)
             return _published(request, _write(request, edits, form))
         except Refused as refusal:
+            if isinstance(form, CellForm) and form.conflict:
+                return _editor(request, cells_at(form.selection.keys), form)
             plan = _plan_if_any(cells, form, principal_of(request).actor)
             form.refused(refusal)
     return _editor(request, cells, form, **plan)
@@ -174,7 +176,17 @@ def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsFo
         carry=fields["carry"],
         force=fields["force"],
     )
-    return commit(write, "propose" if request.POST.get("do") == "draft" else "write")
+
+    def checked() -> object:
+        _check_chosen(form)
+        return write()
+
+    return commit(checked, "propose" if request.POST.get("do") == "draft" else "write")
+
+
+def _check_chosen(form: CellForm | CellsForm) -> None:
+    if isinstance(form, CellForm):
+        form.check_chosen()
 
 
 def _on_trial(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> HttpResponse:
@@ -182,6 +194,7 @@ def _on_trial(request: HttpRequest, edits: Sequence[Edit], form: CellForm | Cell
     beside = [replace(edit, fields=edit.fields and {**edit.fields, "mode": "enforce"}) for edit in edits]
     who = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
     with turn():
+        _check_chosen(form)
         change = change_propose(limits_set, edits=beside, carry=form.cleaned_data["carry"], **who)
         change_start(change=change.pk, mode="shadow", **who)
     return HttpResponse(headers={"HX-Redirect": reverse("dashboards:change", args=[change.pk])})

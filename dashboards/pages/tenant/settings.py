@@ -19,6 +19,7 @@ from dashboards.pages.tenant.fields import StrandedField, TenantForm, stranded_c
 from dashboards.viewer import principal_of
 from quotas.changes.commit import commit
 from quotas.changes.snapshot import TENANT, key_of
+from quotas.changes.turn import turn
 from quotas.errors import LONGEST_REASON, Refused
 from quotas.tenants import archiving_of, tenant_move, tenant_update
 from quotas.tenants.archive import archive_objection, archive_revision
@@ -42,17 +43,21 @@ class SettingsForm(TenantForm, WatchedForm):
     watched = (*FIELDS, "tier")
 
     def __init__(self, row: Tenant, tiers: Sequence[Tier], *args: Any, **kwargs: Any) -> None:
-        initial = {
-            "label": row.label,
-            "timezone": row.timezone,
-            "tags": " ".join(row.tags),
-            "contacts": "\n".join(row.contacts),
-            "tier": row.tier.name,
-        }
+        initial = _values(row)
         super().__init__(*args, initial=initial, **kwargs)
         names = dict.fromkeys([*(tier.name for tier in tiers), row.tier.name])
         self.fields["tier"] = forms.ChoiceField(choices=[(name, name) for name in names])
         self.watch(initial, key_of(TENANT, row.name))
+
+
+def _values(row: Tenant) -> dict[str, str]:
+    return {
+        "label": row.label,
+        "timezone": row.timezone,
+        "tags": " ".join(row.tags),
+        "contacts": "\n".join(row.contacts),
+        "tier": row.tier.name,
+    }
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -62,9 +67,10 @@ def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
     form = SettingsForm(row, tiers, request.POST or None)
     if form.is_bound and not form.conflict and form.is_valid():
         try:
-            toasts = _save(request, row, form.cleaned_data)
+            toasts = _save(request, row, form)
         except Refused as refused:
             form.refused(refused)
+            row = tenant_get(principal_of(request), name)  # on a conflict it is not what it was
         else:
             for toast in toasts or ["No changes|The values were the same before"]:
                 messages.success(request, toast)
@@ -90,17 +96,20 @@ def tenant_settings(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "dashboards/tenant/settings.html", context, status=status)
 
 
-def _save(request: HttpRequest, row: Tenant, data: dict[str, Any]) -> list[str]:
-    """The move first: it may be refused, and then nothing is saved. It may also have to wait for an approver."""
+def _save(request: HttpRequest, row: Tenant, form: SettingsForm) -> list[str]:
+    """All of it or, if a part is refused, nothing. The move may have to wait for an approver."""
+    data = form.cleaned_data
     said = {"author": principal_of(request).actor, "reason": data["reason"]}
     toasts = []
-    if data["tier"] != row.tier.name:
-        permits = {"force": data["force"], "stranded_overrides": data["stranded_overrides"]}
-        move = partial(tenant_move, name=row.name, tier=data["tier"], **permits, **said)
-        toasts.append(outcome_toast(commit(move)))
-    fields = {field: data[field] for field in FIELDS if data[field] != getattr(row, field)}
-    if fields:
-        toasts.append(outcome_toast(commit(partial(tenant_update, name=row.name, **fields, **said))))
+    with turn():
+        form.check(_values(tenant_get(principal_of(request), row.name)))
+        if data["tier"] != row.tier.name:
+            permits = {"force": data["force"], "stranded_overrides": data["stranded_overrides"]}
+            move = partial(tenant_move, name=row.name, tier=data["tier"], **permits, **said)
+            toasts.append(outcome_toast(commit(move)))
+        fields = {field: data[field] for field in FIELDS if data[field] != getattr(row, field)}
+        if fields:
+            toasts.append(outcome_toast(commit(partial(tenant_update, name=row.name, **fields, **said))))
     return toasts
 
 

@@ -64,15 +64,24 @@ def tier_edit(request: HttpRequest, name: str) -> HttpResponse:
     row = Tier.objects.filter(name=name, retired=False).first()
     if row is None:
         raise Http404(f"No tier is called {name}.")
-    texts = {"label": row.label, "description": row.description}
+    texts = _texts(row)
     form = TierForm(request.POST) if request.method == "POST" else TierForm(initial=texts)
     form.watch(texts, key_of(TIER, name))
     if form.is_bound and not form.conflict and form.is_valid():
         said = {field: form.cleaned_data[field] for field in ("label", "description", "reason")}
         update = partial(tier_update, name=name, author=principal_of(request).actor, **said)
-        if _is_saved(request, form, update):
+        if _is_saved(request, form, form.in_turn(partial(_texts_now, name), update)):
             return redirect("dashboards:tier", name)
     return _page(request, form, row)
+
+
+def _texts(row: Tier) -> dict[str, str]:
+    return {"label": row.label, "description": row.description}
+
+
+def _texts_now(name: str) -> dict[str, str] | None:
+    row = Tier.objects.filter(name=name, retired=False).first()
+    return _texts(row) if row else None
 
 
 def _is_saved(request: HttpRequest, form: TierForm, act: Callable[[], object]) -> bool:
