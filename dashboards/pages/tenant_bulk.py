@@ -122,8 +122,7 @@ def _moving(request: HttpRequest, names: list[str]) -> dict[str, Any]:
     tiers = tiers_of_people()
     tier = request.POST.get("tier", "")
     choice = stranded_choice(request.POST)
-    again = f"{request.path}?{request.GET.urlencode()}" if is_part(request) else ""
-    found: dict[str, Any] = {"tiers": tiers, "tier": tier, "choice": choice, "again_at": again}
+    found: dict[str, Any] = {"tiers": tiers, "tier": tier, "choice": choice}
     if tier:
         try:
             preview: MovePreview = move_preview(names=names, tier=tier, stranded_overrides=choice)

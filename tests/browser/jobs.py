@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import requests
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.person import PATIENCE_MS, Person
 from tests.browser.world import PER_KEY
@@ -60,6 +60,30 @@ def types_into(person: Person, label: str, text: str) -> None:
 def presses(person: Person, button: str) -> None:
     person.tabs_to(button)
     person.page.keyboard.press("Enter")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Requests that a slow machine has not answered yet."""
+
+    page: Page
+    address: str
+    routes: list[Route]
+
+    def let_go(self) -> None:
+        while not self.routes:
+            self.page.wait_for_timeout(50)
+        self.page.unroute(self.address)  # lets go of what it held, too
+
+
+def answers_late(page: Page, address: str) -> Held:
+    held = Held(page, address, [])
+
+    def hold(route: Route) -> None:
+        held.routes.append(route)
+
+    page.route(address, hold)
+    return held
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import FilePayload, Page, expect
 
-from tests.browser.jobs import OPENAPI, asking_with, holds_one_budget, menu, waits_for_more, whole
+from tests.browser.jobs import OPENAPI, answers_late, asking_with, holds_one_budget, menu, waits_for_more, whole
 from tests.browser.person import Person
 from tests.browser.world import THROTTLED
 from tests.config.running import Up
@@ -72,7 +72,6 @@ def test_ten_tenants_move_after_reading_who_gets_tighter(ada: Person) -> None:
     page = ada.page
     ada.goes_to("/?live=0")
     menu(page, "Tenants").click()
-    page.wait_for_load_state("networkidle")
     page.locator("summary").filter(has_text="Tier:").click()
     for tier in ("enterprise", "pro"):
         page.get_by_role("checkbox", name=tier, exact=True).check()
@@ -83,12 +82,14 @@ def test_ten_tenants_move_after_reading_who_gets_tighter(ada: Person) -> None:
     dialog = page.get_by_role("dialog").filter(has_text="Move 10 tenants")
     dialog.get_by_label("New tier").select_option("free")
     expect(dialog).to_contain_text("tighter")
-    with page.expect_response(lambda answer: answer.request.method == "POST"):
-        dialog.get_by_label("End it with the move").check()  # the override of green-go
-    # What the move changes is told anew, and has to be accepted anew.
-    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')")
-    dialog.get_by_label("Move them although").check()
+    held = answers_late(page, "**/tenants/bulk/move*")
+    dialog.get_by_label("End it with the move").check()  # the override of green-go
     dialog.get_by_label("Reason").fill("the trial contracts are over")
+    held.let_go()
+    # What the move changes is told anew, and has to be accepted anew.
+    expect(dialog.locator("#stranded-end[checked]")).to_be_attached()
+    expect(dialog.get_by_label("Reason")).to_have_value("the trial contracts are over")
+    dialog.get_by_label("Move them although").check()
     dialog.get_by_role("button", name="Move 10 tenants").click()
     expect(page.locator(".toast")).to_contain_text("Saved as r")
     whole(ada)
@@ -111,7 +112,6 @@ def test_a_tenant_is_archived_and_restored(ada: Person) -> None:
     ada.troubles.clear()
     dialog.get_by_role("button", name="Archive tenant").click()
     expect(page.locator("main")).to_contain_text("Archived")
-    page.wait_for_load_state("networkidle")  # until the scripts of the new page listen
     page.get_by_role("button", name="Restore…").click()
     again = page.get_by_role("dialog").filter(has_text="Restore")
     again.get_by_label("Reason").fill("they are back")
@@ -150,7 +150,6 @@ def test_a_key_is_rotated_under_load(ada: Person, product: Up) -> None:
 def drafts_a_cut(page: Page, rate: str) -> None:
     """From the matrix, for pro on rider:quote."""
     menu(page, "Limits matrix").click()
-    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name=re.compile("^pro, rider:quote")).click()
     inspector = page.locator("#inspector")
     inspector.get_by_label("Rate").fill(rate)
@@ -165,7 +164,6 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     drafts_a_cut(page, "2")
     page.locator("#inspector").get_by_role("link", name="its page").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("rider:quote")
-    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Start trial").click()
     start = page.get_by_role("dialog", name="Start a trial or schedule it")
     start.get_by_label("Reason").fill("first see whom it would hurt")
@@ -173,7 +171,6 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     expect(page.locator("#verdict")).to_contain_text(
         re.compile("Too early|Too little traffic|No traffic|would see 429s")
     )
-    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Promote…").click()
     promote = page.get_by_role("dialog").filter(has_text="It becomes a new revision")
     expect(promote.get_by_role("button", name="Promote for")).to_be_disabled()
@@ -183,7 +180,6 @@ def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     promote.get_by_label("Reason").fill("the service needs it now")
     promote.get_by_role("button", name="Promote for").click()
     expect(page.locator("#verdict")).to_contain_text("Promoted by ada")
-    page.wait_for_load_state("networkidle")
     page.get_by_role("button", name="Revert").click()
     undo = page.get_by_role("dialog", name="Undo changes")
     undo.get_by_label("Reason").fill("it was not needed after all")

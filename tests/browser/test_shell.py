@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
+from tests.browser.jobs import answers_late
 from tests.browser.person import NARROW, PATIENCE_MS, WIDE, Person
 from tests.browser.world import THROTTLED
 
@@ -60,6 +61,31 @@ def test_the_palette_opens_a_dialog_and_the_account_menu_signs_out(tess: Person,
     page.locator(".me-btn").click()
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     ada.reads_with_axe("light")
+    whole(ada)
+
+
+def test_what_is_done_before_the_scripts_are_there_is_done_when_they_are(ada: Person) -> None:
+    page = ada.page
+    held = answers_late(page, "**/js/app*.js")
+    page.goto(f"{ada.address}/tenants/{THROTTLED}?live=0", wait_until="commit")
+    suspend = page.locator("main").get_by_role("button", name="Suspend", exact=True)
+    suspend.click()
+    expect(suspend).to_have_attribute("aria-busy", "true")
+    held.let_go()
+    expect(page.get_by_role("dialog").filter(has_text="Suspend")).to_be_visible()
+    expect(suspend).not_to_have_attribute("aria-busy", "true")
+
+    held = answers_late(page, "**/js/lists*.js")
+    page.goto(f"{ada.address}/tenants", wait_until="commit")
+    page.get_by_role("checkbox", name=f"Select {THROTTLED}").check()
+    held.let_go()
+    expect(page.locator("[data-bulk]")).to_contain_text("1 selected")
+
+    held = answers_late(page, "**/js/lists*.js")
+    page.goto(f"{ada.address}/tenants", wait_until="commit")
+    page.locator("main input[type=search]").first.fill("nobody-is-called-so")
+    held.let_go()
+    expect(page.locator("#list")).to_contain_text("No matching tenants")
     whole(ada)
 
 

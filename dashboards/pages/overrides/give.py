@@ -266,6 +266,7 @@ def _preview(request: HttpRequest, target: Target) -> HttpResponse:
         except Refused as refused:
             problems = sentences_of(refused)
     context = {
+        "form": form,
         "found": found,
         "changes": _limits_only(found.effect.changes) if found else (),
         "problems": problems,

@@ -124,4 +124,6 @@ document.addEventListener("hr:fresh", () => {
   const field = $("[data-view-form] [name=query]");
   if (field && list()) field.value = list().dataset.query;
 });
+// What was ticked before this script ran stays ticked.
+boxes().forEach((box) => { if (box.checked || $("[data-pick-all]")?.checked) ticked.add(box.dataset.pick); });
 onFresh(() => sync());
