@@ -58,6 +58,7 @@ class Calibrated:
     idle: int = 0  # without any traffic
     fitting: int = 0  # no change needed
     insufficient: int = 0
+    days: float = 0.0  # of demand, of the tenant whose history is the longest
     left_out: list[dict[str, str]] = field(default_factory=list)  # not worth a proposal, and why
     proposed: list[int] = field(default_factory=list)  # ids of new and updated recommendations
 
@@ -84,6 +85,7 @@ def calibrate(
         if not measured.estimates and not target.unsampled:
             found.idle += 1
             continue
+        found.days = max([found.days, *(one.confidence.days for one in measured.estimates)])
         week = days_ago(until, 7), until
         samples = [sample for number in _bounding(target) for sample in latency(number, *week)]
         _file(found, measured, parameters, until, capacity_of(samples), askers)

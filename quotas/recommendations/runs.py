@@ -98,6 +98,7 @@ def _join(_: Mapping[str, Any], results: list[dict[str, Any]]) -> dict[str, Any]
     left_out = [left for one in results for left in one.get("left_out", [])]
     return {
         **{name: sum(one[name] for one in results) for name in counts},
+        "days": max((one.get("days", 0.0) for one in results), default=0.0),
         "left_out": left_out[:MOST_LEFT_OUT],
         "proposed": proposed,
     }

@@ -190,6 +190,9 @@ def test_the_funnel_says_why_the_rest_is_not_proposed(client: Client) -> None:
     Task.objects.create(kind="calibrate", state="done", author="x", result=result)
     text = text_of(client, "/recommendations")
     assert all(f"<b>{count}</b>" in text for count in (33, 2, 20, 9))
+    assert "of demand" not in text
+    Task.objects.update(result={**result, "days": 14.9})
+    assert ", 15 days of demand" in text_of(client, "/recommendations")
 
 
 def test_the_evidence_is_drawn_from_its_own_rows(client: Client) -> None:

@@ -102,7 +102,9 @@ def test_a_limit_nobody_comes_near_is_lowered_after_28_days_and_not_before() -> 
 
 def test_too_short_a_history_says_when_there_will_be_enough() -> None:
     make_recorded(fleet(0.5), days=5)
-    assert calibrate().insufficient == 1
+    found = calibrate()
+    assert found.insufficient == 1
+    assert found.days == pytest.approx(5, abs=0.1)
     row = Recommendation.objects.get()
     assert (row.stage, row.proposed) == (Stage.INSUFFICIENT, None)
     assert row.ready_at is not None
