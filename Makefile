@@ -39,7 +39,7 @@ test: install
 
 # Every role, field, page and example of what `make test` runs a representative part of.
 sweeps: install
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) -m "sweep"
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup -m "sweep"
 
 test-all: test sweeps
 
