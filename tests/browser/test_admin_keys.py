@@ -1,9 +1,15 @@
-"""What admins come for, from the Overview on, with keys alone: Ctrl-K, single keys, Tab, arrows, Enter and Space."""
+"""What admins come for, from the Overview on, with keys alone: Ctrl-K, single keys, Tab, arrows, Enter and Space.
+
+`make test` makes a tenant, which Ctrl-K and Tab do, and moves ten, which takes the keys of a list; `test_jobs.py` has
+the matrix, dialogs and overrides. The other jobs are done with keys in the sweep, as `test_admin_jobs.py` does them
+with the mouse in `make test`.
+"""
 
 from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.jobs import (
@@ -22,6 +28,7 @@ from tests.browser.world import KEYED
 from tests.config.running import Up
 
 
+@pytest.mark.sweep
 def test_a_tier_is_made_and_limited(ada: Person) -> None:
     page, keys = ada.page, ada.page.keyboard
     jumps(ada, "new tier", "New tier")
@@ -53,6 +60,7 @@ def test_a_tenant_is_made(ada: Person) -> None:
     whole(ada)
 
 
+@pytest.mark.sweep
 def test_endpoints_are_registered_from_an_openapi_file(ada: Person) -> None:
     jumps(ada, "import openapi", "OpenAPI")
     page = ada.page
@@ -105,6 +113,7 @@ def test_ten_tenants_move_after_reading_who_gets_tighter(ada: Person) -> None:
     whole(ada)
 
 
+@pytest.mark.sweep
 def test_a_tenant_is_archived_and_restored(ada: Person) -> None:
     page = ada.page
     jumps(ada, "juniper", "juniper-cars")
@@ -131,6 +140,7 @@ def test_a_tenant_is_archived_and_restored(ada: Person) -> None:
     whole(ada)
 
 
+@pytest.mark.sweep
 def test_a_key_is_rotated_under_load(ada: Person, product: Up) -> None:
     page = ada.page
     jumps(ada, "world-of", KEYED)
@@ -156,6 +166,7 @@ def test_a_key_is_rotated_under_load(ada: Person, product: Up) -> None:
     whole(ada)
 
 
+@pytest.mark.sweep
 def test_a_cut_is_tried_in_shadow_promoted_and_reverted(ada: Person) -> None:
     page, keys = ada.page, ada.page.keyboard
     ada.goes_to("/?live=0")

@@ -1,4 +1,8 @@
-"""Every page, light and dark, wide and narrow: nothing is blocked, fails, overflows or cannot be read."""
+"""Every page, light and dark, wide and narrow: nothing is blocked, fails, overflows or cannot be read.
+
+`make test` looks at pages of each kind in every way and at all others as they are most easily broken, dark and narrow;
+the sweep looks at all of them in every way.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +59,26 @@ STATES = (
     "/recommendations/1#open-dlg-edit",
 )
 PATHS = [*(reverse(item.url) for item in MENU), *(reverse(name, args=rest) for name, *rest in BELOW)]
+# Charts, a list with a bar for many, a grid that scrolls, a page of one thing, and one with a trial.
+OF_EACH_KIND = [
+    reverse("dashboards:overview"),
+    reverse("dashboards:tenants"),
+    reverse("dashboards:matrix"),
+    reverse("dashboards:tenant", args=[THROTTLED]),
+    reverse("dashboards:change", args=[IN_SHADOW]),
+]
+OTHERS = [path for path in PATHS if path not in OF_EACH_KIND]
 OTHER_PATHS = [*(reverse(name, args=rest) for name, *rest in ALSO_BELOW), *STATES]
 
 
-def check(person: Person, path: str) -> None:
+def opens(person: Person, path: str) -> None:
     # Nothing is refreshed while axe reads.
     place, mark, dialog = path.partition("#")
     person.goes_to(f"{place}{'&' if '?' in place else '?'}live=0{mark}{dialog}")
+
+
+def check(person: Person, path: str) -> None:
+    opens(person, path)
     person.looks("light", WIDE)
     person.reads_with_axe("light")
     person.looks("light", NARROW)
@@ -72,13 +89,21 @@ def check(person: Person, path: str) -> None:
     assert not person.troubles, "\n".join(person.troubles)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", OF_EACH_KIND)
 def test_a_page_is_whole(ada: Person, path: str) -> None:
     check(ada, path)
 
 
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_page_is_whole_when_dark_and_narrow(ada: Person, path: str) -> None:
+    opens(ada, path)
+    ada.looks("dark", NARROW)
+    ada.reads_with_axe("dark")
+    assert not ada.troubles, "\n".join(ada.troubles)
+
+
 @pytest.mark.sweep
-@pytest.mark.parametrize("path", OTHER_PATHS)
+@pytest.mark.parametrize("path", [*OTHERS, *OTHER_PATHS])
 def test_each_page_below_and_each_dialog_is_whole(ada: Person, path: str) -> None:
     check(ada, path)
 
