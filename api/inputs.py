@@ -120,11 +120,13 @@ class Line(Text):
     stated = {"pattern": patterns.LINE}
 
 
-class Reason(Text):
+class Said(Text):
+    """Not only spaces: a reason, or what is searched for."""
+
     stated = {"pattern": patterns.SAID}
 
 
-class Sentence(Reason):
+class Sentence(Said):
     """In one line."""
 
     stated = {"pattern": patterns.SAID_IN_A_LINE}
@@ -237,7 +239,7 @@ class Strict(serializers.Serializer[Any]):
 class Reasoned(Strict):
     """A change, which must have a reason."""
 
-    reason = Reason(max_length=LONGEST_REASON, help_text="Why. It is kept in the history.")
+    reason = Said(max_length=LONGEST_REASON, help_text="Why. It is kept in the history.")
 
 
 class Query(serializers.Serializer[Any]):

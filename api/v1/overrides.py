@@ -138,7 +138,7 @@ class OverrideList(APIView):
     @lists(OverrideQuery, OverrideOut)
     def get(self, request: Request) -> Response:
         """Upcoming, active and ended overrides."""
-        found = _found(request, query(OverrideQuery, request))
+        found = found_overrides(request, query(OverrideQuery, request))
         return sorted_list(request, OverrideQuery, found, ORDERS, OverrideOut)
 
     @creates(NewOverride, OverrideOut)
@@ -157,7 +157,7 @@ class OverridesCsv(APIView):
     def get(self, request: Request) -> StreamingHttpResponse:
         """The same list as CSV, as a whole. Cells that look like a formula begin with an apostrophe."""
         asked, now = query(OverridesAsked, request), timezone.now()
-        rows = every_row(_found(request, asked), ORDERS, asked["order"])
+        rows = every_row(found_overrides(request, asked), ORDERS, asked["order"])
         lines = (override_cells(row, now) for row in rows)
         return csv_download(request._request, "overrides.csv", OVERRIDE_COLUMNS, lines)
 
@@ -221,10 +221,11 @@ def extension(fields: Fields) -> Fields:
     return fields | ({"by": span_of("by", by)} if by else {})
 
 
-def _found(request: Request, asked: Fields) -> QuerySet[Override]:
+def found_overrides(request: Request, asked: Fields, state: str = "any") -> QuerySet[Override]:
+    """`state`: unless another is asked for."""
     wanted = OverrideFilter(
-        asked.get("search", ""),
-        asked.get("state", "any"),
+        asked.get("search", "").strip(),
+        asked.get("state", state),
         asked.get("tenant", ""),
         asked["tier"].split(",") if "tier" in asked else (),
         asked.get("endpoint", ""),

@@ -78,3 +78,84 @@ def test_a_wrong_one_is_refused_by_its_field(
     assert answer.status_code == status
     assert answer.json()["field"].startswith(field)
     assert not Override.objects.exists()
+
+
+class TestWhere:
+    """Many overrides, chosen by the filter of their list."""
+
+    @pytest.fixture(autouse=True)
+    def several(self, world: None, client: APIClient) -> dict[str, int]:
+        given = {
+            "sale": made(client, end=in_days(1)),
+            "endless": made(client, tenant="bolt", reason="a promise"),
+            "over": made(client, tenant="bolt"),
+        }
+        client.post(f"/v1/overrides/{given['over']['id']}/cancel", {"reason": "over", "force": True})
+        return {name: override["id"] for name, override in given.items()}
+
+    def live(self) -> list[str]:
+        rows = Override.objects.filter(cancelled_at=None).order_by("pk")
+        return [row.reason for row in rows]
+
+    def test_a_dry_run_says_how_many_match_and_nothing_ends(self, client: APIClient) -> None:
+        body = {"where": {"tier": "free,pro"}, "reason": "over", "force": True}
+        assert client.post("/v1/overrides/cancel?dry_run=true", body, "json").json()["matched_count"] == 2
+        assert self.live() == ["sale", "a promise"]
+
+    def test_those_that_match_end_if_they_are_as_many_as_the_dry_run_told(self, client: APIClient) -> None:
+        body = {"where": {"state": "current"}, "count": 1, "reason": "over", "force": True}
+        refused = client.post("/v1/overrides/cancel", body, "json")
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "differs")
+        assert refused.json()["detail"] == "2 overrides match where, not 1; look at a dry run again."
+        assert client.post("/v1/overrides/cancel", {**body, "count": 2}, "json").status_code == 200
+        assert self.live() == []
+
+    @pytest.mark.parametrize(
+        "where",
+        [
+            {"search": " SALE "},
+            {"tenant": "acme"},
+            {"tier": "pro", "endpoint": "*"},
+            {"state": "active", "tenant": "acme"},
+            {"state": "ending"},
+        ],
+    )
+    def test_each_condition_narrows_the_choice(
+        self, client: APIClient, several: dict[str, int], where: dict[str, str]
+    ) -> None:
+        until = in_days(9)
+        body = {"where": where, "until": until, "reason": "longer"}
+        assert client.post("/v1/overrides/extend", body, "json").status_code == 200
+        extended = Override.objects.filter(end__gt=timezone.now() + timedelta(days=8))
+        assert [row.pk for row in extended] == [several["sale"]]
+
+    def test_tenants_that_match_are_given_an_override(self, client: APIClient) -> None:
+        body = {"where": {"search": "bol"}, "count": 1, "multiplier": {"numerator": 3}, "reason": "launch"}
+        assert client.post("/v1/overrides/give?dry_run=true", body, "json").json()["matched_count"] == 1
+        given = client.post("/v1/overrides/give", body, "json").json()["overrides"]
+        assert [row.tenant.name for row in Override.objects.filter(pk__in=given)] == ["bolt"]
+
+    @pytest.mark.parametrize(
+        ("path", "chosen", "code"),
+        [
+            ("cancel", {}, "either"),
+            ("cancel", {"overrides": [1], "where": {"tenant": "acme"}}, "either"),
+            ("cancel", {"where": {}}, "missing"),
+            ("cancel", {"where": {"state": "upcoming"}}, "unknown"),
+            ("cancel", {"where": {"search": " ", "tenant": "acme"}}, "blank"),
+            ("extend", {"by": "1h"}, "either"),
+            ("give", {"multiplier": {"numerator": 3}}, "either"),
+        ],
+    )
+    def test_a_choice_that_is_none_is_refused(
+        self, client: APIClient, path: str, chosen: dict[str, Any], code: str
+    ) -> None:
+        refused = client.post(f"/v1/overrides/{path}", {**chosen, "reason": "over", "force": True}, "json")
+        assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, code)
+        assert self.live() == ["sale", "a promise"]
+
+    def test_ended_ones_cannot_be_asked_for(self, client: APIClient) -> None:
+        body = {"where": {"state": "ended"}, "reason": "over"}
+        assert client.post("/v1/overrides/cancel", body, "json").status_code == 400
+        sale = {"where": {"search": "sale"}, "reason": "over", "force": True}
+        assert client.post("/v1/overrides/cancel?dry_run=true", sale, "json").json()["matched_count"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -237,6 +238,6 @@ class TestWhere:
     def test_more_than_fit_into_one_revision_are_refused_without_a_number_that_was_not_counted(
         self, client: APIClient, monkeypatch: pytest.MonkeyPatch, more: dict[str, int]
     ) -> None:
-        monkeypatch.setattr(tenant_bulk, "MOST_AT_ONCE", 3)
+        monkeypatch.setattr(tenant_bulk, "_TENANTS", replace(tenant_bulk._TENANTS, most=3))
         refused = client.post("/v1/tenants/suspend", {"where": {"search": "shop"}, **more, **WHY}, JSON)
         assert refused.json()["detail"] == "More than 3 tenants match where; narrow its conditions."
