@@ -81,23 +81,30 @@ def outcome_toast(outcome: Outcome[object]) -> str:
 _CLASSES = {forms.Select: "select", forms.Textarea: "textarea", forms.CheckboxInput: "", forms.HiddenInput: ""}
 
 
+def amount_typed(text: str) -> int | float | str | None:
+    """An amount as people type it: 100, 1,000, 4.2 or, with the time it is for, 4.2/10s, which stays text."""
+    typed = text.replace(",", "").replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
+    found = RATE_TEXT.fullmatch(typed)
+    if found is None:
+        return None
+    if found[3]:
+        return typed
+    return float(typed) if "." in typed else int(typed)
+
+
 class RateField(forms.CharField):
-    """An amount as people type it: 100, 4.2 or, with the time it is for, 4.2/10s. Cleaned: a number, or that text."""
+    """Cleaned: see `amount_typed`."""
 
     def __init__(self, **kwargs: Any) -> None:
         widget = forms.TextInput({"class": "input num", "inputmode": "decimal", "autocomplete": "off"})
         super().__init__(max_length=40, widget=widget, **kwargs)
 
     def clean(self, value: Any) -> int | float | str | None:
-        typed = str(super().clean(value)).replace(",", "").replace("\N{NO-BREAK SPACE}", "").replace(" ", "")
-        if not typed:
-            return None
-        found = RATE_TEXT.fullmatch(typed)
-        if found is None:
+        typed = str(super().clean(value))
+        amount = amount_typed(typed)
+        if amount is None and typed:
             raise forms.ValidationError("Enter a number such as 100, 4.2 or 4.2/10s.")
-        if found[3]:
-            return typed
-        return float(typed) if "." in typed else int(typed)
+        return amount
 
 
 class MomentField(forms.DateTimeField):

@@ -114,6 +114,12 @@ def test_a_dry_run_says_what_changes_and_writes_nothing(client: Client) -> None:
     assert Revision.objects.count() == before
 
 
+def test_amounts_are_read_as_people_type_them(client: Client) -> None:
+    text = text_of(client.post("/matrix/plan", edit(p_rate="1 500.5", p_burst="3,000")))
+    assert "limits.burst.rate: <mark>1500.5</mark>" in text
+    assert "limits.burst.burst: <mark>3,000</mark>" in text
+
+
 def test_a_dry_run_of_a_cut_asks_for_force(client: Client) -> None:
     text = text_of(client.post("/matrix/plan", edit(p_rate="50")))
     assert "Blocked: this would cut" in text

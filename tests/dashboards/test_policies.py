@@ -91,6 +91,20 @@ def test_a_new_one_is_made_by_its_first_limit(operator: Client) -> None:
     assert operator.post("/policies/new", asked).headers["HX-Redirect"] == f"/policies/{row.name}"
 
 
+def test_a_new_limit_of_a_tenant_is_named_by_who_makes_it_and_says_what_an_equal_name_does(operator: Client) -> None:
+    text = text_of(operator.get("/matrix/cell?at=@bolt/rides:get").content)
+    named = re.search(r'<input[^>]*name="name"[^>]*>', text)
+    assert named is not None
+    assert "value=" not in named[0]
+    assert "replaces that limit here; any other name adds one" in text
+    edit = {"at": "@bolt/rides:get", "limit_name": "+", "algorithm": "token_bucket", "p_rate": "4", "p_burst": "8"}
+    planned = text_of(operator.post("/matrix/plan", edit).content)
+    assert "Name the new limit to see its effect." in planned
+    assert "note-denied" not in planned
+    refused = text_of(operator.post("/matrix/publish", {**edit, "reason": "agreed"}).content)
+    assert "Enter a name for the new limit" in refused
+
+
 def test_a_tenants_page_leads_to_a_limit_of_its_own(operator: Client) -> None:
     assert 'href="/policies?for=bolt"' in page(operator, "/tenants/bolt")
     text = page(operator, "/policies?for=bolt")

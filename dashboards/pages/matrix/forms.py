@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 from django import forms
 
 from dashboards.conflicts import WatchedForm
-from dashboards.forms import PageForm
+from dashboards.forms import PageForm, amount_typed
 from headroom_edge.algorithms import ALGORITHMS, FIELDS, PARAMETERS
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.errors import refuse
@@ -23,7 +22,6 @@ from quotas.policies.limit_codec import CHOICES, limit_fields, row_limit
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
 
-_FRACTION = re.compile(r"[0-9]+\.[0-9]")
 NEW = "+"  # cannot be the name of a limit
 PERCENT_MAX = 10_000
 
@@ -91,6 +89,16 @@ class _EditForm(PageForm):
     def clean_carry(self) -> str:
         return str(self.cleaned_data["carry"] or CARRIES[0])
 
+    @property
+    def wanted_name(self) -> str:
+        """Of the limit. Empty: of several, or not chosen yet."""
+        fields = self.cleaned_data
+        return str(fields.get("name", "") if fields["limit_name"] in ("", NEW) else fields["limit_name"])
+
+    @property
+    def is_unnamed(self) -> bool:
+        return self.selection.is_single and not self.wanted_name
+
 
 class CellForm(_EditForm, WatchedForm):
     """One limit of one cell. Parameters that the algorithm does not have are ignored."""
@@ -115,6 +123,8 @@ class CellForm(_EditForm, WatchedForm):
             used_by = " ".join(algorithm for algorithm, fields in FIELDS.items() if name in fields)
             field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
             self.fields[f"p_{name}"] = field
+        if selection.is_single and (used := sorted({one.limit.name for one in selection.cell.inherited})):
+            self.fields["name"].help_text = f"{' or '.join(used)} replaces that limit here; any other name adds one"
         choices = [*((name, name) for name in selection.names), (NEW, "new limit …")]
         self.fields["limit_name"] = _choice("Which limit", choices)
 
@@ -127,7 +137,8 @@ class CellForm(_EditForm, WatchedForm):
         initial = (
             _initial(filled.limit) if filled else {"algorithm": "token_bucket", "p_per": "1s", "subject": "tenant"}
         )
-        initial |= {"limit_name": chosen.limit.name if chosen else NEW, "name": _new_name(filled, limits)}
+        is_own = bool(selection.cell.tenant)
+        initial |= {"limit_name": chosen.limit.name if chosen else NEW, "name": _new_name(filled, limits, is_own)}
         form = cls(selection, initial=initial)
         form.watch_chosen()
         return form
@@ -156,7 +167,9 @@ class CellForm(_EditForm, WatchedForm):
     def limit_fields(self) -> dict[str, Any]:
         fields = self.cleaned_data
         taken = FIELDS[fields["algorithm"]]
-        parameters = {name: _value(fields[f"p_{name}"]) for name in taken if fields.get(f"p_{name}")}
+        typed = {name: text for name in taken if (text := fields.get(f"p_{name}", ""))}
+        amounts = {name: amount_typed(text) for name, text in typed.items()}
+        parameters = {name: typed[name] if amount is None else amount for name, amount in amounts.items()}
         if "/" in str(parameters.get("rate")):  # 4.2/10s has its own time
             parameters.pop("per", None)
         others = {name: fields[name] for name in ("subject", "unit", "mode", "on_failure") if fields[name]}
@@ -197,9 +210,9 @@ def edits_of(cells: Sequence[Cell], form: CellForm | CellsForm) -> list[Edit]:
 
 def _edit_of(cell: Cell, form: CellForm) -> Edit:
     fields = form.cleaned_data
-    name = fields["name"] if fields["limit_name"] in ("", NEW) else fields["limit_name"]
+    name = form.wanted_name
     if not name:
-        raise refuse("name", "missing", "Enter a name for the new limit, such as burst or daily.")
+        raise refuse("name", "missing", "Enter a name for the new limit, such as peak or daily.")
     if fields["limit_name"] == NEW and name in form.selection.names:
         raise refuse("name", "taken", f"A limit called {name} exists here. Select it above or enter another name.")
     return _edit(cell, name, None if fields["remove"] else form.limit_fields())
@@ -226,13 +239,9 @@ def _initial(limit: spec.Limit) -> dict[str, Any]:
     return {f"p_{name}" if name in PARAMETERS else name: value for name, value in values.items()}
 
 
-def _new_name(filled: MatrixLimit | None, taken: dict[str, MatrixLimit]) -> str:
+def _new_name(filled: MatrixLimit | None, taken: dict[str, MatrixLimit], is_own: bool) -> str:
+    """Here an endpoint's limit mostly replaces the tier's. A tenant's may as well be added, so its name is chosen."""
+    if is_own and filled:
+        return ""
     name = filled.limit.name if filled else "burst"
     return name if name not in taken else ""
-
-
-def _value(text: str) -> str | int:
-    plain = text.replace(",", "").replace("\N{NO-BREAK SPACE}", "").strip()
-    if plain.isascii() and plain.isdigit() and len(plain) < 20:
-        return int(plain)
-    return plain if _FRACTION.match(plain) else text.strip()

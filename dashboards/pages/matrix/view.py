@@ -66,7 +66,7 @@ def matrix_plan(request: HttpRequest) -> HttpResponse:
         return _no_cells()
     form = _bound(request, cells)
     context: dict[str, Any] = {"form": form}
-    if form.is_valid():
+    if form.is_valid() and not form.is_unnamed:
         try:
             edits = edits_of(cells, form)
             context |= _planned(edits, form, principal_of(request).actor)

@@ -18,7 +18,7 @@ from dashboards.forms import ReasonedForm, outcome_toast, sentences_of
 from dashboards.pages.tenant.fields import StrandedField, stranded_choice
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_TENANT
-from quotas.changes.commit import Outcome, commit
+from quotas.changes.commit import LARGE_EDIT, Outcome, commit
 from quotas.errors import Refused
 from quotas.tenants import tenants_move, tier_retire
 from quotas.tenants.moves import TenantMove, move_preview
@@ -26,7 +26,6 @@ from quotas.tenants.stranded import StrandedChoice, StrandedOverride
 from tenants.models import Tier
 
 MOST_ROWS = 50  # tenants with a choice of their own
-LARGE = 200  # tenants
 
 
 class MoveForm(ReasonedForm):
@@ -62,7 +61,8 @@ def _dialog(request: HttpRequest, name: str, *, retires: bool) -> HttpResponse:
     if does and form.is_valid():
         act = partial(_retire if retires else _move, request, name, names, to, places, form)
         try:
-            outcome: Outcome[object] = commit(act, rehearsal=act if retires and len(names) > LARGE else None)
+            # Many are judged before the edit takes its turn, so that other editors need not wait for that.
+            outcome: Outcome[object] = commit(act, rehearsal=act if len(names) > LARGE_EDIT else None)
         except Refused as refusal:
             form.refused(refusal)
         else:
@@ -100,7 +100,7 @@ def _others(name: str) -> list[str]:
 
 def _places(request: HttpRequest, names: Sequence[str]) -> dict[str, str]:
     """Tenant → the tier that was chosen for it alone."""
-    chosen = ((name, request.POST.get(f"to-{name}", "")) for name in names[:LARGE])
+    chosen = ((name, request.POST.get(f"to-{name}", "")) for name in names)
     return {name: tier for name, tier in chosen if tier}
 
 
