@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from django.db.models import F, Max, Prefetch, Q, QuerySet
+from django.db.models import F, Max, Prefetch, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
+from quotas.keyset import SortColumn
 from quotas.models import Limit, Policy
 from quotas.policies.spec import EVERYWHERE
 
@@ -18,10 +18,10 @@ KINDS: Final = {
     "everyone": Q(tier=None, tenant=None),
 }
 ORDERS: Final = {
-    "name": ("name",),
-    "owner": ("owner_name", "name"),
-    "endpoint": ("place_name", "name"),
-    "changed": ("changed", "name"),
+    "name": SortColumn("name"),
+    "owner": SortColumn("owner_name", tie="name", tie_kind="text"),
+    "endpoint": SortColumn("place_name", tie="name", tie_kind="text"),
+    "changed": SortColumn("changed", "int", tie="name", tie_kind="text"),
 }
 
 
@@ -30,24 +30,15 @@ class PolicyFilter:
     text: str = ""  # a part of the name, or of the owner's
     kind: str = ""  # of the owner: one of KINDS
     endpoint: str = ""  # its name, `service:*` or `*`
-    order: str = "name"  # one of ORDERS, or `-` and one
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyPage:
-    rows: Sequence[Policy]  # with `changed`, the newest revision that gave one of its limits its parameters
-    count: int  # of all that match
-
-
-def policies_read(wanted: PolicyFilter, start: int, most: int) -> PolicyPage:
-    rows = _matching(wanted).annotate(
-        owner_name=Coalesce("tenant__name", "tier__name"),
+def policies_found(wanted: PolicyFilter) -> QuerySet[Policy]:
+    """With `changed`, the newest revision that gave one of its limits its parameters."""
+    return _whole(_matching(wanted)).annotate(
+        owner_name=Coalesce("tenant__name", "tier__name", Value("")),
         place_name=Coalesce("endpoint__name", F("service")),
-        changed=Max("limits__changed_revision"),
+        changed=Coalesce(Max("limits__changed_revision"), 0),
     )
-    columns = ORDERS[wanted.order.removeprefix("-")]
-    ordered = [F(name).desc() if wanted.order.startswith("-") else F(name).asc() for name in columns]
-    return PolicyPage(list(_whole(rows).order_by(*ordered)[start : start + most]), _matching(wanted).count())
 
 
 def policy_read(name: str) -> Policy | None:

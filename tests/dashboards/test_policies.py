@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
+from html import unescape
 
 import pytest
 from django.test import Client
 
+from quotas.keyset import keyset_page
 from quotas.models import Limit, LimitName, Policy, Revision
 from quotas.policies.document import Document, read_document
 from quotas.policies.edit import policy_create
@@ -48,7 +51,24 @@ def test_the_list_finds_them_by_name_owner_kind_and_endpoint(client: Client) -> 
     assert "everyone-pays" in listed(client, "kind=everyone")
     assert listed(client, "order=-name") == everything[::-1]
     assert set(listed(client, "order=owner&kind=wrong&page=x")) == set(everything)
+    assert f"{len(everything)} policies" in page(client, "/policies")
     assert "No policy matches" in page(client, "/policies?q=nothing")
+
+
+@pytest.mark.parametrize("order", ["name", "-owner", "endpoint", "-changed"])
+def test_the_list_is_read_page_by_page_in_every_order(
+    client: Client, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    whole = listed(client, f"order={order}")
+    monkeypatch.setattr("dashboards.pages.policies.view.keyset_page", partial(keyset_page, size=2))
+    seen, query = list[str](), f"order={order}"
+    while query:
+        text = page(client, f"/policies?{query}")
+        seen += re.findall(r'rowlink" href="/policies/([\w.-]+)"', text)
+        further = re.search(r'href="\?([^"]*)" rel="next"', text)
+        query = unescape(further[1]) if further else ""
+    assert len(whole) > 2
+    assert seen == whole
 
 
 def test_a_policy_shows_its_limits_its_document_and_its_history(client: Client) -> None:

@@ -8,31 +8,8 @@ from django import forms
 
 from dashboards.forms import PageForm, ReasonedForm
 from quotas.matrix.queries import OF_TENANT
-from quotas.policies.queries import KINDS, ORDERS, PolicyFilter
 from quotas.policies.spec import CARRIES, EVERYWHERE
 from tenants.models import Tier
-
-LONGEST_SEARCH = 100
-
-
-class ListForm(forms.Form):
-    """What is not understood is left out, so that an old address still opens."""
-
-    q = forms.CharField(required=False, max_length=LONGEST_SEARCH)
-    kind = forms.ChoiceField(required=False, choices=[(kind, kind) for kind in KINDS])
-    endpoint = forms.CharField(required=False, max_length=140)
-    order = forms.ChoiceField(required=False, choices=[(o, o) for name in ORDERS for o in (name, f"-{name}")])
-    page = forms.IntegerField(required=False, min_value=1, max_value=10_000)
-
-    def wanted(self) -> PolicyFilter:
-        self.is_valid()
-        found = self.cleaned_data
-        text, endpoint = found.get("q") or "", found.get("endpoint") or ""
-        return PolicyFilter(text, found.get("kind") or "", endpoint, found.get("order") or "name")
-
-    @property
-    def page_number(self) -> int:
-        return self.cleaned_data.get("page") or 1
 
 
 class PlaceForm(PageForm):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
@@ -11,43 +10,39 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
+from dashboards.lists import asked_of
 from dashboards.pages.matrix.view import cells_at
-from dashboards.pages.policies.forms import ListForm, PlaceForm
+from dashboards.pages.policies.forms import PlaceForm
 from dashboards.pages.policies.lines import PolicyLine
 from quotas.changes.snapshot import POLICY, key_of, snapshots
+from quotas.keyset import count_up_to, keyset_page
 from quotas.matrix.queries import Cell
 from quotas.models import Endpoint, Policy
 from quotas.policies.export import document_text, without_candidates
-from quotas.policies.queries import KINDS, policies_read, policy_read
+from quotas.policies.queries import KINDS, ORDERS, PolicyFilter, policies_found, policy_read
 
-PAGE: Final = 50
-COLUMNS: Final = (("name", "Policy"), ("owner", "For"), ("endpoint", "Endpoint"), ("changed", "Changed"))
+FILTERS: Final = ("q", "kind", "endpoint")
 KIND_WORDS: Final = {"": "All", "tenant": "Tenants", "tier": "Tiers", "everyone": "Everyone"}
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    label: str
-    href: str
-    state: str = ""  # of a column: ascending or descending; of a filter: true
 
 
 @require_safe
 def policies(request: HttpRequest) -> HttpResponse:
     """`?for=acme` opens the dialog for a limit of that tenant."""
-    form = ListForm(request.GET)
-    wanted, number = form.wanted(), form.page_number
-    found = policies_read(wanted, (number - 1) * PAGE, PAGE)
+    asked = asked_of(request, FILTERS, ORDERS, default="name")
+    kind = asked.one("kind") if asked.one("kind") in KINDS else ""
+    found = policies_found(PolicyFilter(asked.one("q"), kind, asked.one("endpoint")))
+    page = keyset_page(found, ORDERS, order=asked.order, after=asked.after, before=asked.before)
     context = {
-        "lines": [PolicyLine(row) for row in found.rows],
-        "found": found,
-        "wanted": wanted,
-        "kinds": [_kind(request, kind, wanted.kind) for kind in ("", *KINDS)],
-        "columns": [_column(request, name, label, wanted.order) for name, label in COLUMNS],
-        "first": (number - 1) * PAGE + 1,
-        "last": (number - 1) * PAGE + len(found.rows),
-        "before": _address(request, page=str(number - 1)) if number > 1 else "",
-        "after": _address(request, page=str(number + 1)) if number * PAGE < found.count else "",
+        "lines": [PolicyLine(row) for row in page.rows],
+        "asked": asked,
+        "text": asked.one("q"),
+        "endpoint": asked.one("endpoint"),
+        "kind": kind,
+        "kinds": [(KIND_WORDS[each], asked.address(kind=each), each == kind) for each in ("", *KINDS)],
+        "count": count_up_to(found),
+        "page": page,
+        "next_address": asked.address(after=page.next),
+        "previous_address": asked.address(before=page.previous),
         "form": PlaceForm(auto_id="place_%s", initial={"tenant": request.GET.get("for", "")[:63]}),
         "is_adding": "for" in request.GET,
         "endpoints": Endpoint.objects.filter(retired=False).order_by("name").values_list("name", flat=True),
@@ -107,18 +102,3 @@ def _yaml(name: str) -> str:
     state = without_candidates(snapshots([key])[key]) or {}
     lines = document_text({key: state}, f"policy {name}", {}).splitlines()
     return "\n".join(line for line in lines if line not in ("tiers: []", "endpoints: []")) + "\n"
-
-
-def _kind(request: HttpRequest, kind: str, wanted: str) -> Link:
-    return Link(KIND_WORDS[kind], _address(request, kind=kind, page=""), "true" if kind == wanted else "")
-
-
-def _column(request: HttpRequest, name: str, label: str, order: str) -> Link:
-    turned = f"-{name}" if order == name else name
-    sort = {name: "ascending", f"-{name}": "descending"}.get(order, "")
-    return Link(label, _address(request, order=turned, page=""), sort)
-
-
-def _address(request: HttpRequest, **changed: str) -> str:
-    kept = {name: request.GET.get(name, "") for name in ("q", "kind", "endpoint", "order", "page")} | changed
-    return "?" + urlencode({name: value for name, value in kept.items() if value})
