@@ -84,6 +84,11 @@ class Places:
         """An API key of the demo, for the command that `make up` prints."""
         return self.home / "trial_key"
 
+    @property
+    def demo_keys(self) -> Path:
+        """The API keys that the demo's live traffic uses."""
+        return self.home / "demo_keys"
+
     def secret(self) -> str:
         """This machine's SECRET_KEY, created on first use. A line end that an editor adds is no part of it."""
         path = self.home / "secret_key"

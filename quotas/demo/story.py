@@ -11,12 +11,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from django.conf import settings
+
 from quotas.api_keys import api_key_issue
 from quotas.changes.rollout import change_propose, change_start
 from quotas.changes.snapshot import POLICY, key_of
 from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
+from quotas.demo.keyring import keep_keys
 from quotas.endpoints import endpoint_create
 from quotas.errors import accepted
 from quotas.models import Revision
@@ -29,6 +32,7 @@ from quotas.tenants import NewTenant, tenant_archive, tenant_move, tenant_suspen
 from tenants.models import ApiKey, Tenant
 
 WORLD: Final = Path(__file__).with_name("world.yaml")
+FIRST_KEY: Final = "first key"  # of each tenant
 SPAN: Final = timedelta(days=14)
 HOUR: Final = timedelta(hours=1)
 # Times since the beginning that the recorded traffic depends on too.
@@ -159,8 +163,8 @@ def _revert(*, policy: str, author: str, reason: str) -> None:
 
 def _sign_up(*, new: Sequence[NewTenant], author: str, reason: str) -> None:
     tenants_create(tenants=new, author=author, reason=reason)
-    for tenant in new:
-        api_key_issue(tenant=tenant.name, label="first key", author=author, reason=reason)
+    issued = {one.name: api_key_issue(tenant=one.name, label=FIRST_KEY, author=author, reason=reason) for one in new}
+    keep_keys(settings.HEADROOM_DEMO_KEYS, {tenant: str(key.text) for tenant, key in issued.items()})
 
 
 def _add_ratings(*, author: str, reason: str) -> None:

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
+from quotas.demo.keyring import kept_keys
 from quotas.demo.live_traffic import LiveTraffic
 from quotas.demo.seeding import catch_up, history_begins, is_published
 from quotas.demo.traffic_patterns import Flow, flows
@@ -44,4 +45,5 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with AsyncLimiter.from_url(settings.REDIS_URL, shards=settings.HEADROOM_SHARDS) as limiter:
-            await LiveTraffic(limiter, sending, most, draw, report=self.stdout.write).run(stop)
+            keys = kept_keys(settings.HEADROOM_DEMO_KEYS)
+            await LiveTraffic(limiter, sending, most, draw, report=self.stdout.write, keys=keys).run(stop)

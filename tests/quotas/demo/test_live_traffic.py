@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 import redis
+from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
+from quotas.demo.keyring import kept_keys
 from quotas.demo.live_traffic import LiveTraffic
 from quotas.demo.seeding import catch_up, history_begins, midnight
-from quotas.demo.story import WORLD
+from quotas.demo.story import FIRST_KEY, WORLD
 from quotas.demo.tenants import TENANTS
 from quotas.demo.traffic_history import per_second
 from quotas.demo.traffic_patterns import UNKNOWN, Flow, flows
 from quotas.errors import accepted
 from quotas.models import Tally
+from quotas.models.key_use import KeyUse
 from quotas.models.usage import Outcome, UsageStep
 from quotas.policies.document import read_document
 from quotas.simulation.synthetic_tenants import cron_burst
 from quotas.usage.drain import drain
+from tenants.models import ApiKey
 from tests.quotas.usage.counters import in_postgres
 
 BEGAN_S = int(datetime(2030, 1, 7, tzinfo=UTC).timestamp())
 
 
-async def send(url: str, sending: tuple[Flow, ...], most: int) -> LiveTraffic:
+async def send(
+    url: str, sending: tuple[Flow, ...], most: int, keys: Mapping[str, str] = MappingProxyType({})
+) -> LiveTraffic:
     """One second; returns once every call is over."""
     async with AsyncLimiter.from_url(url, fail="closed") as limiter:
-        traffic = LiveTraffic(limiter, sending, most, np.random.default_rng(1))
+        traffic = LiveTraffic(limiter, sending, most, np.random.default_rng(1), keys=keys)
         traffic.send(0)
         await traffic.finish()
     return traffic
@@ -59,6 +67,23 @@ def test_what_was_sent_is_what_is_counted(valkey: redis.Redis, valkey_url: str) 
     assert 40 <= by_outcome[Outcome.ALLOWED] < 60
     assert by_outcome.total() - by_outcome[Outcome.ALLOWED] == traffic.denied
     assert traffic.degraded == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_of_the_demo_is_seen_once_a_client_has_really_sent_it(valkey: redis.Redis, valkey_url: str) -> None:
+    call_command("seed", hours=0, verbosity=0)
+    call_command("publish", verbosity=0)
+    keys = kept_keys(settings.HEADROOM_DEMO_KEYS)
+    assert set(keys) == {tenant.name for tenant in TENANTS}
+    wrong = {"fleetly": keys["fleetly"][:-1] + ("x" if keys["fleetly"][-1] != "x" else "y")}
+    sending = tuple(at_once(tenant, "rider:track", 40) for tenant in ("blue-line", "fleetly"))
+    traffic = asyncio.run(send(valkey_url, sending, 10_000, {**keys, **wrong}))
+    drain(valkey)
+    used = {row.key_id: row.requests for row in KeyUse.objects.all()}
+    key = ApiKey.objects.get(tenant__name="blue-line", label=FIRST_KEY)
+    assert set(used) == {key.key_id}
+    assert 0 < used[key.key_id] < 40
+    assert (traffic.sent, traffic.degraded) == (80, 0)
 
 
 def test_it_never_sends_more_than_its_bound(valkey: redis.Redis, valkey_url: str) -> None:
