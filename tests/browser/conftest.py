@@ -35,6 +35,8 @@ PICTURES = ROOT / ".headroom" / "browser"
 HERE = Path(__file__).parent
 
 
+# Before pytest-xdist reads the groups, also where this folder is named on the command line.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In one process of several, because one product is enough; and the first of them waits for it to start."""
     for item in items:
