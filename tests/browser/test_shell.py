@@ -47,7 +47,7 @@ def test_keys_lead_everywhere(ada: Person) -> None:
     whole(ada)
 
 
-def test_the_palette_opens_a_dialog_and_the_account_menu_signs_out(tess: Person, ada: Person) -> None:
+def test_the_palette_opens_a_dialog_and_the_account_menu_signs_out(ada: Person) -> None:
     ada.goes_to("/decisions?live=0")
     page = ada.page
     page.keyboard.press("Control+k")
