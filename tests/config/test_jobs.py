@@ -33,7 +33,7 @@ def check_drained(valkey: redis.Redis, hits: list[Hit]) -> None:
     assert not in_redis(valkey)
 
 
-@pytest.mark.parametrize("step", ["read", "added"])
+@pytest.mark.parametrize("step", ["read", pytest.param("added", marks=pytest.mark.sweep)])
 def test_a_drain_goes_on_when_its_child_and_then_its_parent_was_killed(
     workers: Workers, valkey: redis.Redis, step: str
 ) -> None:

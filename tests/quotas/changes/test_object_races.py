@@ -86,7 +86,10 @@ def large(edit: Callable[..., object]) -> object:
     return commit(edit, rehearsal=edit)
 
 
-@pytest.mark.parametrize("end", ["promote", "drop", "start"])
+SWEPT = [pytest.param(end, marks=pytest.mark.sweep) for end in ("drop", "start")]
+
+
+@pytest.mark.parametrize("end", ["promote", *SWEPT])
 def test_a_tenant_is_archived_while_somebody_decides_on_its_trial(end: str, published: Callable[[], None]) -> None:
     policy_create(name="own", tenant="acme", limits=[bucket(500)], **FORCED)
     for turn in range(ROUNDS):

@@ -64,6 +64,11 @@ def test_a_drain_killed_at_any_step_loses_and_doubles_nothing(valkey: redis.Redi
 
 
 def test_two_lines_of_drains_die_at_random_under_load(valkey: redis.Redis, start: Start) -> None:
+    check_storm(valkey, start, random.Random(2), kills=6)
+
+
+@pytest.mark.sweep
+def test_two_lines_of_drains_die_many_times_under_load(valkey: redis.Redis, start: Start) -> None:
     check_storm(valkey, start, random.Random(2), kills=12)
 
 
