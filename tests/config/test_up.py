@@ -70,7 +70,7 @@ def test_it_comes_up_survives_blows_and_leaves_nothing_behind(start: Callable[..
     assert up.end(signal.SIGINT) == 0
     assert "Traceback" not in up.said(), up.said()
 
-    again = start(HEADROOM_DEMO="0")
+    again = start()
     again.wait_until_ready()
     assert again.end(signal.SIGKILL) == -signal.SIGKILL
 
