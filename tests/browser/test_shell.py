@@ -47,6 +47,21 @@ def test_keys_lead_everywhere(ada: Person) -> None:
     whole(ada)
 
 
+def test_a_row_keeps_the_focus_when_its_list_is_fetched_anew(ada: Person) -> None:
+    ada.goes_to("/tenants?live=0")
+    page = ada.page
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    row = page.locator("#list tbody tr").nth(1).locator("th[scope=row] a.rowlink")
+    expect(row).to_be_focused()
+    page.locator("#list tbody").evaluate(
+        "part => { part.dataset.old = '1'; dispatchEvent(new PopStateEvent('popstate')); }"
+    )
+    expect(page.locator("#list tbody[data-old]")).to_have_count(0)
+    expect(row).to_be_focused()
+    whole(ada)
+
+
 def test_the_palette_opens_a_dialog_and_the_account_menu_signs_out(ada: Person) -> None:
     ada.goes_to("/decisions?live=0")
     page = ada.page

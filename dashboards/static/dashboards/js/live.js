@@ -13,8 +13,14 @@ function inUse(part) {
   return focused || (selection && !selection.isCollapsed && selection.containsNode(part, true));
 }
 
+// Equal for the same thing before and after: a link to the same place, a button with the same words.
+const sign = (element) => [element.tagName, element.id, element.getAttribute("href") ?? element.textContent.trim()].join("\n");
+
 function replace(part, next) {
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  const wanted = focused && sign(focused);
   part.replaceChildren(...next.childNodes);
+  if (focused) $$(focused.tagName, part).find((each) => sign(each) === wanted)?.focus({ preventScroll: true });
   for (const { name, value } of next.attributes) part.setAttribute(name, value);
   globalThis.htmx?.process(part); // it knows only what the page came with
   part.dispatchEvent(new CustomEvent("hr:fresh", { bubbles: true }));
