@@ -55,6 +55,7 @@ app.config_from_object(
         # Nobody sends commands to workers. Their mailbox would only be one more channel to lose with the broker, and
         # kombu cannot close it once its connection is gone: it looks for an address there and ends the worker.
         "worker_enable_remote_control": False,
+        "worker_consumer": "config.consumer:StrictConsumer",
         "worker_hijack_root_logger": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "timezone": "UTC",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -17,9 +19,24 @@ from config.embedded import ServerError, ServerProcess, ValkeyOptions, start_val
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """Below the ports that the system gives to connections: one of them may be taken before the server has it.
+
+    Each test process has a range of its own, and does not give the same port twice in a row.
+    """
+    for port in _PORTS:
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError
+
+
+def _ports() -> Iterator[int]:
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10
+    ports = list(range(12_000 + 2_000 * process, 14_000 + 2_000 * process))
+    begin = os.getpid() % len(ports)  # two runs at a time do not begin at the same one
+    return itertools.cycle(ports[begin:] + ports[:begin])
+
+
+_PORTS = _ports()
 
 
 class SpareValkey:

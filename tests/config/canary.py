@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +22,7 @@ VISIBILITY_SECONDS = 3
 app.conf.broker_transport_options = {
     "visibility_timeout": VISIBILITY_SECONDS,
     # Kombu looks for overdue messages every 100 s unless told otherwise.
-    "unacked_restore_interval": 1,
+    "unacked_restore_interval": int(os.environ.get("CANARY_RESTORE_SECONDS", "1")),
     "unacked_restore_throttle": 1,
 }
 app.conf.beat_schedule = {
@@ -84,6 +85,14 @@ def write(path: str, line: str) -> None:
 @app.task(name="canary.mark")
 def mark(path: str, line: str) -> None:
     write(path, line)
+
+
+@app.task(name="canary.hold")
+def hold(path: str, until: str) -> None:
+    """Ends when somebody else has written the line `until`."""
+    write(path, "held")
+    while until not in Path(path).read_text().splitlines():
+        time.sleep(0.02)
 
 
 @app.task(name="canary.tick", bind=True)

@@ -15,6 +15,7 @@ import redis
 from quotas.models import Delivery, JobSlot
 from quotas.models.jobs import delivery_note, slot_done, slot_take
 from quotas.usage.drain import drain
+from tests.config.canary import write
 from tests.config.workers import Workers, end, eventually
 from tests.faults.proxy import Proxy
 from tests.quotas.usage.counters import Hit, count, expected, in_postgres, in_redis
@@ -113,6 +114,23 @@ def test_a_canary_comes_through_after_the_broker_dropped_everybody(workers: Work
 def test_a_canary_comes_through_after_fifty_resets(workers: Workers, figures: Callable[[str], None]) -> None:
     took = check_resets(workers, 50)
     figures(f"50 resets, the canary came {took:.1f} s after them")
+
+
+def test_a_worker_that_cannot_acknowledge_takes_the_next_task(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What looks for overdue messages would use the connection before the acknowledgement does.
+    monkeypatch.setenv("CANARY_RESTORE_SECONDS", "3600")
+    with resetting(workers) as wire:
+        workers.send("canary.hold", "go")
+        eventually(lambda: "held" in workers.lines())
+        wire.reset()
+        before = wire.dialled
+        write(str(workers.file), "go")
+        eventually(lambda: wire.dialled > before + 3)  # more often than for the acknowledgement alone
+        wire.heal()
+        workers.send("canary.mark", "after")
+        eventually(lambda: "after" in workers.lines())
 
 
 def test_a_slot_is_taken_once_and_kept_by_whoever_has_it() -> None:

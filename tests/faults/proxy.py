@@ -39,6 +39,7 @@ class Proxy:
         self._delay_seconds = 0.0
         self._closed = threading.Event()
         self._lock = threading.Lock()
+        self.dialled = 0  # connections since the start, those that were reset at once included
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
         self._listener = self._listen(0)
@@ -120,6 +121,7 @@ class Proxy:
                 continue
             except OSError:
                 return
+            self.dialled += 1
             self._serve(client)
 
     def _serve(self, client: socket.socket) -> None:
