@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from django.db.models import Count
 
 from quotas.endpoints import running_overrides
 from quotas.models import Endpoint, Override, Policy
+from quotas.models.usage import UsageDay, floored
 from quotas.usage.queries.grouped_usage import UsageQuery, usage_query
 
 DAYS: Final = 7
@@ -37,9 +38,9 @@ class EndpointUse:
 
 def endpoint_use(row: Endpoint, now: datetime) -> EndpointUse:
     """As many queries for any number of tenants, and at any time of the day: whole days are read from one rollup."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    begin, end = today - timedelta(days=DAYS), today + timedelta(days=1)
+    today = floored(now, UsageDay.step)
     policies = row.policies.select_related("tier", "tenant", "endpoint").annotate(limit_count=Count("limits"))
+    begin, end = today - DAYS * UsageDay.step, today + UsageDay.step
     asked = UsageQuery(begin, end, group=("tenant",), endpoints=[row.name], most=100_000)
     rows = usage_query(asked, now).rows
     return EndpointUse(

@@ -21,7 +21,7 @@ from quotas.long_tasks import PATIENCE, task_file
 from quotas.models import Revision, Tally, Task
 from quotas.models.jobs import Heartbeat
 from quotas.models.revision import newest_revision_number
-from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, DrainState, GapRecord, UsageStep
+from quotas.models.usage import BEGINNING, OLDER_FOLLOWS, DrainState, GapRecord, UsageStep, floored
 from quotas.models.usage_rates import FoldName, FoldState
 from quotas.observations.cells import Cells
 from quotas.tenant_summary import measure_tenants
@@ -55,7 +55,7 @@ def seed(now: datetime, progress: Progress, *, recorded_for: timedelta = RECORDE
 
 def _fill_recent(began: datetime, first: datetime, now: datetime) -> None:
     """Fills the newest days; `first`: where the history is to begin once it is whole."""
-    end = now - (now - BEGINNING) % UsageStep.step
+    end = floored(now, UsageStep.step)
     recent = max(first, midnight(now) - DAY)
     write_history(began, range(int(recent.timestamp()), int(end.timestamp())), int(end.timestamp()))
     # The days before are written as closed ones.

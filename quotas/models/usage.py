@@ -16,6 +16,11 @@ SLOT = timedelta(hours=1)
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def floored(moment: datetime, step: timedelta) -> datetime:
+    """The start of the step that it is in; steps are counted in UTC."""
+    return moment - (moment - BEGINNING) % step
+
+
 class Outcome(models.TextChoices):
     ALLOWED = "a", "allowed"
     DENIED = "d", "denied by a limit"
@@ -94,7 +99,7 @@ def _slots(conditions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def slot_of(moment: datetime) -> datetime:
-    return moment - (moment - BEGINNING) % SLOT
+    return floored(moment, SLOT)
 
 
 class FineRollup(Rollup):

@@ -11,7 +11,7 @@ from django.db.models import Min
 from django.utils import timezone
 
 from quotas.locks import Lock, take_lock
-from quotas.models.usage import BEGINNING, GapRecord, UsageDay
+from quotas.models.usage import BEGINNING, GapRecord, UsageDay, floored
 from quotas.models.usage_rates import FoldName, FoldState, PackedSeconds, RatesDay, RatesHour
 from quotas.observations.seconds import Seconds
 from quotas.usage import partitions
@@ -34,7 +34,7 @@ def close_days(now: datetime) -> int:
     first = state.until if state else RatesHour.objects.aggregate(first=Min("start"))["first"]
     if folded is None or first is None:
         return 0
-    day = first - (first - BEGINNING) % RatesDay.step
+    day = floored(first, RatesDay.step)
     closed = 0
     while day + RatesDay.step <= min(folded, now - LATE):
         close_day(day)

@@ -29,6 +29,7 @@ from quotas.models.usage import (
     UsageHour,
     UsageMinute,
     UsageStep,
+    floored,
     slot_of,
 )
 from quotas.models.usage_totals import WHOLE
@@ -139,8 +140,7 @@ def _levels(query: UsageQuery, finest: type[Rollup]) -> list[type[Rollup]]:
 
 def _widened(query: UsageQuery, finest: type[Rollup]) -> tuple[datetime, datetime]:
     step = query.step or finest.step
-    begin = query.begin - (query.begin - BEGINNING) % step
-    return begin, query.end + (BEGINNING - query.end) % step
+    return floored(query.begin, step), query.end + (BEGINNING - query.end) % step
 
 
 def _parts(begin: datetime, end: datetime, levels: Sequence[type[Rollup]]) -> Iterator[_Part]:
@@ -149,7 +149,7 @@ def _parts(begin: datetime, end: datetime, levels: Sequence[type[Rollup]]) -> It
         return
     rollup, *finer = levels
     first = begin + (BEGINNING - begin) % rollup.step
-    last = end - (end - BEGINNING) % rollup.step
+    last = floored(end, rollup.step)
     if first >= last or not finer:
         if finer:
             yield from _parts(begin, end, finer)

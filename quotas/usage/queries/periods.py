@@ -11,7 +11,7 @@ from typing import Final
 
 from django.conf import settings
 
-from quotas.models.usage import BEGINNING, ROLLUPS, Rollup, UsageHour, UsageMinute, UsageStep
+from quotas.models.usage import BEGINNING, ROLLUPS, Rollup, UsageHour, UsageMinute, UsageStep, floored
 
 MOST_POINTS: Final = 130
 SHORTEST: Final = timedelta(minutes=1)
@@ -77,7 +77,7 @@ class Period:
     def keys(self) -> list[datetime]:
         """The start of each rollup row in the period, for index look-ups of one tenant's rows."""
         unit = self.rollup.step
-        first = self.begin - (self.begin - BEGINNING) % unit
+        first = floored(self.begin, unit)
         return [first + i * unit for i in range(-(-(self.end - first) // unit))]
 
     @property
@@ -97,7 +97,7 @@ class Period:
         step = max(self.step, UsageMinute.step)
         rollup = _rollup(step, self.begin - WEEK, now)
         step = max(step, rollup.step)
-        begin = _floor(self.begin - WEEK, step)
+        begin = floored(self.begin - WEEK, step)
         end = begin + -(-(self.end - WEEK - begin) // step) * step
         return replace(self, begin=begin, end=end, step=step, rollup=rollup)
 
@@ -124,13 +124,13 @@ def period_between(begin: datetime, end: datetime, now: datetime) -> Period:
 def rows_between(begin: datetime, end: datetime, now: datetime) -> Period:
     """Every rollup row of this time, each a point, from the rollup that a chart of this time is drawn from."""
     rollup = _rollup(_step(begin, end), begin, now)
-    last = _floor(end, rollup.step)
-    return Period(_floor(begin, rollup.step), last if last == end else last + rollup.step, rollup.step, rollup)
+    last = floored(end, rollup.step)
+    return Period(floored(begin, rollup.step), last if last == end else last + rollup.step, rollup.step, rollup)
 
 
 def hours_to(at: datetime) -> Period:
     """The hour at that time and the 23 before: what the figures of lists are summed over."""
-    end = _floor(at, UsageHour.step) + UsageHour.step
+    end = floored(at, UsageHour.step) + UsageHour.step
     return Period(end - timedelta(days=1), end, UsageHour.step, UsageHour)
 
 
@@ -145,16 +145,12 @@ def _fitted(begin: datetime, end: datetime, now: datetime) -> Period:
     step = _step(begin, end)
     rollup = _rollup(step, begin, now)
     step = max(step, rollup.step)
-    last = _floor(end, step) + step
-    return Period(max(_floor(begin, step), last - MOST_POINTS * step), last, step, rollup)
+    last = floored(end, step) + step
+    return Period(max(floored(begin, step), last - MOST_POINTS * step), last, step, rollup)
 
 
 def _step(begin: datetime, end: datetime) -> timedelta:
     return next((step for step in STEPS if (end - begin) / step <= MOST_POINTS), STEPS[-1])
-
-
-def _floor(moment: datetime, step: timedelta) -> datetime:
-    return moment - (moment - BEGINNING) % step
 
 
 def _rollup(step: timedelta, begin: datetime, now: datetime) -> type[Rollup]:
