@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from access.authentication import tenants_of
+from api.edits import Edit, Permitted, Signed, changed
 from api.inputs import Choice, Fields, Said, Strict, Whole, Word
 from api.openapi.describe import DryRunOut
 from headroom_edge.algorithms.base import counted
 from headroom_edge.keys import OWN_TENANT
+from quotas.changes.commit import LARGE_EDIT
 from quotas.errors import refuse
 from quotas.tenant_list import LONGEST_SEARCH, STATES, TenantFilter, tenants_found
 from quotas.tenants.fields import TAG
 from tenants.models import WORD
 
+T = TypeVar("T")
 MATCHED = "How many are listed, or match `where`."
+
+
+def tiers_field() -> Word:
+    return Word(f"{WORD}(,{WORD})*", required=False, max_length=1_000, help_text="One, or several separated by commas.")
 
 
 class TenantsWhere(Strict):
@@ -33,7 +41,7 @@ class TenantsWhere(Strict):
     search = Said(
         required=False, max_length=LONGEST_SEARCH, help_text="Part of the name, the label, a tag or a contact."
     )
-    tier = Word(f"{WORD}(,{WORD})*", required=False, max_length=1_000, help_text="One, or several separated by commas.")
+    tier = tiers_field()
     tag = Word(TAG, required=False)
     state = Choice(choices=[state for state in STATES if state != "archived"], required=False)
 
@@ -92,6 +100,22 @@ class Chooser:
             they = counted(len(found), f"{self.kind} matches", f"{self.kind}s match")
             raise refuse("count", "differs", f"{they} where, not {count:,}; look at a dry run again")
         return found
+
+
+def change_many(
+    request: Request,
+    call: Callable[..., T],
+    who: Signed | Permitted,
+    show: Callable[[T], dict[str, Any]],
+    count: int,
+    more: Callable[[], dict[str, Any]] = dict,
+) -> Response:
+    """`count`: how many are changed. `more`: further fields of a dry run."""
+
+    def told() -> dict[str, Any]:
+        return {"matched_count": count, **more()}
+
+    return changed(request, Edit(call, who, show, more=told, is_large=count > LARGE_EDIT))
 
 
 def tenants_matched(request: Request, where: Fields) -> QuerySet[Any, Any]:

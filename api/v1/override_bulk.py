@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -12,10 +11,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.edits import Edit, Guarded, Permitted, changed, permitted
+from api.edits import Guarded, permitted
 from api.inputs import Choice, Fields, LimitPatchesField, Moment, Said, Strict, Whole, Word, body
 from api.openapi.describe import changes
-from api.v1.chosen import Chooser, ManyDryRunOut, TenantsWhere, count_field, listed_or_matched, tenants_matched
+from api.v1.chosen import (
+    Chooser,
+    ManyDryRunOut,
+    TenantsWhere,
+    change_many,
+    count_field,
+    listed_or_matched,
+    tenants_matched,
+    tiers_field,
+)
 from api.v1.overrides import (
     EndpointOrAll,
     Extension,
@@ -25,7 +33,6 @@ from api.v1.overrides import (
     found_overrides,
     override_fields,
 )
-from quotas.changes.commit import LARGE_EDIT
 from quotas.models import Override, Revision
 from quotas.override_edits import overrides_extend
 from quotas.override_list import STATES
@@ -33,9 +40,7 @@ from quotas.overrides import ENDED, MOST_AT_ONCE, OverrideChange, overrides_canc
 from quotas.policies.endpoint import LONGEST_NAME
 from quotas.policies.spec import CARRIES
 from quotas.tenant_list import LONGEST_SEARCH
-from tenants.models import TENANT_NAME, WORD
-
-T = TypeVar("T")
+from tenants.models import TENANT_NAME
 
 
 class OverridesWhere(Strict):
@@ -50,7 +55,7 @@ class OverridesWhere(Strict):
         help_text="Part of the tenant, endpoint, reason or author.",
     )
     tenant = Word(TENANT_NAME, required=False)
-    tier = Word(f"{WORD}(,{WORD})*", required=False, max_length=1_000, help_text="One, or several separated by commas.")
+    tier = tiers_field()
     endpoint = EndpointOrAll(max_length=LONGEST_NAME, required=False)
     state = Choice(choices=[state for state in STATES if state != ENDED], required=False)
 
@@ -123,7 +128,7 @@ class OverridesGive(APIView):
         who = permitted(request, fields)
         tenants, carry = fields.pop("tenants"), fields.pop("carry")
         call = partial(overrides_create, tenants=tenants, change=OverrideChange(**fields), carry=carry)
-        return _change(request, call, who, _given, len(tenants))
+        return change_many(request, call, who, _given, len(tenants))
 
 
 class OverridesExtend(APIView):
@@ -132,7 +137,9 @@ class OverridesExtend(APIView):
         """Moves the ends of many overrides, in one revision."""
         fields = _OVERRIDES.resolve(request, body(ExtendMany, request))
         who = permitted(request, fields)
-        return _change(request, partial(overrides_extend, **extension(fields)), who, _shown, len(fields["overrides"]))
+        return change_many(
+            request, partial(overrides_extend, **extension(fields)), who, _shown, len(fields["overrides"])
+        )
 
 
 class OverridesCancel(APIView):
@@ -141,13 +148,7 @@ class OverridesCancel(APIView):
         """Cancels many overrides, in one revision. The tenants' usual limits apply again at once."""
         fields = _OVERRIDES.resolve(request, body(CancelMany, request))
         who = permitted(request, fields)
-        return _change(request, partial(overrides_cancel, **fields), who, _shown, len(fields["overrides"]))
-
-
-def _change(
-    request: Request, call: Callable[..., T], who: Permitted, show: Callable[[T], dict[str, Any]], count: int
-) -> Response:
-    return changed(request, Edit(call, who, show, more=lambda: {"matched_count": count}, is_large=count > LARGE_EDIT))
+        return change_many(request, partial(overrides_cancel, **fields), who, _shown, len(fields["overrides"]))
 
 
 def _given(rows: list[Override]) -> dict[str, Any]:

@@ -11,13 +11,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from api.edits import Edit, Guarded, Permitted, Signed, changed, permitted, signed
+from api.edits import Guarded, permitted, signed
 from api.inputs import Choice, Reasoned, Strict, Word, body
 from api.openapi.describe import changes
-from api.v1.chosen import MATCHED, Chooser, ManyDryRunOut, TenantsWhere, count_field, listed_or_matched, tenants_matched
+from api.v1.chosen import (
+    MATCHED,
+    Chooser,
+    ManyDryRunOut,
+    TenantsWhere,
+    change_many,
+    count_field,
+    listed_or_matched,
+    tenants_matched,
+)
 from api.v1.tenant_moves import MoveDryRunOut, moves_shown, stranded_choice
 from quotas import tenants as services
-from quotas.changes.commit import LARGE_EDIT
 from quotas.models import Revision
 from quotas.policies.spec import CARRIES
 from quotas.tenants.fields import MOST_TAGS, TAG
@@ -72,7 +80,8 @@ class TenantsMove(APIView):
         fields = _TENANTS.resolve(request, body(MoveMany, request))
         who = permitted(request, fields)
         preview = partial(moves_shown, fields["names"], fields["tier"], fields["stranded_overrides"])
-        return _change(request, partial(services.tenants_move, **fields), who, len(fields["names"]), preview)
+        call = partial(services.tenants_move, **fields)
+        return change_many(request, call, who, _shown, len(fields["names"]), preview)
 
 
 class TenantsSuspend(APIView):
@@ -95,26 +104,13 @@ class TenantsTag(APIView):
         """Adds tags to many tenants, and removes tags from them."""
         fields = _TENANTS.resolve(request, body(TagMany, request))
         who = signed(request, fields)
-        return _change(request, partial(services.tenants_tag, **fields), who, len(fields["names"]))
+        return change_many(request, partial(services.tenants_tag, **fields), who, _shown, len(fields["names"]))
 
 
 def _switch(request: Request, service: Callable[..., Revision | None]) -> Response:
     fields = _TENANTS.resolve(request, body(NamedTenants, request))
     who = signed(request, fields)
-    return _change(request, partial(service, **fields), who, len(fields["names"]))
-
-
-def _change(
-    request: Request,
-    call: Callable[..., Revision | None],
-    who: Signed | Permitted,
-    count: int,
-    more: Callable[[], dict[str, Any]] | None = None,
-) -> Response:
-    def told() -> dict[str, Any]:
-        return {"matched_count": count, **(more() if more else {})}
-
-    return changed(request, Edit(call, who, _shown, more=told, is_large=count > LARGE_EDIT))
+    return change_many(request, partial(service, **fields), who, _shown, len(fields["names"]))
 
 
 def _shown(revision: Revision | None) -> dict[str, Any]:
