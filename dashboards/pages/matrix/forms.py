@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from dashboards.conflicts import WatchedForm
+from dashboards.conflicts import Conflict, WatchedForm
 from dashboards.forms import PageForm, amount_typed
 from headroom_edge.algorithms import ALGORITHMS, FIELDS, PARAMETERS
 from quotas.changes.snapshot import POLICY, key_of
@@ -73,6 +73,8 @@ class Selection:
 
 
 class _EditForm(PageForm):
+    conflict: Conflict | None = None
+
     carry = forms.ChoiceField(label="Current usage", choices=[(carry, carry) for carry in CARRIES], required=False)
     reason = forms.CharField(
         max_length=500,
@@ -88,6 +90,12 @@ class _EditForm(PageForm):
 
     def clean_carry(self) -> str:
         return str(self.cleaned_data["carry"] or CARRIES[0])
+
+    def watch_chosen(self) -> None:
+        """Only one limit that is there can be edited by two people; see CellForm."""
+
+    def check_chosen(self) -> None:
+        """Call it in the turn of the edit."""
 
     @property
     def wanted_name(self) -> str:
@@ -144,12 +152,10 @@ class CellForm(_EditForm, WatchedForm):
         return form
 
     def watch_chosen(self) -> None:
-        """Only a limit that is there can be edited by two people."""
         if self.chosen is not None:
             self.watch(_initial(self.chosen.limit), key_of(POLICY, self.selection.cell.policy))
 
     def check_chosen(self) -> None:
-        """Call it in the turn of the edit."""
         if self.chosen is not None:
             name = self.chosen.limit.name
             row = Limit.objects.filter(policy__name=self.selection.cell.policy, name__name=name).first()

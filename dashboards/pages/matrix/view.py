@@ -82,10 +82,9 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
         return _no_cells()
     form = _bound(request, cells, is_final=True)
     plan: dict[str, Any] = {}
-    if isinstance(form, CellForm):
-        form.watch_chosen()
-        if form.conflict:
-            return _editor(request, cells, form)
+    form.watch_chosen()
+    if form.conflict:
+        return _editor(request, cells, form)
     if form.is_valid():
         try:
             edits = edits_of(cells, form)
@@ -93,7 +92,7 @@ def matrix_publish(request: HttpRequest) -> HttpResponse:
                 return _on_trial(request, edits, form)
             return _published(request, _write(request, edits, form))
         except Refused as refusal:
-            if isinstance(form, CellForm) and form.conflict:
+            if form.conflict:
                 return _editor(request, cells_at(form.selection.keys), form)
             plan = _plan_if_any(cells, form, principal_of(request).actor)
             form.refused(refusal)
@@ -178,15 +177,10 @@ def _write(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsFo
     )
 
     def checked() -> object:
-        _check_chosen(form)
+        form.check_chosen()
         return write()
 
     return commit(checked, "propose" if request.POST.get("do") == "draft" else "write")
-
-
-def _check_chosen(form: CellForm | CellsForm) -> None:
-    if isinstance(form, CellForm):
-        form.check_chosen()
 
 
 def _on_trial(request: HttpRequest, edits: Sequence[Edit], form: CellForm | CellsForm) -> HttpResponse:
@@ -194,7 +188,7 @@ def _on_trial(request: HttpRequest, edits: Sequence[Edit], form: CellForm | Cell
     beside = [replace(edit, fields=edit.fields and {**edit.fields, "mode": "enforce"}) for edit in edits]
     who = {"author": principal_of(request).actor, "reason": form.cleaned_data["reason"]}
     with turn():
-        _check_chosen(form)
+        form.check_chosen()
         change = change_propose(limits_set, edits=beside, carry=form.cleaned_data["carry"], **who)
         change_start(change=change.pk, mode="shadow", **who)
     return HttpResponse(headers={"HX-Redirect": reverse("dashboards:change", args=[change.pk])})
