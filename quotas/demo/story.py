@@ -19,7 +19,7 @@ from quotas.changes.snapshot import POLICY, key_of
 from quotas.changes.trial_rule import TrialRule
 from quotas.changes.undo import revision_revert
 from quotas.demo import tenants
-from quotas.demo.keyring import keep_keys
+from quotas.demo.client_keys import keep_keys
 from quotas.endpoints import endpoint_create
 from quotas.errors import accepted
 from quotas.models import Revision

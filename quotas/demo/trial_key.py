@@ -8,6 +8,7 @@ from typing import Final
 from django.utils import timezone
 
 from quotas.api_keys import api_key_issue, live_keys
+from quotas.private_files import write_private
 from tenants.models import Tenant
 from tenants.secrets import KeyText
 
@@ -22,8 +23,7 @@ def keep_trial_key(path: Path) -> None:
     path.unlink(missing_ok=True)
     if Tenant.objects.filter(name=TENANT, suspended=False, archived_at=None).exists():
         issued = api_key_issue(tenant=TENANT, label="make up", author="pipeline", reason="to try the demo with curl")
-        path.touch(mode=0o600)
-        path.write_text(str(issued.text))
+        write_private(path, str(issued.text))
 
 
 def _works(text: str) -> bool:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand
 from django.db.models import Q
 
+from quotas.private_files import write_private
 from tenants.models import Role
 
 NAME = "owner"
@@ -40,9 +41,7 @@ class Command(BaseCommand):
 
 def _keep(path: Path) -> str:
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(password)
+    write_private(path, password)
     return password
 
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
-from quotas.demo.keyring import kept_keys
+from quotas.demo.client_keys import kept_keys
 from quotas.demo.live_traffic import LiveTraffic
 from quotas.demo.seeding import catch_up, history_begins, is_published
 from quotas.demo.traffic_patterns import Flow, flows

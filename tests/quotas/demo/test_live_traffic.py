@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from headroom_edge import AsyncLimiter
-from quotas.demo.keyring import kept_keys
+from quotas.demo.client_keys import kept_keys
 from quotas.demo.live_traffic import LiveTraffic
 from quotas.demo.seeding import catch_up, history_begins, midnight
 from quotas.demo.story import FIRST_KEY, WORLD

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from quotas.private_files import write_private
+
 
 def keep_keys(path: Path, keys: Mapping[str, str]) -> None:
     """Adds them: tenant → key."""
-    path.touch(mode=0o600)
-    path.write_text(json.dumps({**kept_keys(path), **keys}))
+    write_private(path, json.dumps({**kept_keys(path), **keys}))
 
 
 def kept_keys(path: Path) -> dict[str, str]:
