@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Q
 from django.utils import timezone
 
 from quotas.changes.foresight import with_candidates_of
@@ -33,7 +32,7 @@ from quotas.lookups import find_endpoint, find_tenant, find_tier
 from quotas.models import Change, Endpoint, Limit, Override, Policy, Recommendation
 from quotas.models.change import ChangeState
 from quotas.models.recommendation import OPEN
-from quotas.overrides import add_override, cancel_override, set_end
+from quotas.overrides import ENDED, add_override, cancel_override, overrides_in, set_end
 from quotas.policies import spec
 from quotas.policies.bulk import delete_policies, write_policies
 from quotas.policies.carry_over import hand_over_tier
@@ -262,7 +261,7 @@ def _restore_override(opened: Draft, number: int, state: State) -> None:
 
 
 def _live_overrides(numbers: Collection[int], now: datetime) -> dict[int, Override]:
-    return Override.objects.filter(Q(end=None) | Q(end__gt=now), cancelled_at=None).in_bulk(list(numbers))
+    return Override.objects.filter(~overrides_in(ENDED, now)).in_bulk(list(numbers))
 
 
 def _end(state: Mapping[str, Any]) -> datetime | None:

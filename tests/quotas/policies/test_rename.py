@@ -22,6 +22,7 @@ from quotas.overrides import override_cancel, override_create
 from quotas.policies.edit import policy_create
 from quotas.policies.limit_names import why_it_resets
 from quotas.policies.rename import limit_rename, policy_rename
+from quotas.publishing.publisher import Publisher
 from quotas.tenants import tenant_update
 from tests.quotas.publishing.worlds import publisher_for
 from tests.quotas.world import FORCED, GET, SAID, bucket, limit_of, newest
@@ -96,7 +97,7 @@ def test_an_override_that_has_ended_is_in_nobodys_way() -> None:
 
 def test_the_override_of_another_tenant_does_not_hide_the_one_that_is_in_the_way() -> None:
     fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
-    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[SLOW], **FORCED)
     override_create(tenant="bolt", endpoint=GET, limits={"slow": fields}, **FORCED)
     second = override_create(tenant="acme", endpoint=GET, limits={"slow": fields}, **FORCED)
     with pytest.raises(Refused, match=f"override {second.pk} of acme changes limit slow by its name"):
@@ -110,12 +111,11 @@ def test_a_dry_run_changes_nothing() -> None:
     assert not LimitName.objects.filter(name="minutely").exists()
 
 
-@pytest.fixture
-def left(valkey: redis.Redis, valkey_url: str) -> Callable[[], tuple[str, int]]:
-    """Publishes, takes one request of a limit of five in an hour, and says which limit that was and what is left."""
-    client = redis.Redis.from_url(valkey_url, decode_responses=True)
-    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
-    publisher = publisher_for(client)
+SLOW = bucket(1, "slow", per="1h", burst=5)
+
+
+def taking(client: redis.Redis, publisher: Publisher) -> Callable[[], tuple[str, int]]:
+    """What it returns publishes, takes one request of acme, and says which limit that was and what is left."""
 
     def taken() -> tuple[str, int]:
         publisher.publish()
@@ -123,6 +123,13 @@ def left(valkey: redis.Redis, valkey_url: str) -> Callable[[], tuple[str, int]]:
         return str(reply[2]), int(reply[4])
 
     return taken
+
+
+@pytest.fixture
+def left(valkey: redis.Redis, valkey_url: str) -> Callable[[], tuple[str, int]]:
+    client = redis.Redis.from_url(valkey_url, decode_responses=True)
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[SLOW], **FORCED)
+    return taking(client, publisher_for(client))
 
 
 def test_what_was_used_stays_used_under_the_new_name(left: Callable[[], tuple[str, int]]) -> None:
@@ -204,14 +211,9 @@ def test_a_renamed_limit_of_a_tier_keeps_what_a_tenant_used_under_an_override_th
     valkey: redis.Redis, valkey_url: str
 ) -> None:
     client = redis.Redis.from_url(valkey_url, decode_responses=True)
-    policy_create(name="own", tier="pro", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    policy_create(name="own", tier="pro", endpoint=GET, limits=[SLOW], **FORCED)
     publisher = publisher_for(client)
-
-    def left() -> tuple[str, int]:
-        publisher.publish()
-        reply = client.fcall("hr_check", 1, tenant_prefix("acme", publisher.shards.count), "acme", GET, 1)
-        return str(reply[2]), int(reply[4])
-
+    left = taking(client, publisher)
     override = override_create(tenant="acme", endpoint=GET, limits={"slow": {"burst": 9}}, **SAID)
     assert left() == ("slow", 8)
     override_cancel(override=override.pk, **FORCED)
@@ -234,7 +236,7 @@ def test_a_rollback_over_a_rename_and_an_override_keeps_what_was_used(left: Call
 
 def test_a_name_that_anothers_override_uses_stays_with_it() -> None:
     fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
-    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[SLOW], **FORCED)
     override_create(tenant="bolt", endpoint=GET, limits={"slow": fields}, **FORCED)
     number = limit_of("own", "slow").name_id
     assert "override" in why_it_resets(limit_of("own", "slow"), "calm")
@@ -248,7 +250,7 @@ def test_a_name_that_anothers_override_uses_stays_with_it() -> None:
 
 def test_a_new_name_that_anothers_override_took_stays_with_it_when_the_rename_is_undone() -> None:
     fields = {name: value for name, value in bucket(9, per="1h").items() if name != "name"}
-    policy_create(name="own", tenant="acme", endpoint=GET, limits=[bucket(1, "slow", per="1h", burst=5)], **FORCED)
+    policy_create(name="own", tenant="acme", endpoint=GET, limits=[SLOW], **FORCED)
     limit_rename(policy="own", limit="slow", to="calm", **SAID)
     renamed = newest().number
     override_create(tenant="bolt", endpoint=GET, limits={"calm": fields}, **FORCED)
