@@ -61,7 +61,11 @@ CASES = [
 TENANTS = ["acme", "zenith", "blue-line", "a", "tenant-1", "tenant-99999", "x" * 63, "größe", ""]
 
 
-@pytest.fixture(scope="module", params=["go", "node", "java"])
+# One process builds a language's program for all of its tests.
+GO, NODE, JAVA = (pytest.param(name, marks=pytest.mark.xdist_group(f"fcall-{name}")) for name in ("go", "node", "java"))
+
+
+@pytest.fixture(scope="module", params=[GO, NODE, JAVA])
 def language(request: pytest.FixtureRequest) -> str:
     chosen: str = request.param
     return chosen
@@ -114,7 +118,7 @@ def retry_fits(told: Answer) -> bool:
 
 
 # Java's program takes strings, which are always text.
-@pytest.mark.parametrize("language", ["go", "node"], indirect=True, scope="module")
+@pytest.mark.parametrize("language", [GO, NODE], indirect=True, scope="module")
 def test_bytes_that_are_no_text_arrive_as_they_are(program: Program, store: SpareValkey) -> None:
     with program.running(store.url, budget_ms=AMPLE_MS, fail="closed") as asker:
         answers = [asker.check("acme", "rides:get", "1", {"key": raw}) for raw in 6 * [b"\xff"] + 5 * [b"\xfe"]]
