@@ -20,7 +20,7 @@ AMPLE_MS = 10_000.0
 WINDOWS = ("second", "minute", "hour", "day")
 PER = (throttled.per_sec, throttled.per_min, throttled.per_hour, throttled.per_day)
 LACKS = (
-    "usage per tenant; several limits in one call: four are four calls, and what the first has charged stays charged if "
+    "usage per tenant; several limits in one call: four are four calls, and what the first charged stays charged if "
     "a later one denies; limits outside of the code; headers; failure modes"
 )
 
