@@ -13,7 +13,6 @@ import uvloop
 
 from headroom_edge.gateway.environment import GatewaySettings
 from headroom_edge.gateway.rls.access import Access
-from headroom_edge.gateway.rls.server import RateLimitServer
 
 
 def main() -> int:
@@ -39,6 +38,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _serve(settings: GatewaySettings, access: Access) -> None:
+    # grpc reads it when it is imported. Without it, it adds lines of its own to a trouble that is told in one.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from headroom_edge.gateway.rls.server import RateLimitServer
+
     server = RateLimitServer(settings.limiter(), settings.rules, access)
     await server.start()
     # What is loaded now is never freed, so the garbage collector need not scan it.

@@ -2,6 +2,9 @@
 
 `tenant` or `api_key` says who pays; `endpoint`, or `method` and `path`, what is called; `remote_address` is the
 dimension `ip`, and every other entry is a dimension by its own name.
+
+What Envoy's configuration gets wrong is a FaultError. A value that a client may have sent is never one, because Envoy
+can be told to let requests through on a fault: the request is refused instead.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from headroom_edge.gateway.rls.answers import FaultError, Status, invalid
 from headroom_edge.gateway.rls.messages_pb2 import RateLimitDescriptor, RateLimitRequest
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, target_path
-from headroom_edge.problems import Problem, forbidden, unauthorised
+from headroom_edge.problems import Problem, bad_request, forbidden, too_long, unauthorised
 from headroom_edge.request_guard import (
     DIMENSION_CHARACTERS,
     SCOPE,
@@ -29,6 +32,12 @@ from headroom_edge.request_guard import (
 
 DESCRIPTORS_AT_MOST: Final = 100
 LONGEST_KEY: Final = 200  # characters of an API key, with `Bearer` before it
+
+
+class BadValueError(Exception):
+    def __init__(self, key: str, detail: str) -> None:
+        super().__init__(detail)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,8 @@ def questions_of(
     for number, descriptor in enumerate(descriptors):
         try:
             question = yield from _question(core, guard, descriptor, request.hits_addend)
+        except BadValueError as error:
+            question = bad_request("invalid-field", str(error), error.key)
         except ValueError as error:
             raise invalid(f"descriptors[{number}]: {error}") from None
         if isinstance(question, Question):
@@ -66,15 +77,15 @@ def _question(
     core: Core, guard: Guard, descriptor: RateLimitDescriptor, hits_addend: int
 ) -> Conversation[Question | Problem]:
     entries = _entries(descriptor)
-    cost = _cost(descriptor, hits_addend)
     endpoint = yield from _endpoint(core, guard, entries)
     payer = yield from _payer(core, guard, entries)
     if isinstance(payer, Problem):
         return payer
+    cost = _cost(descriptor, hits_addend)
     subject: dict[str, str | None] = {**entries, **payer.subject}
     for dimension, value in entries.items():
         if len(value) > DIMENSION_CHARACTERS:
-            raise ValueError(f"the value of {dimension:.32} is over {DIMENSION_CHARACTERS:,} characters; shorten it.")
+            raise BadValueError(dimension, f"{dimension} is over {DIMENSION_CHARACTERS:,} characters; shorten it.")
     return Question(Check(payer.tenant, endpoint, subject, cost or None), is_peek=cost == 0)
 
 
@@ -84,7 +95,10 @@ def _entries(descriptor: RateLimitDescriptor) -> dict[str, str]:
         key = "ip" if entry.key == "remote_address" else entry.key
         if key in entries:
             raise ValueError(f"the entry {key!r:.80} is there twice; send each once.")
-        entries[key] = entry.value
+        try:
+            entries[key] = entry.value.decode()
+        except UnicodeDecodeError:
+            raise BadValueError(key, f"{key} is not valid UTF-8; send valid text.") from None
     return entries
 
 
@@ -92,7 +106,7 @@ def _cost(descriptor: RateLimitDescriptor, hits_addend: int) -> int | None:
     """None: the endpoint's own. 0: charge nothing, which only a descriptor can say: the request's 0 means unset."""
     cost = descriptor.hits_addend.value if descriptor.HasField("hits_addend") else hits_addend or None
     if cost is not None and cost > COST_MAX:
-        raise ValueError(f"hits_addend is {cost}; send at most {COST_MAX:,}.")
+        raise BadValueError("hits_addend", f"The cost is {cost}; send at most {COST_MAX:,}.")
     return cost
 
 
@@ -104,7 +118,7 @@ def _endpoint(core: Core, guard: Guard, entries: dict[str, str]) -> Conversation
         raise ValueError("the entry endpoint is missing; send it, or method and path.")
     path = target_path(target, guard.rules.reading)
     if len(path) > LONGEST_PATH:
-        raise ValueError(f"the path is over {LONGEST_PATH:,} characters; shorten it.")
+        raise BadValueError("path", too_long().detail)
     return (yield from guard.endpoint_at(core, method, path))
 
 

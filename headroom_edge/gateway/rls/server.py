@@ -15,8 +15,8 @@ from headroom_edge.gateway.rls.service import METHOD, SERVICE, RateLimitService
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
 
-# Envoy sends one message with a few hundred bytes for each request. Its own bound for a client's fields is 60 KiB.
-LONGEST_MESSAGE: Final = 131_072
+# A few hundred bytes are usual. Envoy lets a client send 60 KiB of fields, and several descriptors may carry them.
+LONGEST_MESSAGE: Final = 262_144
 LONGEST_METADATA: Final = 16_384
 MOST_CALLS: Final = 2_000  # at once; each holds a few kilobytes
 MOST_STREAMS: Final = 1_000  # at once, on one connection

@@ -22,7 +22,7 @@ from headroom_edge.request_guard import SCOPE, Guard, bearer_text, scope_missing
 
 SERVICE: Final = "envoy.service.ratelimit.v3.RateLimitService"
 METHOD: Final = "ShouldRateLimit"
-_UNREADABLE: Final = "The message is not a RateLimitRequest, or has text that is not UTF-8."
+_UNREADABLE: Final = "The message is not a RateLimitRequest, or a key in it is not UTF-8."
 
 
 class RateLimitService:

@@ -28,14 +28,18 @@ class RlsClient:
     port: int
 
     def ask(
-        self, *descriptors: Mapping[str, str], costs: Sequence[int | None] = (), hits_addend: int = 0, **more: Any
+        self,
+        *descriptors: Mapping[str, str | bytes],
+        costs: Sequence[int | None] = (),
+        hits_addend: int = 0,
+        **more: Any,
     ) -> RateLimitResponse:
         """Each descriptor is its entries. `costs`: each one's own hits_addend; None: not set."""
         request = RateLimitRequest(domain="any", hits_addend=hits_addend)
         for number, entries in enumerate(descriptors):
             descriptor = request.descriptors.add()
             for key, value in entries.items():
-                descriptor.entries.add(key=key, value=value)
+                descriptor.entries.add(key=key, value=value if isinstance(value, bytes) else value.encode())
             cost = costs[number] if number < len(costs) else None
             if cost is not None:
                 descriptor.hits_addend.value = cost
@@ -47,7 +51,7 @@ class RlsClient:
             call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{METHOD}")
             return call(message, timeout=timeout, metadata=metadata)
 
-    def refused(self, *descriptors: Mapping[str, str], **more: Any) -> tuple[grpc.StatusCode, str]:
+    def refused(self, *descriptors: Mapping[str, str | bytes], **more: Any) -> tuple[grpc.StatusCode, str]:
         try:
             answer = self.ask(*descriptors, **more)
         except grpc.RpcError as error:
