@@ -1,7 +1,7 @@
 -- Refusals as application/problem+json: the same documents as headroom_edge/problems.py, byte for byte.
 local headers = require "headroom.headers"
 
-local byte, concat, format, gsub = string.byte, table.concat, string.format, string.gsub
+local byte, concat, find, format, gsub = string.byte, table.concat, string.find, string.format, string.gsub
 local seconds_up, whole = headers.seconds_up, headers.whole
 
 local REGISTRY = "https://iana.org/assignments/http-problem-types#"
@@ -27,10 +27,16 @@ local function escaped(character)
   return format("\\u%04x\\u%04x", 0xd800 + math.floor(code / 1024), 0xdc00 + code % 1024)
 end
 
--- A JSON string in ASCII.
+-- A JSON string in ASCII. Bytes that are not UTF-8 become U+FFFD.
 local function json(text)
   text = gsub(text, '[%z\1-\31"\\]', escaped)
-  return '"' .. gsub(text, "[\194-\244][\128-\191]+", escaped) .. '"'
+  if find(text, "[\128-\255]") then
+    text = gsub(text, "[\194-\223][\128-\191]", escaped)
+    text = gsub(text, "[\224-\239][\128-\191][\128-\191]", escaped)
+    text = gsub(text, "[\240-\244][\128-\191][\128-\191][\128-\191]", escaped)
+    text = gsub(text, "[\128-\255]", "\\ufffd")
+  end
+  return '"' .. text .. '"'
 end
 
 local function json_list(texts)

@@ -185,4 +185,5 @@ function settings.read(given)
   end
 end
 
+settings.PROFILES = PROFILES
 return settings
