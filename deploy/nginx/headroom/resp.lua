@@ -35,7 +35,7 @@ local function number(text, at)
       return sign * value, at + 2
     end
     if digit < 48 or digit > 57 then return nil, "a number with other characters" end
-    value = value * 10 + digit - 48
+    value = value * 10 + (digit - 48) -- in this order, or 2^53 is passed too early
     at = at + 1
     digit = byte(text, at)
   end
