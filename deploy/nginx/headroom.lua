@@ -18,6 +18,7 @@ local HOLDS_KEPT = 10000
 
 local headroom = { VERSION = chores.version }
 local holds, holds_count = {}, 0 -- slots of requests that have not ended, by request
+local has_complained = false
 
 function headroom.setup(given)
   settings.read(given)
@@ -93,10 +94,23 @@ local function too_late(check, decision, fields)
   return refuse(problems.late(decision, settings.limits_url), fields)
 end
 
+local function tell(var, tenant, key_id)
+  var.headroom_caller, var.headroom_key = tenant, key_id
+end
+
+-- nginx lets Lua write a variable only if the configuration declares it and uses it somewhere.
+local function try_to_tell(var, tenant, key_id)
+  if pcall(tell, var, tenant, key_id) or has_complained then return end
+  has_complained = true
+  ngx.log(
+    ngx.ERR, "headroom: $headroom_caller and $headroom_key cannot be written, so an internal redirect is charged again; ",
+    "declare them with map and pass them on with proxy_set_header, as in headroom-lua.conf."
+  )
+end
+
 local function let_through(var, check, decision, fields, credential)
   for name, value in pairs(fields) do ngx.header[name] = value end
-  var.headroom_caller = check.tenant
-  var.headroom_key = credential and credential.key_id or ""
+  try_to_tell(var, check.tenant, credential and credential.key_id or "")
   hold(var, check, decision)
   if decision.wait_us > 0 then ngx.sleep(decision.wait_us / 1000000) end
 end
