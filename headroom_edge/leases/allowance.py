@@ -30,10 +30,9 @@ class _Allowance:
         block = None if lease is None else lease.block
         if lease is None or block is None:
             return False
-        price = lease.plan.price if cost is None else cost
-        if price.__class__ is not int or price < 1:
-            return False
-        return block.take(price, monotonic()) >= 0
+        if cost is None:
+            return block.take(lease.plan.price, monotonic()) >= 0
+        return type(cost) is int and cost > 0 and block.take(cost, monotonic()) >= 0
 
     def _question(self, cost: int | None) -> Check:
         check = self._check

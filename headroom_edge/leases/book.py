@@ -21,7 +21,7 @@ from headroom_edge.leases.block import FREE_THREADED, NOTHING_TO_SETTLE, Block, 
 from headroom_edge.leases.decision import LeasedDecision, leased
 from headroom_edge.leases.demand import NOTHING, Want
 from headroom_edge.leases.dues import Due, Dues
-from headroom_edge.leases.lease import LIMIT, Lease, LeasedPlan, Values
+from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values
 from headroom_edge.recent_cache import RecentCache
 
 LEASES_KEPT: Final = 8_192  # at least as many lease keys as this, at most twice as many
@@ -82,23 +82,31 @@ class LeaseBook:
     def spend(
         self, tenant: str, endpoint: str, subject: SubjectValues | None, cost: int | None, rows: bool
     ) -> LeasedDecision | None:
-        """Accepts nothing that Check refuses: the names were found valid before, and join() takes nothing but text."""
+        """Accepts nothing that Check refuses: what differs from the latest valid subject is looked at again."""
         try:
             plan = self._fast[tenant][endpoint]
             of = plan.of
-            block = plan.leases[None if of is None else of(subject)].block  # type: ignore[arg-type]
-            if subject:
-                if not subject.keys() <= plan.names:
-                    return None
-                "".join(subject.values())  # type: ignore[arg-type]
+            lease = plan.leases[None if of is None else of(subject)]  # type: ignore[arg-type] # a TypeError if None
+            block = lease.block
         except (LookupError, TypeError, AttributeError):
             return None
-        price = plan.price if cost is None else cost
-        if block is None or type(price) is not int or price < 1:  # True equals 1, but is no cost
+        if block is None or (subject and subject != lease.subject and not plan.accepts(subject)):
+            return None
+        if cost is None:
+            price = plan.price
+        elif type(cost) is int and cost > 0:  # True equals 1, but is no cost
+            price = cost
+        else:
             return None
         now = self._clock()
-        left = block.take(price, now)
-        return None if left < 0 else leased(block, subject, cost, price, left, now, rows)
+        # As Block.take, where the reason why no other thread comes in between is given.
+        left = block.left - price
+        calls = block.calls - 1
+        if left < 0 or calls < 0 or now >= block.end_s:
+            return None
+        block.left = left
+        block.calls = calls
+        return leased(block, subject, cost, price, left, now, rows)
 
     def consult(self, check: Check, rows: bool) -> Decision | Ask | None:
         """The decision; or a call to make; or None: ask as usual, and tell `heard` the decision."""
@@ -114,22 +122,20 @@ class LeaseBook:
 
     def _answer(self, lease: Lease, check: Check, rows: bool, now: float) -> Decision | None:
         price = lease.price(check.cost)
-        if not price:
-            return None
         block, denial = lease.block, lease.denial
         if block is not None:
             left = block.take(price, now)
             if left >= 0:
                 self._know(lease, check)
                 return leased(block, check.subject, check.cost, price, left, now, rows)
-        if denial is not None and denial.answers(price, now, rows):
+        if denial is not None and price != UNKNOWN and denial.answers(price, now, rows):
             lease.demand.count(price, now, has_block=False)
             self._dues.deny(check.tenant, check.endpoint, denial.decision.limit, price)
             return denial.repeated(check, now, rows)
         return None
 
     def _ask(self, lease: Lease, check: Check, now: float) -> Ask | None:
-        lease.demand.count(lease.price(check.cost) or 1, now, has_block=lease.block is not None)
+        lease.demand.count(lease.known_price(check.cost), now, has_block=lease.block is not None)
         if lease.is_asking:
             return None
         settlement = self._close(lease, now)
@@ -226,6 +232,7 @@ class LeaseBook:
         """Let the fast path find a lease that has a block."""
         # Without the GIL, nobody may spend without the lock.
         if not FREE_THREADED:
+            lease.subject = dict(check.subject)
             lease.plan.know(check.subject)
             lease.plan.leases[lease.values] = lease
             self._fast.setdefault(lease.tenant, {})[lease.endpoint] = lease.plan
@@ -252,7 +259,7 @@ class LeaseBook:
     def _remember(self, lease: Lease, check: Check, decision: Decision) -> None:
         # Of a plan that never granted a block nobody knows whether its limits allow leases. They may want exactness.
         if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.grants:
-            lease.deny(decision, lease.price(check.cost) or 1, self._clock())
+            lease.deny(decision, lease.known_price(check.cost), self._clock())
 
     def _open_block(self, lease: Lease, block: Block) -> None:
         self._retire(lease)

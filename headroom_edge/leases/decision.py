@@ -41,9 +41,10 @@ class LeasedDecision(Decision):
         return object.__getattribute__(self, name)
 
     def _fill(self) -> None:
-        granted = self._block.decision
-        passed_us = int((self._now - self._block.began_s) * MICROSECONDS)
-        rows = aged(granted.raw_rows, passed_us, self._calls, self._left)
+        block, granted = self._block, self._block.decision
+        passed_us = int((self._now - block.began_s) * MICROSECONDS)
+        spent_calls, spent_cost = block.granted_calls - self._calls, block.granted_cost - self._left
+        rows = aged(granted.raw_rows, passed_us, spent_calls, spent_cost)
         self.check = Check(granted.check.tenant, granted.check.endpoint, self._subject or {}, self._cost)
         self.reason = "ok"
         self.revision = granted.revision
@@ -92,13 +93,13 @@ def _remaining(row: Sequence[Any]) -> int:
 
 
 def aged(rows: Sequence[Sequence[Any]], passed_us: int, calls: int = 0, cost: int = 0) -> list[list[Any]]:
-    """The rows of a reply as they are a moment later, with what is left of a block added to what remains."""
+    """The rows of a reply as they are a moment later, after so much was spent."""
     return [_aged(row, passed_us, calls if row[UNIT] == REQUESTS else cost) for row in rows]
 
 
-def _aged(row: Sequence[Any], passed_us: int, left: int) -> list[Any]:
+def _aged(row: Sequence[Any], passed_us: int, spent: int) -> list[Any]:
     later = list(row)
-    later[REMAINING] = row[REMAINING] + left
+    later[REMAINING] = max(0, row[REMAINING] - spent)
     later[RESET] = max(0, row[RESET] - passed_us)
     later[RETRY] = row[RETRY] if row[RETRY] <= 0 else max(1, row[RETRY] - passed_us)
     return later

@@ -15,6 +15,7 @@ from headroom_edge.leases.demand import NOTHING, Demand, Want
 
 SHORTEST_DENIAL_S: Final = 0.02
 PAUSE_LEASES: Final = 2  # lengths of a lease, from a refusal to the next try
+UNKNOWN: Final = 2**62  # a price that no block can pay
 # The values of a plan's dimensions: None without any, the value of a single one, or a tuple.
 Values = str | None | tuple[str | None, ...]
 LIMIT: Final = "limit"  # the only reason that is remembered: waiting helps, and others are counted differently
@@ -28,7 +29,7 @@ class LeasedPlan:
     def __init__(self, dimensions: tuple[str, ...], as_of: int) -> None:
         self.dimensions = dimensions  # that the plan's subjects use
         self.as_of = as_of  # the newest revision that was known of its shard; a later one may have changed the plan
-        self.price = 0  # the endpoint's default cost; 0: not known yet
+        self.price = UNKNOWN  # the endpoint's default cost
         self.grants = False  # it has granted a block, so none of its limits forbids leases
         # For the fast path: the leases that have a block, by their values; how to read these from a subject that has
         # all of them; and the names of dimensions that were found valid.
@@ -41,6 +42,11 @@ class LeasedPlan:
         if len(names) == 1:
             return subject.get(names[0])
         return tuple(subject.get(name) for name in names) if names else None
+
+    def accepts(self, subject: SubjectValues) -> bool:
+        """Whether Check would. False may be wrong: nothing is known of names that were not sent before."""
+        names = self.names
+        return all(name in names and type(value) is str for name, value in subject.items())
 
     def know(self, names: Iterable[str]) -> None:
         # No subject has more, so that a subset never has either.
@@ -91,6 +97,7 @@ class Lease:
         "endpoint",
         "is_asking",
         "plan",
+        "subject",
         "tenant",
         "values",
     )
@@ -100,6 +107,7 @@ class Lease:
         self.tenant = check.tenant
         self.endpoint = check.endpoint
         self.values = plan.values(check.subject)
+        self.subject: SubjectValues = {}  # the latest one that was found valid
         self._length_s = length_s
         self._ask_again_s = float("-inf")
         self.demand = Demand(length_s)
@@ -108,8 +116,11 @@ class Lease:
         self.is_asking = False  # a request for the next block is under way
 
     def price(self, cost: int | None) -> int:
-        """0 if the endpoint's default cost is not known."""
         return self.plan.price if cost is None else cost
+
+    def known_price(self, cost: int | None) -> int:
+        price = self.price(cost)
+        return 1 if price == UNKNOWN else price
 
     def close(self, now: float) -> Settlement | None:
         block, self.block = self.block, None
