@@ -53,15 +53,17 @@ class Core:
         """Decide one check, from a lease if there is one. `decide` always asks the store."""
         book = self.leases
         if book is None:
-            return (yield from self.decide(CHECK, [check], rows))[0]
+            (decision,) = yield from self.decide(CHECK, (check,), rows)
+            return decision
         wanted = self.rows if rows is None else rows
         found = book.consult(check, wanted)
         if isinstance(found, Decision):
             return found
-        decision = None if found is None else (yield from self._ask_for_lease(book, found, wanted))
-        if decision is None:
-            (decision,) = yield from self.decide(CHECK, [check], wanted)
-            book.heard(check, decision)
+        granted = None if found is None else (yield from self._ask_for_lease(book, found, wanted))
+        if granted is not None:
+            return granted
+        (decision,) = yield from self.decide(CHECK, (check,), wanted)
+        book.heard(check, decision)
         return decision
 
     def _ask_for_lease(self, book: LeaseBook, ask: Ask, rows: bool) -> Conversation[Decision | None]:
@@ -108,6 +110,17 @@ class Core:
         except StoreError as error:
             return [self._without_store(check, str(error)) for check in checks]
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
+
+    # The next two are what `decide` makes of one reply, for a check that a closed breaker let ask.
+
+    def answered(self, check: Check, reply: Reply) -> Decision | None:
+        """None if the store lacks the function, which `decide` loads: nothing was counted."""
+        self.breaker.succeeded(Permit.ASK)
+        return None if _is_missing(reply) else self._decision(check, reply)
+
+    def unanswered(self, check: Check, error: StoreError) -> Decision:
+        self.breaker.failed(Permit.ASK)
+        return self._without_store(check, str(error))
 
     def ready(self) -> Conversation[bool]:
         """Connect, and load the library if the store has none. Ignores the breaker."""
