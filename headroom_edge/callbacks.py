@@ -85,9 +85,9 @@ class CallbackDriver:
         CallbackRun(talk, self.pipeline, self.budget_s, done, failed).begin()
 
     def check(self, check: Check, done: Callable[[Decision], None], failed: Failed) -> None:
-        """Decide one check, with rows, as `Core.decide` does."""
+        """Decide one check, with rows, as `Core.check` does."""
         core = self.core
-        if core.breaker.state is BreakerState.CLOSED:
+        if core.breaker.state is BreakerState.CLOSED and core.leases is None:
             command = encode_check(CHECK, check, core.shards, rows=True)
             self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed))
         else:

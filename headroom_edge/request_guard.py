@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headroom_edge import Check, Decision, Profile
 from headroom_edge.check import TENANT
-from headroom_edge.core import CHECK, Conversation, Core
+from headroom_edge.core import Conversation, Core
 from headroom_edge.directory import EVERY_TENANT, Directory
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
@@ -136,7 +136,7 @@ class Guard:
 
     def decide(self, core: Core, check: Check, patience_ms: int) -> Conversation[RequestVerdict]:
         rules = self.rules
-        (decision,) = yield from core.decide(CHECK, [check], True)
+        decision = yield from core.check(check, True)
         headers = decision.headers(rules.profile)
         if not decision.allowed:
             return refusal(problem_of(decision, rules.limits_url), decision, headers)

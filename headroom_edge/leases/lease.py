@@ -1,0 +1,141 @@
+"""What a limiter knows about one subject of one plan: its block, its demand, and its latest denial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final
+
+from headroom_edge.check import DIMENSIONS_MAX, Check, SubjectValues
+from headroom_edge.decision import Decision
+from headroom_edge.leases.block import MICROSECONDS, Block, Settlement
+from headroom_edge.leases.decision import aged
+from headroom_edge.leases.demand import NOTHING, Demand, Want
+
+SHORTEST_DENIAL_S: Final = 0.02
+PAUSE_LEASES: Final = 2  # lengths of a lease, from a refusal to the next try
+UNKNOWN: Final = 2**62  # a price that no block can pay
+# The values of a plan's dimensions: None without any, the value of a single one, or a tuple.
+Values = str | None | tuple[str | None, ...]
+LIMIT: Final = "limit"  # the only reason that is remembered: waiting helps, and others are counted differently
+
+
+class LeasedPlan:
+    """What replies told about the plan of a tenant and endpoint."""
+
+    __slots__ = ("as_of", "dimensions", "grants", "leases", "names", "of", "price")
+
+    def __init__(self, dimensions: tuple[str, ...], as_of: int) -> None:
+        self.dimensions = dimensions  # that the plan's subjects use
+        self.as_of = as_of  # the newest revision that was known of its shard; a later one may have changed the plan
+        self.price = UNKNOWN  # the endpoint's default cost
+        self.grants = False  # it has granted a block, so none of its limits forbids leases
+        # For the fast path: the leases that have a block, by their values; how to read these from a subject that has
+        # all of them; and the names of dimensions that were found valid.
+        self.leases: dict[Values, Lease] = {}
+        self.of: Callable[[SubjectValues], Values] | None = itemgetter(*dimensions) if dimensions else None
+        self.names: set[str] = set()
+
+    def values(self, subject: SubjectValues) -> Values:
+        names = self.dimensions
+        if len(names) == 1:
+            return subject.get(names[0])
+        return tuple(subject.get(name) for name in names) if names else None
+
+    def accepts(self, subject: SubjectValues) -> bool:
+        """Whether Check would. False may be wrong: nothing is known of names that were not sent before."""
+        names = self.names
+        return all(name in names and type(value) is str for name, value in subject.items())
+
+    def know(self, names: Iterable[str]) -> None:
+        # No subject has more, so that a subset never has either.
+        if len(self.names | set(names)) <= DIMENSIONS_MAX:
+            self.names.update(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A denial that also answers later requests of at least this cost, until it ends."""
+
+    decision: Decision
+    price: int
+    heard_s: float
+    end_s: float
+
+    def answers(self, price: int, now: float, rows: bool) -> bool:
+        return now < self.end_s and price >= self.price and (not rows or bool(self.decision.raw_rows))
+
+    def repeated(self, check: Check, now: float, rows: bool) -> Decision:
+        first, passed_us = self.decision, int((now - self.heard_s) * MICROSECONDS)
+        # Until the end of this denial no request passes, even if the limit has room again before.
+        retry_us = max(first.retry_us - passed_us, int((self.end_s - now) * MICROSECONDS), 1)
+        return Decision(
+            check,
+            False,
+            first.reason,
+            first.limit,
+            first.quota,
+            first.remaining,
+            max(0, first.reset_us - passed_us),
+            retry_us,
+            0,
+            first.revision,
+            raw_rows=aged(first.raw_rows, passed_us) if rows else (),
+        )
+
+
+class Lease:
+    """One per lease key: tenant, endpoint, and the values of the dimensions that the plan uses."""
+
+    __slots__ = (
+        "_ask_again_s",
+        "_length_s",
+        "block",
+        "demand",
+        "denial",
+        "endpoint",
+        "is_asking",
+        "plan",
+        "subject",
+        "tenant",
+        "values",
+    )
+
+    def __init__(self, plan: LeasedPlan, check: Check, length_s: float) -> None:
+        self.plan = plan
+        self.tenant = check.tenant
+        self.endpoint = check.endpoint
+        self.values = plan.values(check.subject)
+        self.subject: SubjectValues = {}  # the latest one that was found valid
+        self._length_s = length_s
+        self._ask_again_s = float("-inf")
+        self.demand = Demand(length_s)
+        self.block: Block | None = None
+        self.denial: Denial | None = None
+        self.is_asking = False  # a request for the next block is under way
+
+    def price(self, cost: int | None) -> int:
+        return self.plan.price if cost is None else cost
+
+    def known_price(self, cost: int | None) -> int:
+        price = self.price(cost)
+        return 1 if price == UNKNOWN else price
+
+    def close(self, now: float) -> Settlement | None:
+        block, self.block = self.block, None
+        return None if block is None else block.close(now)
+
+    def next_want(self, now: float, settlement: Settlement | None) -> Want:
+        if settlement is not None:
+            return self.demand.want_next(now, settlement.spent_calls, settlement.spent_cost)
+        return NOTHING if now < self._ask_again_s else self.demand.want_first()
+
+    def refused(self, now: float, want: Want) -> None:
+        """No block was granted. If one was wanted, the limits are almost used up, or they forbid leases."""
+        if want.calls:
+            self._ask_again_s = now + PAUSE_LEASES * self._length_s
+
+    def deny(self, decision: Decision, price: int, now: float) -> None:
+        lasts_s = min(max(decision.retry_us / MICROSECONDS, SHORTEST_DENIAL_S), self._length_s)
+        self.denial = Denial(decision, price, now, now + lasts_s)
