@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.contestants import builds, http, libraries, rate_limit_service, table
+from benchmarks.contestants import builds, http, in_memory, libraries, nginx, rate_limit_service, table
 from benchmarks.contestants.builds import LeftOutError
 from benchmarks.contestants.servers import Store, store
 from benchmarks.contestants.turns import Comparison
@@ -19,7 +19,9 @@ from benchmarks.report import BenchmarkRow
 COMPARISONS: dict[str, Callable[[Store], Comparison]] = {
     "ShouldRateLimit": rate_limit_service.compare,
     "HTTP": http.compare,
-    "Python libraries": libraries.compare_on_redis,
+    "nginx": nginx.compare,
+    "Python libraries on Redis": libraries.compare,
+    "Python libraries in memory": in_memory.compare,
 }
 
 

@@ -1,4 +1,4 @@
-"""Python libraries on Redis, and in memory. Their processor time is that of the process that asks."""
+"""Python libraries on Redis. Their processor time is that of the process that asks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LACKS = (
 Ask = Callable[[str], bool]  # whether a subject is allowed
 
 
-def compare_on_redis(store: Store) -> Comparison:
+def compare(store: Store) -> Comparison:
     storage, buckets = limits.storage.storage_from_string(store.url), throttled.RedisStore(server=store.url)
     with on_core(SERVER_CORE), Limiter.from_url(store.url, budget_ms=AMPLE_MS, fail="closed") as limiter:
         compared = take_turns(
