@@ -10,6 +10,7 @@ from benchmarks import nginx
 from benchmarks.contestants.builds import LeftOutError
 from benchmarks.contestants.servers import CLIENT_CORE, SERVER_CORE, Store, on_core
 from benchmarks.contestants.turns import Comparison, Contestant, Turn, take_turns
+from benchmarks.web.client import CONNECTIONS
 from tests.headroom_edge.nginx_lua.world import HAS_LUA
 
 LACKS = (
@@ -28,7 +29,7 @@ def compare(store: Store) -> Comparison:
             leased_port, leased = stack.enter_context(nginx.nginx(store.url, gateway_port, leases=True))
         stack.enter_context(on_core(CLIENT_CORE))
         return take_turns(
-            f"nginx, a small file over {nginx.CONNECTIONS} connections",
+            f"nginx, a small file over {CONNECTIONS} connections",
             [
                 Contestant("limit_req", turns("/limit_req", port, worker), LACKS),
                 Contestant("Headroom, nginx + Lua", turns("/lua", port, worker)),

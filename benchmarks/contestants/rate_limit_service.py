@@ -183,7 +183,7 @@ def refuse_other_work(server: Server, request: RateLimitRequest, statuses: int) 
     deadline = time.monotonic() + START_SECONDS
     while True:
         with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-            call = channel.unary_unary(f"/{SERVICE}/{METHOD}")
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{METHOD}")
             try:
                 answer = RateLimitResponse.FromString(call(request.SerializeToString(), timeout=10))
             except grpc.RpcError:
