@@ -158,7 +158,7 @@ def peer_request(limits: int) -> RateLimitRequest:
     """One descriptor for each limit: a peer decides a request against all of its descriptors."""
     request = RateLimitRequest(domain="headroom")
     for unit in UNITS[:limits]:
-        request.descriptors.add().entries.add(key=unit, value="acme_rides:get_k_81f")
+        request.descriptors.add().entries.add(key=unit, value=b"acme_rides:get_k_81f")
     return request
 
 
@@ -167,7 +167,7 @@ def our_request(limits: int) -> RateLimitRequest:
     request = RateLimitRequest(domain="headroom")
     descriptor = request.descriptors.add()
     for key, value in (("tenant", TENANT), ("endpoint", ENDPOINTS[limits]), ("key", "k_81f")):
-        descriptor.entries.add(key=key, value=value)
+        descriptor.entries.add(key=key, value=value.encode())
     return request
 
 
