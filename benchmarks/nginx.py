@@ -19,9 +19,9 @@ from statistics import median
 
 import psutil
 
+from benchmarks.contestants.servers import SERVER_CORE
 from benchmarks.gateway import ROUNDS, on_loop, store, wait_for
 from benchmarks.report import BenchmarkRow
-from benchmarks.web.apps import SERVER_CORE
 from benchmarks.web.client import CONNECTIONS, as_fast_as_it_goes, request
 from config.data_folders import ROOT
 from tests.headroom_edge.nginx_lua.world import HAS_LUA, LOAD
