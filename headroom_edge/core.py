@@ -74,7 +74,7 @@ class Core:
             if permit is Permit.REFUSED:
                 return self._without_store(ask.check, "the breaker is open")
             try:
-                (reply,) = yield from self._ask(permit, [ask.command(self.shards)])
+                reply, *profile = yield from self._ask(permit, ask.commands(self.shards))
             except StoreError as error:
                 return self._without_store(ask.check, str(error))
             if _is_missing(reply):
@@ -83,7 +83,7 @@ class Core:
             grant = _grant_of(reply)
             decision = self._decision(ask.check, reply)
             if grant is not None and not decision.degraded:
-                book.granted(ask, decision, grant)
+                book.granted(ask, decision, grant, *profile)
                 granted = True
         finally:
             # In `finally` because a caller may be cancelled, and the block before this one must still be settled.

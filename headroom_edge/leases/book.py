@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from headroom_edge.check import DEFAULT_COST, Check, SubjectValues, encode_call, prefix_of
+from headroom_edge.check import DEFAULT_COST, Check, SubjectValues, encode_call, encode_profile, prefix_of
 from headroom_edge.decision import Decision
 from headroom_edge.leases.block import FREE_THREADED, NOTHING_TO_SETTLE, Block, Grant, Settlement
 from headroom_edge.leases.decision import LeasedDecision, leased
 from headroom_edge.leases.demand import NOTHING, Want
 from headroom_edge.leases.dues import Due, Dues
-from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values
+from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values, may_lease
 from headroom_edge.recent_cache import RecentCache
 
 LEASES_KEPT: Final = 8_192  # at least as many lease keys as this, at most twice as many
@@ -29,6 +29,8 @@ PLANS_KEPT: Final = 8_192
 ENDPOINTS_KEPT: Final = 1_000
 # A store whose library is older does not know leases; it is asked again after this time.
 PAUSE_S: Final = 60.0
+# An override may begin or end without a revision, so a plan is looked at again after this time.
+PLAN_S: Final = 60.0
 COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
 
 
@@ -37,13 +39,22 @@ class Ask:
     """A call of hr_lease: it decides a check, settles the last block and takes the next one."""
 
     check: Check
-    lease: Lease | None  # None: it is not known which dimensions the plan uses
+    lease: Lease | None  # None: the plan is not known
     want: Want
     settlement: Settlement | None
     longest_ms: int
     began_s: float  # before the call is sent
 
-    def command(self, shards: int) -> bytes:
+    def commands(self, shards: int) -> list[bytes]:
+        """A second one asks for the plan, if it is not known."""
+        lease = self._lease_command(shards)
+        return (
+            [lease]
+            if self.lease is not None
+            else [lease, encode_profile(self.check.tenant, self.check.endpoint, shards)]
+        )
+
+    def _lease_command(self, shards: int) -> bytes:
         check, want = self.check, self.want
         settled = NOTHING_TO_SETTLE if self.settlement is None else self.settlement.words()
         holder = ("holder", check.holder) if check.holder else ()
@@ -115,7 +126,7 @@ class LeaseBook:
             if now < self._paused_until_s:
                 return None
             plan = self._plan(check)
-            if plan is None:
+            if plan is None or now - plan.learnt_s > PLAN_S:
                 return Ask(check, None, NOTHING, None, self.lease_ms, now)
             lease = self._lease(check, plan)
             return self._answer(lease, check, rows, now) or self._ask(lease, check, now)
@@ -146,19 +157,21 @@ class LeaseBook:
         lease.is_asking = True
         return Ask(check, lease, want, settlement, self.lease_ms, now)
 
-    def granted(self, ask: Ask, decision: Decision, grant: Grant) -> None:
+    def granted(self, ask: Ask, decision: Decision, grant: Grant, profile: Any = None) -> None:
+        """`profile`: the plan's text, if it was asked for."""
         check = ask.check
         with self._lock:
             if ask.lease is not None:
                 ask.lease.is_asking = False
             shard = self._hear(check, decision.revision)
             plan = self._learn(check, shard, decision, grant)
+            if ask.lease is None:
+                plan.leasable, plan.learnt_s = may_lease(profile), self._clock()
             lease = self._lease(check, plan)
             if decision.allowed and grant.calls and grant.cost:
                 self._open_block(lease, Block(grant, decision, ask.began_s))
                 self._know(lease, check)
             else:
-                lease.refused(self._clock(), ask.want)
                 self._remember(lease, check, decision)
 
     def heard(self, check: Check, decision: Decision) -> None:
@@ -215,8 +228,9 @@ class LeaseBook:
 
     def _plan(self, check: Check) -> LeasedPlan | None:
         plan = self._plans.get((check.tenant, check.endpoint))
-        shard = prefix_of(check.tenant, self._shards)
-        return plan if plan is not None and plan.as_of == self._revisions.get(shard, 0) else None
+        if plan is None or plan.as_of != self._revisions.get(prefix_of(check.tenant, self._shards), 0):
+            return None
+        return plan
 
     def _lease(self, check: Check, plan: LeasedPlan) -> Lease:
         key = (check.tenant, check.endpoint, plan.values(check.subject))
@@ -257,13 +271,12 @@ class LeaseBook:
         return plan
 
     def _remember(self, lease: Lease, check: Check, decision: Decision) -> None:
-        # Of a plan that never granted a block nobody knows whether its limits allow leases. They may want exactness.
-        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.grants:
+        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.leasable:
             lease.deny(decision, lease.known_price(check.cost), self._clock())
 
     def _open_block(self, lease: Lease, block: Block) -> None:
         self._retire(lease)
-        lease.block, lease.denial, lease.plan.grants = block, None, True
+        lease.block, lease.denial = block, None
         self._open[lease] = None
         if len(self._granted_s) < ENDPOINTS_KEPT:
             self._granted_s[block.decision.check.endpoint] = block.began_s
