@@ -223,6 +223,8 @@ class Core:
             return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
         if decision.revision:
             self.chores.heartbeat.latest = decision
+            if self.leases is not None:
+                self.leases.hear(check.tenant, decision.revision)
         mode = _MODES.get(reply[11])
         if mode:
             self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)

@@ -163,8 +163,7 @@ class LeaseBook:
         with self._lock:
             if ask.lease is not None:
                 ask.lease.is_asking = False
-            shard = self._hear(check, decision.revision)
-            plan = self._learn(check, shard, decision, grant)
+            plan = self._learn(check, decision, grant)
             if ask.lease is None:
                 plan.leasable, plan.learnt_s = may_lease(profile), self._clock()
             lease = self._lease(check, plan)
@@ -174,10 +173,20 @@ class LeaseBook:
             else:
                 self._remember(lease, check, decision)
 
+    def hear(self, tenant: str, revision: int) -> None:
+        """A newer revision ends the blocks of the tenant's shard, because their limits may have changed."""
+        shard = prefix_of(tenant, self._shards)
+        if revision <= self._revisions.get(shard, 0):
+            return
+        with self._lock:
+            self._revisions[shard] = revision
+            for lease in list(self._open):
+                if prefix_of(lease.tenant, self._shards) == shard:
+                    self._retire(lease)
+
     def heard(self, check: Check, decision: Decision) -> None:
         """A decision of hr_check."""
         with self._lock:
-            self._hear(check, decision.revision)
             plan = self._plan(check)
             if plan is not None:
                 self._remember(self._lease(check, plan), check, decision)
@@ -251,20 +260,10 @@ class LeaseBook:
             lease.plan.leases[lease.values] = lease
             self._fast.setdefault(lease.tenant, {})[lease.endpoint] = lease.plan
 
-    def _hear(self, check: Check, revision: int) -> str:
-        """A newer revision ends the blocks of its shard, because their limits may have changed."""
-        shard = prefix_of(check.tenant, self._shards)
-        if revision > self._revisions.get(shard, 0):
-            self._revisions[shard] = revision
-            for lease in list(self._open):
-                if prefix_of(lease.tenant, self._shards) == shard:
-                    self._retire(lease)
-        return shard
-
-    def _learn(self, check: Check, shard: str, decision: Decision, grant: Grant) -> LeasedPlan:
+    def _learn(self, check: Check, decision: Decision, grant: Grant) -> LeasedPlan:
         plan = self._plan(check)
         if plan is None or plan.dimensions != grant.dimensions:
-            plan = LeasedPlan(grant.dimensions, self._revisions.get(shard, 0))
+            plan = LeasedPlan(grant.dimensions, self._revisions.get(prefix_of(check.tenant, self._shards), 0))
             self._plans.put((check.tenant, check.endpoint), plan)
         if check.cost is None and len(decision.raw_receipt) > COST_OF_RECEIPT:
             plan.price = int(decision.raw_receipt[COST_OF_RECEIPT])
