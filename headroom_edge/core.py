@@ -18,8 +18,9 @@ from headroom_edge.check import Check, encode_call, encode_check, pack
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
+from headroom_edge.leases.ask import Ask
 from headroom_edge.leases.block import Grant
-from headroom_edge.leases.book import Ask, LeaseBook
+from headroom_edge.leases.book import LeaseBook
 from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
 from headroom_edge.store.breaker import Breaker, Permit

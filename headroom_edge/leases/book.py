@@ -11,15 +11,15 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from headroom_edge.check import DEFAULT_COST, Check, SubjectValues, encode_call, encode_profile, prefix_of
+from headroom_edge.check import Check, SubjectValues, prefix_of
 from headroom_edge.decision import Decision
-from headroom_edge.leases.block import FREE_THREADED, NOTHING_TO_SETTLE, Block, Grant, Settlement
+from headroom_edge.leases.ask import Ask
+from headroom_edge.leases.block import FREE_THREADED, Block, Grant, Settlement
 from headroom_edge.leases.decision import LeasedDecision, leased
-from headroom_edge.leases.demand import NOTHING, Want
+from headroom_edge.leases.demand import NOTHING
 from headroom_edge.leases.dues import Due, Dues
 from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values, may_lease
 from headroom_edge.recent_cache import RecentCache
@@ -29,39 +29,11 @@ PLANS_KEPT: Final = 8_192
 ENDPOINTS_KEPT: Final = 1_000
 # A store whose library is older does not know leases; it is asked again after this time.
 PAUSE_S: Final = 60.0
+# A call that took longer was interrupted and tells nobody: the next request may ask again.
+ASKING_S: Final = 10.0
 # An override may begin or end without a revision, so a plan is looked at again after this time.
 PLAN_S: Final = 60.0
 COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A call of hr_lease: it decides a check, settles the last block and takes the next one."""
-
-    check: Check
-    lease: Lease | None  # None: the plan is not known
-    want: Want
-    settlement: Settlement | None
-    longest_ms: int
-    began_s: float  # before the call is sent
-
-    def commands(self, shards: int) -> list[bytes]:
-        """A second one asks for the plan, if it is not known."""
-        lease = self._lease_command(shards)
-        return (
-            [lease]
-            if self.lease is not None
-            else [lease, encode_profile(self.check.tenant, self.check.endpoint, shards)]
-        )
-
-    def _lease_command(self, shards: int) -> bytes:
-        check, want = self.check, self.want
-        settled = NOTHING_TO_SETTLE if self.settlement is None else self.settlement.words()
-        holder = ("holder", check.holder) if check.holder else ()
-        cost = DEFAULT_COST if check.cost is None else str(check.cost)
-        wanted = (str(want.calls), str(want.cost), str(self.longest_ms))
-        # The rows tell each limit's unit, and the receipt the default cost.
-        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder)
 
 
 class LeaseBook:
@@ -147,22 +119,21 @@ class LeaseBook:
 
     def _ask(self, lease: Lease, check: Check, now: float) -> Ask | None:
         lease.demand.count(lease.known_price(check.cost), now, has_block=lease.block is not None)
-        if lease.is_asking:
+        if now < lease.asking_until_s:
             return None
         settlement = self._close(lease, now)
         want = lease.next_want(now, settlement)
         if settlement is None and want is NOTHING:
             return None
         lease.demand.restart(now)
-        lease.is_asking = True
+        lease.asking_until_s = now + ASKING_S
         return Ask(check, lease, want, settlement, self.lease_ms, now)
 
     def granted(self, ask: Ask, decision: Decision, grant: Grant, profile: Any = None) -> None:
         """`profile`: the plan's text, if it was asked for."""
         check = ask.check
         with self._lock:
-            if ask.lease is not None:
-                ask.lease.is_asking = False
+            ask.end()
             plan = self._learn(check, decision, grant)
             if ask.lease is None:
                 plan.leasable, plan.learnt_s = may_lease(profile), self._clock()
@@ -194,8 +165,7 @@ class LeaseBook:
     def unanswered(self, ask: Ask) -> None:
         """The store may have settled the block or not, so the settlement is repeated later. A new block is lost."""
         with self._lock:
-            if ask.lease is not None:
-                ask.lease.is_asking = False
+            ask.end()
             if ask.settlement is not None:
                 self._dues.put(ask.settlement)
 
@@ -277,8 +247,8 @@ class LeaseBook:
         self._retire(lease)
         lease.block, lease.denial = block, None
         self._open[lease] = None
-        if len(self._granted_s) < ENDPOINTS_KEPT:
-            self._granted_s[block.decision.check.endpoint] = block.began_s
+        if lease.endpoint in self._granted_s or len(self._granted_s) < ENDPOINTS_KEPT:
+            self._granted_s[lease.endpoint] = block.began_s
 
     def _close(self, lease: Lease, now: float) -> Settlement | None:
         self._open.pop(lease, None)

@@ -92,11 +92,11 @@ class Lease:
 
     __slots__ = (
         "_length_s",
+        "asking_until_s",
         "block",
         "demand",
         "denial",
         "endpoint",
-        "is_asking",
         "plan",
         "subject",
         "tenant",
@@ -113,7 +113,7 @@ class Lease:
         self.demand = Demand(length_s)
         self.block: Block | None = None
         self.denial: Denial | None = None
-        self.is_asking = False  # a request for the next block is under way
+        self.asking_until_s = float("-inf")  # until then, a request for the next block may be under way
 
     def price(self, cost: int | None) -> int:
         return self.plan.price if cost is None else cost
