@@ -175,9 +175,7 @@ class LeaseModel(ReferenceLimiter):
             return Note(kept.since_us, ends_us, dict(kept.back_us))
         return Note(now_us - 1, ends_us)
 
-    def _refund(
-        self, group: PlanGroup, now_us: int, given_us: int, tats: Iterator[int], request: Request
-    ) -> int:
+    def _refund(self, group: PlanGroup, now_us: int, given_us: int, tats: Iterator[int], request: Request) -> int:
         key = group.key(request.tenant, request.subject)
         note = self._notes.get(key)
         if note is None or note[1].ends_us <= now_us:
@@ -218,5 +216,3 @@ def _leased(group: PlanGroup) -> Iterator[tuple[int, PlanMember, Leases]]:
 def _layout(group: PlanGroup) -> object:
     """What the header of a record tells about its limits."""
     return tuple((member.identity, member.algorithm, member.turns[0]) for member in group.members)
-
-
