@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from headroom_edge.check import pack
+from headroom_edge.check import encode_profile, pack
 from headroom_edge.failure import DegradedReport, FailureModes
 from headroom_edge.heartbeat import Heartbeat
 from headroom_edge.key_uses import KeyUses
@@ -105,13 +105,12 @@ class Chores:
 
     def _plan(self, key: tuple[str, str], revision: int) -> Chore:
         tenant, endpoint = key
-        words = ("FCALL_RO", "hr_profile", "1", tenant_prefix(tenant, self._shards), tenant, endpoint)
 
         def learn(text: Any) -> None:
             if text and isinstance(text, bytes):
                 self._failures.learn_plan(key, revision, text.decode())
 
-        return Chore(pack(words), learn, nothing)
+        return Chore(encode_profile(tenant, endpoint, self._shards), learn, nothing)
 
     def _observed(self) -> list[Chore]:
         # Not repeated if no reply comes: the store may have counted the observations already.

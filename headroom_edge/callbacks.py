@@ -84,26 +84,29 @@ class CallbackDriver:
     def start(self, talk: Conversation[T], done: Callable[[T], None], failed: Failed) -> None:
         CallbackRun(talk, self.pipeline, self.budget_s, done, failed).begin()
 
-    def check(self, check: Check, done: Callable[[Decision], None], failed: Failed) -> None:
-        """Decide one check, with rows, as `Core.check` does."""
+    def check(self, check: Check, done: Callable[[Decision], None], failed: Failed, *, rows: bool = True) -> None:
+        """As `start` with `core.check`, for less."""
         core = self.core
         if core.breaker.state is BreakerState.CLOSED and core.leases is None:
-            command = encode_check(CHECK, check, core.shards, rows=True)
-            self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed))
+            command = encode_check(CHECK, check, core.shards, rows=rows)
+            self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed, rows=rows))
         else:
-            self.start(core.check(check, True), done, failed)
+            self.start(core.check(check, rows), done, failed)
 
 
 class CheckRun:
-    """One check under way, without a generator, as long as the store answers it: what most requests are."""
+    """One check under way, without a generator unless the store lacks the function."""
 
-    __slots__ = ("_asked_s", "_check", "_done", "_driver", "_failed")
+    __slots__ = ("_asked_s", "_check", "_done", "_driver", "_failed", "_rows")
 
-    def __init__(self, check: Check, driver: CallbackDriver, done: Callable[[Decision], None], failed: Failed) -> None:
+    def __init__(
+        self, check: Check, driver: CallbackDriver, done: Callable[[Decision], None], failed: Failed, *, rows: bool
+    ) -> None:
         self._check = check
         self._driver = driver
         self._done = done
         self._failed = failed
+        self._rows = rows
         self._asked_s = time.monotonic()
 
     def done(self) -> bool:
@@ -128,4 +131,5 @@ class CheckRun:
     def _ask_at_length(self) -> None:
         driver = self._driver
         left_s = max(0.0, driver.budget_s - (time.monotonic() - self._asked_s))
-        CallbackRun(driver.core.check(self._check, True), driver.pipeline, left_s, self._done, self._failed).begin()
+        talk = driver.core.check(self._check, self._rows)
+        CallbackRun(talk, driver.pipeline, left_s, self._done, self._failed).begin()

@@ -18,8 +18,9 @@ from headroom_edge.check import Check, encode_call, encode_check, pack
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
+from headroom_edge.leases.ask import Ask
 from headroom_edge.leases.block import Grant
-from headroom_edge.leases.book import Ask, LeaseBook
+from headroom_edge.leases.book import LeaseBook
 from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
 from headroom_edge.store.breaker import Breaker, Permit
@@ -74,7 +75,7 @@ class Core:
             if permit is Permit.REFUSED:
                 return self._without_store(ask.check, "the breaker is open")
             try:
-                (reply,) = yield from self._ask(permit, [ask.command(self.shards)])
+                reply, *profile = yield from self._ask(permit, ask.commands(self.shards))
             except StoreError as error:
                 return self._without_store(ask.check, str(error))
             if _is_missing(reply):
@@ -83,7 +84,7 @@ class Core:
             grant = _grant_of(reply)
             decision = self._decision(ask.check, reply)
             if grant is not None and not decision.degraded:
-                book.granted(ask, decision, grant)
+                book.granted(ask, decision, grant, *profile)
                 granted = True
         finally:
             # In `finally` because a caller may be cancelled, and the block before this one must still be settled.
@@ -223,6 +224,8 @@ class Core:
             return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
         if decision.revision:
             self.chores.heartbeat.latest = decision
+            if self.leases is not None:
+                self.leases.hear(check.tenant, decision.revision)
         mode = _MODES.get(reply[11])
         if mode:
             self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)

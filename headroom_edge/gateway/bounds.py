@@ -98,7 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as stop:
             self._stopped(data, stop)
-        if not self._has_begun:
+        if not self._has_begun or self._is_refused:
             return
         if not was_begun or self._received == size:  # the request began in this chunk
             self._wait()
@@ -106,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_head_too_large())
         elif self._received - FRAMING * self._body > HEAD_BYTES + PIPELINED_BYTES:
             self.transport.abort()  # fields behind the body, or chunks that say more than they carry
-        elif not self._is_refused and not self.transport.is_closing():
+        elif not self.transport.is_closing():
             self._hold()
 
     def _stopped(self, data: bytes, stop: Exception) -> None:
@@ -282,23 +282,31 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Respond without the application, and end the connection."""
+        if self._is_refused:
+            return
         self._is_refused = True
+        self._all.waiting.pop(self, None)
         self._release()
-        cycle = self.cycle
         if self.transport.is_closing():
             return
-        if cycle is not None and not cycle.response_complete:
-            # An application that waits for the body is told that its client has gone.
-            cycle.disconnected = True
-            cycle.body = bytearray()
-            cycle.message_event.set()
-            if cycle.response_started:
-                self.transport.abort()
-                return
+        has_begun = [self._forsake(cycle) for cycle in (self._served, self.cycle)]
+        if any(has_begun):
+            self.transport.abort()
+            return
         self.flow.resume_reading()
         self.transport.write(_response(problem))
         self.transport.write_eof()
         self._all.linger(self)
+
+    @staticmethod
+    def _forsake(cycle: RequestResponseCycle | None) -> bool:
+        """An application that waits for the body is told that its client has gone. True if it has begun to respond."""
+        if cycle is None or cycle.response_complete:
+            return False
+        cycle.disconnected = True
+        cycle.body = bytearray()
+        cycle.message_event.set()
+        return cycle.response_started
 
 
 def _response(problem: Problem) -> bytes:

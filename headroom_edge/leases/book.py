@@ -11,17 +11,17 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-from headroom_edge.check import DEFAULT_COST, Check, SubjectValues, encode_call, prefix_of
+from headroom_edge.check import Check, SubjectValues, prefix_of
 from headroom_edge.decision import Decision
-from headroom_edge.leases.block import FREE_THREADED, NOTHING_TO_SETTLE, Block, Grant, Settlement
+from headroom_edge.leases.ask import Ask
+from headroom_edge.leases.block import FREE_THREADED, Block, Grant, Settlement
 from headroom_edge.leases.decision import LeasedDecision, leased
-from headroom_edge.leases.demand import NOTHING, Want
+from headroom_edge.leases.demand import NOTHING
 from headroom_edge.leases.dues import Due, Dues
-from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values
+from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values, may_lease
 from headroom_edge.recent_cache import RecentCache
 
 LEASES_KEPT: Final = 8_192  # at least as many lease keys as this, at most twice as many
@@ -29,28 +29,11 @@ PLANS_KEPT: Final = 8_192
 ENDPOINTS_KEPT: Final = 1_000
 # A store whose library is older does not know leases; it is asked again after this time.
 PAUSE_S: Final = 60.0
+# A call that took longer was interrupted and tells nobody: the next request may ask again.
+ASKING_S: Final = 10.0
+# An override may begin or end without a revision, so a plan is looked at again after this time.
+PLAN_S: Final = 60.0
 COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A call of hr_lease: it decides a check, settles the last block and takes the next one."""
-
-    check: Check
-    lease: Lease | None  # None: it is not known which dimensions the plan uses
-    want: Want
-    settlement: Settlement | None
-    longest_ms: int
-    began_s: float  # before the call is sent
-
-    def command(self, shards: int) -> bytes:
-        check, want = self.check, self.want
-        settled = NOTHING_TO_SETTLE if self.settlement is None else self.settlement.words()
-        holder = ("holder", check.holder) if check.holder else ()
-        cost = DEFAULT_COST if check.cost is None else str(check.cost)
-        wanted = (str(want.calls), str(want.cost), str(self.longest_ms))
-        # The rows tell each limit's unit, and the receipt the default cost.
-        return encode_call("hr_lease", check, shards, cost, *wanted, *settled, "ALL", *holder)
 
 
 class LeaseBook:
@@ -115,7 +98,7 @@ class LeaseBook:
             if now < self._paused_until_s:
                 return None
             plan = self._plan(check)
-            if plan is None:
+            if plan is None or now - plan.learnt_s > PLAN_S:
                 return Ask(check, None, NOTHING, None, self.lease_ms, now)
             lease = self._lease(check, plan)
             return self._answer(lease, check, rows, now) or self._ask(lease, check, now)
@@ -136,35 +119,45 @@ class LeaseBook:
 
     def _ask(self, lease: Lease, check: Check, now: float) -> Ask | None:
         lease.demand.count(lease.known_price(check.cost), now, has_block=lease.block is not None)
-        if lease.is_asking:
+        if now < lease.asking_until_s:
             return None
         settlement = self._close(lease, now)
         want = lease.next_want(now, settlement)
         if settlement is None and want is NOTHING:
             return None
         lease.demand.restart(now)
-        lease.is_asking = True
+        lease.asking_until_s = now + ASKING_S
         return Ask(check, lease, want, settlement, self.lease_ms, now)
 
-    def granted(self, ask: Ask, decision: Decision, grant: Grant) -> None:
+    def granted(self, ask: Ask, decision: Decision, grant: Grant, profile: Any = None) -> None:
+        """`profile`: the plan's text, if it was asked for."""
         check = ask.check
         with self._lock:
-            if ask.lease is not None:
-                ask.lease.is_asking = False
-            shard = self._hear(check, decision.revision)
-            plan = self._learn(check, shard, decision, grant)
+            ask.end()
+            plan = self._learn(check, decision, grant)
+            if ask.lease is None:
+                plan.leasable, plan.learnt_s = may_lease(profile), self._clock()
             lease = self._lease(check, plan)
             if decision.allowed and grant.calls and grant.cost:
                 self._open_block(lease, Block(grant, decision, ask.began_s))
                 self._know(lease, check)
             else:
-                lease.refused(self._clock(), ask.want)
                 self._remember(lease, check, decision)
+
+    def hear(self, tenant: str, revision: int) -> None:
+        """A newer revision ends the blocks of the tenant's shard, because their limits may have changed."""
+        shard = prefix_of(tenant, self._shards)
+        if revision <= self._revisions.get(shard, 0):
+            return
+        with self._lock:
+            self._revisions[shard] = revision
+            for lease in list(self._open):
+                if prefix_of(lease.tenant, self._shards) == shard:
+                    self._retire(lease)
 
     def heard(self, check: Check, decision: Decision) -> None:
         """A decision of hr_check."""
         with self._lock:
-            self._hear(check, decision.revision)
             plan = self._plan(check)
             if plan is not None:
                 self._remember(self._lease(check, plan), check, decision)
@@ -172,8 +165,7 @@ class LeaseBook:
     def unanswered(self, ask: Ask) -> None:
         """The store may have settled the block or not, so the settlement is repeated later. A new block is lost."""
         with self._lock:
-            if ask.lease is not None:
-                ask.lease.is_asking = False
+            ask.end()
             if ask.settlement is not None:
                 self._dues.put(ask.settlement)
 
@@ -215,8 +207,9 @@ class LeaseBook:
 
     def _plan(self, check: Check) -> LeasedPlan | None:
         plan = self._plans.get((check.tenant, check.endpoint))
-        shard = prefix_of(check.tenant, self._shards)
-        return plan if plan is not None and plan.as_of == self._revisions.get(shard, 0) else None
+        if plan is None or plan.as_of != self._revisions.get(prefix_of(check.tenant, self._shards), 0):
+            return None
+        return plan
 
     def _lease(self, check: Check, plan: LeasedPlan) -> Lease:
         key = (check.tenant, check.endpoint, plan.values(check.subject))
@@ -237,36 +230,25 @@ class LeaseBook:
             lease.plan.leases[lease.values] = lease
             self._fast.setdefault(lease.tenant, {})[lease.endpoint] = lease.plan
 
-    def _hear(self, check: Check, revision: int) -> str:
-        """A newer revision ends the blocks of its shard, because their limits may have changed."""
-        shard = prefix_of(check.tenant, self._shards)
-        if revision > self._revisions.get(shard, 0):
-            self._revisions[shard] = revision
-            for lease in list(self._open):
-                if prefix_of(lease.tenant, self._shards) == shard:
-                    self._retire(lease)
-        return shard
-
-    def _learn(self, check: Check, shard: str, decision: Decision, grant: Grant) -> LeasedPlan:
+    def _learn(self, check: Check, decision: Decision, grant: Grant) -> LeasedPlan:
         plan = self._plan(check)
         if plan is None or plan.dimensions != grant.dimensions:
-            plan = LeasedPlan(grant.dimensions, self._revisions.get(shard, 0))
+            plan = LeasedPlan(grant.dimensions, self._revisions.get(prefix_of(check.tenant, self._shards), 0))
             self._plans.put((check.tenant, check.endpoint), plan)
         if check.cost is None and len(decision.raw_receipt) > COST_OF_RECEIPT:
             plan.price = int(decision.raw_receipt[COST_OF_RECEIPT])
         return plan
 
     def _remember(self, lease: Lease, check: Check, decision: Decision) -> None:
-        # Of a plan that never granted a block nobody knows whether its limits allow leases. They may want exactness.
-        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.grants:
+        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.leasable:
             lease.deny(decision, lease.known_price(check.cost), self._clock())
 
     def _open_block(self, lease: Lease, block: Block) -> None:
         self._retire(lease)
-        lease.block, lease.denial, lease.plan.grants = block, None, True
+        lease.block, lease.denial = block, None
         self._open[lease] = None
-        if len(self._granted_s) < ENDPOINTS_KEPT:
-            self._granted_s[block.decision.check.endpoint] = block.began_s
+        if lease.endpoint in self._granted_s or len(self._granted_s) < ENDPOINTS_KEPT:
+            self._granted_s[lease.endpoint] = block.began_s
 
     def _close(self, lease: Lease, now: float) -> Settlement | None:
         self._open.pop(lease, None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from headroom_edge.check import DIMENSIONS_MAX, Check, SubjectValues
 from headroom_edge.decision import Decision
@@ -14,7 +15,7 @@ from headroom_edge.leases.decision import aged
 from headroom_edge.leases.demand import NOTHING, Demand, Want
 
 SHORTEST_DENIAL_S: Final = 0.02
-PAUSE_LEASES: Final = 2  # lengths of a lease, from a refusal to the next try
+NEVER_LEASED: Final = frozenset("lc")  # queues and slots, by the plan's letters for algorithms
 UNKNOWN: Final = 2**62  # a price that no block can pay
 # The values of a plan's dimensions: None without any, the value of a single one, or a tuple.
 Values = str | None | tuple[str | None, ...]
@@ -24,13 +25,14 @@ LIMIT: Final = "limit"  # the only reason that is remembered: waiting helps, and
 class LeasedPlan:
     """What replies told about the plan of a tenant and endpoint."""
 
-    __slots__ = ("as_of", "dimensions", "grants", "leases", "names", "of", "price")
+    __slots__ = ("as_of", "dimensions", "learnt_s", "leasable", "leases", "names", "of", "price")
 
     def __init__(self, dimensions: tuple[str, ...], as_of: int) -> None:
         self.dimensions = dimensions  # that the plan's subjects use
         self.as_of = as_of  # the newest revision that was known of its shard; a later one may have changed the plan
         self.price = UNKNOWN  # the endpoint's default cost
-        self.grants = False  # it has granted a block, so none of its limits forbids leases
+        self.leasable = False  # none of its limits forbids leases
+        self.learnt_s = float("-inf")
         # For the fast path: the leases that have a block, by their values; how to read these from a subject that has
         # all of them; and the names of dimensions that were found valid.
         self.leases: dict[Values, Lease] = {}
@@ -89,13 +91,12 @@ class Lease:
     """One per lease key: tenant, endpoint, and the values of the dimensions that the plan uses."""
 
     __slots__ = (
-        "_ask_again_s",
         "_length_s",
+        "asking_until_s",
         "block",
         "demand",
         "denial",
         "endpoint",
-        "is_asking",
         "plan",
         "subject",
         "tenant",
@@ -109,11 +110,10 @@ class Lease:
         self.values = plan.values(check.subject)
         self.subject: SubjectValues = {}  # the latest one that was found valid
         self._length_s = length_s
-        self._ask_again_s = float("-inf")
         self.demand = Demand(length_s)
         self.block: Block | None = None
         self.denial: Denial | None = None
-        self.is_asking = False  # a request for the next block is under way
+        self.asking_until_s = float("-inf")  # until then, a request for the next block may be under way
 
     def price(self, cost: int | None) -> int:
         return self.plan.price if cost is None else cost
@@ -129,13 +129,17 @@ class Lease:
     def next_want(self, now: float, settlement: Settlement | None) -> Want:
         if settlement is not None:
             return self.demand.want_next(now, settlement.spent_calls, settlement.spent_cost)
-        return NOTHING if now < self._ask_again_s else self.demand.want_first()
-
-    def refused(self, now: float, want: Want) -> None:
-        """No block was granted. If one was wanted, the limits are almost used up, or they forbid leases."""
-        if want.calls:
-            self._ask_again_s = now + PAUSE_LEASES * self._length_s
+        return self.demand.want_first() if self.plan.leasable else NOTHING
 
     def deny(self, decision: Decision, price: int, now: float) -> None:
         lasts_s = min(max(decision.retry_us / MICROSECONDS, SHORTEST_DENIAL_S), self._length_s)
         self.denial = Denial(decision, price, now, now + lasts_s)
+
+
+def may_lease(profile: Any) -> bool:
+    """Whether a plan (hr_profile's text) allows leases. If not, its denials are not remembered either."""
+    try:
+        limits = [limit for group in json.loads(profile)["g"] for limit in group["l"] if not limit.get("x")]
+        return all(limit["k"] not in NEVER_LEASED and limit.get("le") != 0 for limit in limits)
+    except (LookupError, TypeError, ValueError):
+        return False  # there is no plan

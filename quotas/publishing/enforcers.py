@@ -34,9 +34,9 @@ class Leasing:
     more: int  # further endpoints, which it does not name
 
     @property
-    def count(self) -> int:
-        """Of endpoints."""
-        return len(self.endpoints) + self.more
+    def others(self) -> int:
+        """How many endpoints, besides the first."""
+        return len(self.endpoints[1:]) + self.more
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ def test_many_cells_are_changed_as_one(operator: Client) -> None:
 
 def test_the_editor_says_what_a_lease_is_and_sets_its_length(operator: Client) -> None:
     text = text_of(operator.get("/matrix/cell?at=pro/*"))
-    assert "decide without Redis, so an edit arrives up to this much later" in text
+    assert "decide them by itself, so an edit arrives up to this much later" in text
     operator.post("/matrix/publish", edit(lease=" 250 ms", reason="fewer calls"))
     assert limit_of("pro-all").lease_ms == 250
     assert 'value="250ms"' in text_of(operator.get("/matrix/cell?at=pro/*"))

@@ -62,11 +62,13 @@ class Workers:
     tally: Tally = field(init=False)
     kills: int = 0
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _asked_before: dict[int, int] = field(default_factory=dict)  # by the processes before the present ones
 
     def __post_init__(self) -> None:
         self.tally = Tally.create(self.tally_file, self.count)
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
+        self._asked_before[number] = self.tally.of(ASKED)[number]
         words = [sys.executable, "-m", "tests.faults.lease_worker", self.url, str(self.tally_file), str(number)]
         return subprocess.Popen(words)
 
@@ -76,14 +78,21 @@ class Workers:
         self.processes = [self._start(number) for number in range(self.count)]
         try:
             yield
+            self.wait()
             for process in self.processes:
-                process.send_signal(signal.SIGCONT)
                 process.send_signal(signal.SIGTERM)
             assert [process.wait(WAIT_S) for process in self.processes] == [0] * self.count
         finally:
             for process in self.processes:
                 process.kill()
                 process.wait(WAIT_S)
+
+    def wait(self) -> None:
+        """Until each of them has asked at least once."""
+        deadline = time.monotonic() + WAIT_S
+        while not all(asked > self._asked_before[number] for number, asked in enumerate(self.tally.of(ASKED))):
+            assert time.monotonic() < deadline, "a worker does not ask"
+            time.sleep(0.01)
 
     def kill(self, number: int) -> None:
         """And start another one in its place."""

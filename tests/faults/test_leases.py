@@ -202,7 +202,7 @@ def flushing(store: redis.Redis, every_s: float) -> Iterator[None]:
 
 @pytest.mark.faults_long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("quota", [200_000, PLENTY])
+@pytest.mark.parametrize("quota", [20_000, PLENTY])
 def test_eight_processes_killed_stopped_and_restarted_at_random(
     spare_valkey: SpareValkeys, tmp_path: Path, figures: Callable[[str], None], quota: int
 ) -> None:
@@ -229,7 +229,7 @@ def test_a_bucket_is_never_overdrawn_by_processes_that_die(
     spare_valkey: SpareValkeys, tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
     server = spare_valkey()
-    rate, burst = 2_000, 1_000
+    rate = burst = 400  # far less than they ask for
     random = Random(12)
     with server.client() as store:
         publish(store, configuration(limit("all", "token_bucket", rate=rate, per="1s", burst=burst)))
@@ -237,12 +237,11 @@ def test_a_bucket_is_never_overdrawn_by_processes_that_die(
         start = time.monotonic()
         overdrawn = []
         with workers.running():
-            for _ in range(40):
-                time.sleep(random.uniform(0.1, 0.6))
+            for _ in range(30):
+                time.sleep(random.uniform(0.3, 1.2))
                 workers.kill(random.randrange(8))
                 allowed = workers.tally.total(ALLOWED)  # before the clock, so that the bound is the larger one
                 overdrawn.append(allowed - burst - rate * (time.monotonic() - start))
-        figures(
-            f"{workers.tally.total(ALLOWED)} allowed, at most {max(overdrawn):.0f} over the bucket (0 or less holds)"
-        )
+        asked, allowed = workers.tally.total(ASKED), workers.tally.total(ALLOWED)
+        figures(f"{asked} asked, {allowed} allowed, at most {max(overdrawn):.0f} over the bucket (0 or less holds)")
         assert max(overdrawn) <= 0

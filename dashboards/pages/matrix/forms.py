@@ -45,8 +45,8 @@ HINTS = {
     "hold": "a slot expires after this time",
 }
 LEASING = (
-    "Services with leases on take a block of requests at once and decide without Redis, so an edit arrives up to this "
-    "much later. Empty: 100ms; never; or 10ms to 1s"
+    "A service may take a block of requests from Redis and decide them by itself, so an edit arrives up to this much "
+    "later. Write never, or 10ms to 1s;"
 )
 
 
@@ -84,7 +84,7 @@ class _EditForm(PageForm):
         max_length=40,
         required=False,
         widget=forms.TextInput({"autocomplete": "off"}),
-        help_text=LEASING,
+        help_text=f"{LEASING} empty: 100ms",
     )
     carry = forms.ChoiceField(label="Current usage", choices=[(carry, carry) for carry in CARRIES], required=False)
     reason = forms.CharField(
@@ -217,6 +217,7 @@ class CellsForm(_EditForm):
         super().__init__(selection, *args, **kwargs)
         self.fields["percent"].widget.attrs |= {"placeholder": "100"}
         self.fields["lease"].widget.attrs |= {"placeholder": "unchanged"}
+        self.fields["lease"].help_text = f"{LEASING} empty: unchanged"
         choices = [("", "all limits"), *((name, name) for name in selection.names)]
         self.fields["limit_name"] = _choice("Limits", choices)
 

@@ -8,9 +8,11 @@ import pytest
 import redis
 
 from headroom_edge import Check, Decision
+from headroom_edge.core import Conversation, Core
 from headroom_edge.decision import LimitRow
 from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
+from headroom_edge.request_guard import Guard, RequestVerdict
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads, until
 from tests.headroom_edge.limiter.leased import (
     Clock,
@@ -89,10 +91,10 @@ def test_a_busy_key_asks_the_store_rarely(plenty: redis.Redis, limiter: Either, 
     assert fcalls(plenty) < 20
     limiter.close()
     assert usage(plenty) == {"a": 1_000}
-    assert plenty_left(plenty, limiter) == PLENTY - 1_000
+    assert plenty_left(plenty) == PLENTY - 1_000
 
 
-def plenty_left(store: redis.Redis, limiter: Either) -> int:
+def plenty_left(store: redis.Redis) -> int:
     reply: Any = store.fcall("hr_peek", 1, "hr:{62}", TENANT, ENDPOINT, "1")
     return int(reply[4]) + 1
 
@@ -105,7 +107,7 @@ def test_a_slow_key_stays_direct(plenty: redis.Redis, limiter: Either, clock: Cl
 
 
 def test_blocks_start_at_sixteen_and_double(plenty: redis.Redis, limiter: Either, clock: Clock) -> None:
-    sizes = []
+    sizes: list[int] = []
     for _ in range(5):
         block = with_block(limiter) if not sizes else block_of(limiter)
         sizes.append(block.granted_calls)
@@ -208,7 +210,7 @@ def test_only_the_dimensions_of_the_plan_tell_leases_apart(valkey: redis.Redis, 
 
 def test_a_holder_and_the_other_calls_ask_the_store(plenty: redis.Redis, limiter: Either, clock: Clock) -> None:
     block = with_block(limiter)
-    about = {"tenant": TENANT, "endpoint": ENDPOINT}
+    about: dict[str, Any] = {"tenant": TENANT, "endpoint": ENDPOINT}
     left = block.calls
     limiter.check(**about, holder="h")
     limiter.check_many([Check(TENANT, ENDPOINT)] * 2)
@@ -223,15 +225,26 @@ def test_a_holder_and_the_other_calls_ask_the_store(plenty: redis.Redis, limiter
     [
         limit("slots", "concurrency", limit=PLENTY, hold="1m"),
         limit("queue", "leaky_bucket", rate=1_000, per="1s", queue=PLENTY),
+        limit("exact", "fixed_window", limit=PLENTY, window="1h", lease_ms=0),
     ],
-    ids=["concurrency", "leaky_bucket"],
+    ids=["concurrency", "leaky_bucket", "lease: never"],
 )
-def test_a_plan_with_a_queue_or_with_slots_is_never_leased(
+def test_a_plan_with_a_queue_with_slots_or_with_a_limit_that_forbids_it_is_never_leased(
     valkey: redis.Redis, limiter: Either, clock: Clock, never: Any
 ) -> None:
     publish(valkey, configuration(limit("a", "fixed_window", limit=PLENTY, window="1d"), never))
     assert not leased(ask(limiter, 40))
     assert limiter.degraded == 0
+
+
+def test_a_denial_is_not_remembered_where_leases_are_forbidden(
+    valkey: redis.Redis, limiter: Either, clock: Clock
+) -> None:
+    publish(valkey, configuration(limit("a", "fixed_window", limit=5, window="1d", lease_ms=0)))
+    ask(limiter, 6)
+    valkey.config_resetstat()
+    ask(limiter, 4)
+    assert fcalls(valkey) == 4
 
 
 def test_a_denial_is_remembered_and_reported(valkey: redis.Redis, limiter: Either, clock: Clock) -> None:
@@ -271,23 +284,23 @@ def test_a_newer_revision_ends_the_leases_of_its_shard(plenty: redis.Redis, limi
     ask(limiter, 3)
     publish(plenty, configuration(limit("hourly", "fixed_window", limit=20, window="1d"), revision=2))
     assert leased(ask(limiter, 1)), "the edit is not known yet"
-    limiter.check(tenant=TENANT, endpoint=COSTLY_ENDPOINT)  # its reply brings the new revision
+    limiter.peek(tenant=TENANT, endpoint=COSTLY_ENDPOINT)  # its reply brings the new revision
     assert not book_of(limiter)._open
     assert ask(limiter, 1)[0].quota == 20
     limiter.attend()
-    assert usage(plenty)["a"] == 9 + 3 + 1 + 1 + 1
+    assert usage(plenty)["a"] == 9 + 3 + 1 + 1
 
 
 def test_an_idle_process_gives_back(plenty: redis.Redis, limiter: Either, clock: Clock) -> None:
     block = with_block(limiter)
     ask(limiter, 4)
-    assert plenty_left(plenty, limiter) == PLENTY - 9 - 16
+    assert plenty_left(plenty) == PLENTY - 9 - 16
     limiter.attend()
-    assert block.is_open
+    assert book_of(limiter)._open
     clock.now += 1
     limiter.attend()
     assert not block.is_open
-    assert plenty_left(plenty, limiter) == PLENTY - 13
+    assert plenty_left(plenty) == PLENTY - 13
     assert usage(plenty) == {"a": 13}
 
 
@@ -344,6 +357,38 @@ def test_a_store_with_an_older_library_is_asked_as_usual(
     assert usage(valkey) == {"a": 30}
 
 
+def test_the_adapters_take_leases_too(plenty: redis.Redis, limiter: Either, clock: Clock) -> None:
+    """They give every request a holder, in case the plan has slots. A plan that has a lease has none."""
+    guard = Guard()
+
+    def judge(core: Core) -> Conversation[RequestVerdict]:
+        return guard.decide(core, Check(TENANT, ENDPOINT, {"ip": "203.0.113.9"}, holder="h"), 1_000)
+
+    def verdict() -> RequestVerdict:
+        return limiter.limiter.converse(judge) if isinstance(limiter, OnThreads) else limiter.run(converse(limiter))
+
+    async def converse(on_loop: OnLoop) -> RequestVerdict:
+        return await on_loop.limiter.converse(judge)
+
+    verdicts = [verdict() for _ in range(30)]
+    assert leased([verdict.decision for verdict in verdicts if verdict.decision is not None]) == 20
+    assert all(verdict.status == 200 and not verdict.holds for verdict in verdicts)
+    assert len({verdict.headers["RateLimit-Policy"] for verdict in verdicts}) == 1
+    assert [int(verdict.headers["RateLimit"].split("r=")[1].split(";")[0]) for verdict in verdicts] == [
+        PLENTY - number for number in range(1, 31)
+    ]
+
+
+def test_without_the_gil_blocks_are_spent_under_the_lock(
+    plenty: redis.Redis, limiter: Either, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headroom_edge.leases.book.FREE_THREADED", True)
+    assert leased(ask(limiter, 30)) == 20
+    assert not book_of(limiter)._fast
+    limiter.close()
+    assert usage(plenty) == {"a": 30}
+
+
 def test_a_suspended_tenant_gets_no_lease(plenty: redis.Redis, limiter: Either) -> None:
     decisions = ask(limiter, 20, tenant=SUSPENDED_TENANT)
     assert {decision.reason for decision in decisions} == {"suspended"}
@@ -371,7 +416,7 @@ def test_blocks_end_by_themselves_in_the_background(
     limiter = make_limiter(valkey_url, leases=True)
     until(lambda: bool(leased(ask(limiter, 20))))
     until(lambda: not book_of(limiter)._open)
-    until(lambda: plenty_left(plenty, limiter) == PLENTY - usage(plenty)["a"])
+    until(lambda: plenty_left(plenty) == PLENTY - usage(plenty)["a"])
 
 
 @pytest.mark.parametrize("lease_ms", [9, 1_001, 100.5, True])

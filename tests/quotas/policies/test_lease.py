@@ -40,10 +40,9 @@ def test_unset_it_is_not_written_at_all() -> None:
     assert "lease" not in limit_fields(limit_parse("burst", {"algorithm": "gcra", "rate": 5}))
 
 
-@pytest.mark.parametrize("name", ["leaky_bucket", "concurrency"])
-def test_what_is_never_leased_may_say_so(name: str) -> None:
-    fields = {"leaky_bucket": {"queue": 9, "rate": 5}, "concurrency": {"limit": 5, "hold": "9s"}}[name]
-    assert limit_parse("burst", {"algorithm": name, **fields, "lease": "never"}).lease_ms == 0
+@pytest.mark.parametrize("fields", [QUEUE, {"algorithm": "concurrency", "limit": 5, "hold": "9s"}])
+def test_what_is_never_leased_may_say_so(fields: dict[str, Any]) -> None:
+    assert limit_parse("burst", {**fields, "lease": "never"}).lease_ms == 0
 
 
 class TestCompiled:
@@ -76,8 +75,7 @@ def test_what_was_counted_stays_when_only_the_lease_changes(valkey: redis.Redis,
     def remaining(leases: tuple[int | None, ...], revision: int) -> dict[str, int]:
         limits: list[Limit] = [replace(one, lease_ms=ms) for one, ms in zip(LONG, leases, strict=True)]
         limiter_world.publish(valkey, limiter_world.configuration(*limits, revision=revision))
-        asked = {"tenant": limiter_world.TENANT, "endpoint": limiter_world.ENDPOINT}
-        decision = limiter.check(**asked, rows=True)
+        decision = limiter.check(tenant=limiter_world.TENANT, endpoint=limiter_world.ENDPOINT, rows=True)
         assert (decision.allowed, decision.revision) == (True, revision)
         return {found.name: found.remaining for found in decision.rows}
 
