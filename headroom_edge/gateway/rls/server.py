@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from typing import Any, Final
 
 import grpc
 
 from headroom_edge import AsyncLimiter
+from headroom_edge.failure import LOG_EVERY_S
 from headroom_edge.gateway.rls.access import Access
 from headroom_edge.gateway.rls.answers import FaultError, Reply, Status
 from headroom_edge.gateway.rls.health import HEALTH, answer_health
 from headroom_edge.gateway.rls.service import METHOD, SERVICE, RateLimitService
 from headroom_edge.request_guard import Guard, GuardRules
 from headroom_edge.settings import READY_MS
+
+logger = logging.getLogger("headroom_edge")
 
 # A few hundred bytes are usual. Envoy lets a client send 60 KiB of fields, and several descriptors may carry them.
 LONGEST_MESSAGE: Final = 262_144
@@ -50,6 +55,7 @@ class RateLimitServer:
         self._guard = Guard(rules)
         self._service = RateLimitService(self._guard)
         self._tokens = access.tokens
+        self._complain_from_s = 0.0
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MOST_CALLS)
         for name, method, handler in ((SERVICE, METHOD, self._answer), (HEALTH, "Check", answer_health)):
             # Without a deserializer the handler gets the bytes, and can tell what is wrong with them.
@@ -69,10 +75,19 @@ class RateLimitServer:
         try:
             reply = await self._reply(message, context)
         except FaultError as fault:
+            if fault.status is Status.INVALID_ARGUMENT:
+                self._complain(str(fault))
             await context.abort(_STATUS[fault.status], str(fault))
         if reply.wait_s:
             await asyncio.sleep(reply.wait_s)
         return reply.message
+
+    def _complain(self, detail: str) -> None:
+        """Envoy counts errors, but tells nobody what they say."""
+        now = time.monotonic()
+        if now >= self._complain_from_s:
+            self._complain_from_s = now + LOG_EVERY_S
+            logger.warning("Envoy asked what cannot be answered; change its configuration: %s", detail)
 
     async def _reply(self, message: bytes, context: Context) -> Reply:
         service, caller = self._service, None

@@ -239,6 +239,16 @@ def test_a_cost_over_the_maximum_is_refused(rls: RlsClient) -> None:
     assert rls.ask(LIST).statuses[0].limit_remaining == 4, "nothing was charged"
 
 
+def test_what_is_wrong_with_envoys_configuration_is_logged_once_in_a_while(
+    store: redis.Redis, valkey_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(AsyncLimiter.from_url(valkey_url, budget_ms=AMPLE_MS)) as rls:
+        for _ in range(3):
+            rls.refused({"tenant": "acme"})
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.endswith("descriptors[0]: the entry endpoint is missing; send it, or method and path.")
+
+
 def test_the_number_of_descriptors_is_bounded(rls: RlsClient) -> None:
     for descriptors in ([], [LIST] * 101):
         sentence = f"The request has {len(descriptors)} descriptors; send 1 to 100."
