@@ -31,11 +31,11 @@ CERTIFICATE, KEY = str(CERTIFICATES / "localhost.pem"), str(CERTIFICATES / "loca
 
 
 @contextmanager
-def alone(valkey_url: str, *options: str) -> Iterator[tuple[RlsClient, subprocess.Popen[str]]]:
+def alone(valkey_url: str, *options: str) -> Iterator[tuple[RlsClient, subprocess.Popen[bytes]]]:
     port = free_port()
     environment = {"PATH": os.environ["PATH"], "HEADROOM_BUDGET_MS": str(AMPLE_MS), "REDIS_URL": valkey_url}
     command = [sys.executable, "-m", "headroom_edge.gateway.rls", "--port", str(port), *options]
-    process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE)
     try:
         wait_for(port, process)
         yield RlsClient(port), process
@@ -55,7 +55,7 @@ def test_it_needs_nothing_but_the_store_and_ends_when_it_is_told_to(store: redis
         assert rls.ask(LIST).overall_code == OK
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=PATIENCE_SECONDS)
-        assert (process.returncode, said) == (0, "")
+        assert (process.returncode, said) == (0, b"")
     assert trouble(f"127.0.0.1:{rls.port}", PATIENCE_SECONDS) is not None
 
 
