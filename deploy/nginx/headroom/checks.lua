@@ -34,13 +34,13 @@ local function is_cost(text)
   return find(text, "^[1-9]%d*$") ~= nil and #text <= 10 and tonumber(text) <= 1000000000
 end
 
--- The words of all dimensions that are known, encoded, and their number.
+-- The words of all dimensions that are known, encoded, their number, and the values by name.
 local function subject_of(var, key)
-  local words, count = {}, 0
+  local words, count, values = {}, 0, {}
   local function add(name, value)
     if value and value ~= "" then
       if #value > DIMENSION_CHARACTERS then value = cut(value, DIMENSION_CHARACTERS) end
-      words[count + 1], words[count + 2] = word(name), word(value)
+      words[count + 1], words[count + 2], values[name] = word(name), word(value), value
       count = count + 2
     end
   end
@@ -55,7 +55,7 @@ local function subject_of(var, key)
     local name = dimensions[i].name
     if name ~= "key" or not key then add(name, var[dimensions[i].variable]) end
   end
-  return concat(words), count
+  return concat(words), count, values
 end
 
 -- nil if $headroom_cost is not a cost.
@@ -68,9 +68,10 @@ function checks.new(var, tenant, key)
   elseif not is_cost(cost) then
     return nil
   end
-  local subject, words = subject_of(var, key)
+  local subject, words, values = subject_of(var, key)
   return {
     tenant = tenant, endpoint = endpoint, cost = cost, place = tenant .. "\0" .. endpoint, subject = subject, words = words,
+    values = values,
   }
 end
 

@@ -13,7 +13,7 @@ local command, concat, floor, format = resp.command, table.concat, math.floor, s
 
 local ALL = "hr:{all}"
 local TICK_S, PATIENCE_S = 1, 1
-local HEARTBEAT_S, JITTER, DEGRADED_S = 5, 0.2, 60
+local JITTER, DEGRADED_S = 0.2, 60
 local USES_S, USES_KEPT, HOUR_S = 10, 10000, 3600
 local RELEASES_KEPT = 1000
 local COUNT_MAX, COST_MAX = 16777215, 549755813887
@@ -43,20 +43,28 @@ local function exchange(commands, undone)
   return replies
 end
 
+local function about_leases()
+  local found = require("headroom.leases").about()
+  return format('{"ms":%d,"endpoints":%s,"more":%d}', found.ms, problems.json_list(found.endpoints), found.more)
+end
+
 local function about(now)
   if failures.degraded ~= degraded_seen then degraded_seen, degraded_s = failures.degraded, now end
   local text = format(
     '{"host":%s,"pid":%d,"version":"%s","degraded":%d', problems.json(host:sub(1, HOST_BYTES)), ngx.worker.pid(),
     chores.version, now - degraded_s < DEGRADED_S and failures.degraded or 0
   )
-  if not latest then return text .. "}" end
-  return text .. format(',"shard":%d,"revision":%d,"decided_s":%d}', latest.shard, latest.revision, floor(now - latest.s))
+  if latest then
+    text = text .. format(',"shard":%d,"revision":%d,"decided_s":%d', latest.shard, latest.revision, floor(now - latest.s))
+  end
+  if settings.leases then text = text .. ',"leases":' .. about_leases() end
+  return text .. "}"
 end
 
 local function add_heartbeat(commands)
   local now = clock.now()
   if now < next_heartbeat_s then return end
-  next_heartbeat_s = now + HEARTBEAT_S * (1 - JITTER + 2 * JITTER * math.random())
+  next_heartbeat_s = now + settings.heartbeat_s * (1 - JITTER + 2 * JITTER * math.random())
   commands[#commands + 1] = command { "FCALL", "hr_heartbeat", "1", ALL, enforcer, about(now) }
 end
 
