@@ -31,7 +31,7 @@ end
 
 local function refuse(problem, fields)
   local answer = ngx.header
-  for name, value in pairs(fields or {}) do answer[name] = value end
+  if fields then headers.send(fields) end
   for name, value in pairs(problem.headers) do answer[name] = value end
   answer["Content-Type"], answer["Cache-Control"] = "application/problem+json", "no-store"
   answer["Content-Length"] = #problem.body
@@ -125,7 +125,7 @@ local function try_to_tell(var, tenant, key_id)
 end
 
 local function let_through(var, check, decision, fields, credential)
-  for name, value in pairs(fields) do ngx.header[name] = value end
+  headers.send(fields)
   try_to_tell(var, check.tenant, credential and credential.key_id or "")
   hold(var, check, decision)
   if decision.wait_us > 0 then ngx.sleep(decision.wait_us / 1000000) end
@@ -136,7 +136,7 @@ function headroom.guard()
   local var = ngx.var
   -- After an internal redirect (index, error_page, try_files) the request has been charged already.
   if (var.headroom_caller or "") ~= "" then return end
-  chores.ensure(var.hostname)
+  chores.ensure(var)
   local deadline = clock.now() + settings.budget_s
   local tenant, found, cause = callers.identify(var, deadline)
   if not tenant then

@@ -1,6 +1,7 @@
 -- Blocks of requests that may pass without asking the store. All workers spend them, from `lua_shared_dict headroom`:
 --   <key>  id of the block to spend; 0: a worker is asking for one; -1: there is none for a moment
 --   n<id>  requests left; far below zero once it is sealed
+--   r<id>  there while a worker asks for the block after it
 --   m<id>  everything else about the block, as a list in RESP
 -- Everything is written with safe_…, so that no block is pushed out by another one; entries end by themselves if the
 -- worker that wrote them was killed.
@@ -12,7 +13,7 @@ local resp = require "headroom.resp"
 local floor, format, min, max = math.floor, string.format, math.min, math.max
 
 local SEAL = 2 ^ 40 -- above any number of requests
-local KEPT_S, ASKING_S, NONE_S = 60, 1, 0.1
+local KEPT_S, ASKING_S, RENEWING_S, NONE_S = 60, 1, 0.02, 0.1
 local CACHED = 4096
 
 local blocks = {}
@@ -23,11 +24,14 @@ local function opened(id, text)
   local list = resp.parse(text, 1)
   local reply = resp.parse(list[11], 1)
   local check = { tenant = list[1], endpoint = list[2], cost = list[3], subject = list[4], words = tonumber(list[5]) }
-  return {
-    id = id, counter = "n" .. id, about = "m" .. id, check = check, starts_s = tonumber(list[6]), ends_s = tonumber(list[7]),
-    calls = tonumber(list[8]), cost = tonumber(list[9]), unit = tonumber(list[10]), receipt = reply[#reply][4],
-    decision = checks.decision(check, reply, #reply - 1), size = min(tonumber(list[8]), floor(list[9] / list[10])),
+  local block = {
+    id = id, counter = "n" .. id, about = "m" .. id, renewal = "r" .. id, check = check, starts_s = tonumber(list[6]),
+    ends_s = tonumber(list[7]), calls = tonumber(list[8]), cost = tonumber(list[9]), unit = tonumber(list[10]),
+    receipt = reply[#reply][4], decision = checks.decision(check, reply, #reply - 1),
   }
+  block.size = min(block.calls, floor(block.cost / block.unit))
+  block.left = block.size -- as this worker saw it last
+  return block
 end
 
 -- The block of a key; nil and its state if there is none to spend.
@@ -51,7 +55,9 @@ end
 function blocks.spend(block)
   if clock.now() >= block.ends_s then return nil end
   local left = shared:incr(block.counter, -1)
-  return left and left >= 0 and left or nil
+  if not left or left < 0 then return nil end
+  block.left = left
+  return left
 end
 
 -- Ends a block for all workers. Returns how many requests were spent; nil if it was sealed before.
@@ -68,6 +74,9 @@ end
 
 -- Whether the caller is the one who asks for a block.
 function blocks.begin(key) return shared:safe_add(key, 0, ASKING_S) end
+
+-- The same for a block that is still good.
+function blocks.begin_renewal(block) return shared:safe_add(block.renewal, 0, RENEWING_S) end
 
 function blocks.none(key) shared:safe_set(key, -1, NONE_S) end
 

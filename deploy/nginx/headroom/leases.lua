@@ -7,13 +7,16 @@ local blocks = require "headroom.blocks"
 local breaker = require "headroom.breaker"
 local checks = require "headroom.checks"
 local clock = require "headroom.clock"
+local headers = require "headroom.headers"
 local recent_cache = require "headroom.recent_cache"
 local store = require "headroom.store"
 
 local ceil, concat, format, max, min = math.ceil, table.concat, string.format, math.max, math.min
 
 local LONGEST_MS, LONGEST_S = 100, 0.1
-local FIRST, LEAST, MOST = 16, 8, 1000000 -- requests of a block: the first one, worth asking for, ever asked for
+local FIRST, LEAST, MOST, GROWTH = 16, 8, 1000000, 4 -- requests of a block: the first, the least, the most, from one to the next
+local MOST_COST = 1000000000
+local EARLY = 0.7 -- of its length, after which the next block is asked for
 local LEAST_DENIAL_S = 0.02
 local SWEEP_S, PATIENCE_S, TRIES = 0.1, 1, 60
 local PLANS_KEPT, DENIALS_KEPT, OWN_KEPT, LATE_KEPT, KEY_BYTES = 16384, 4096, 10000, 1000, 500
@@ -29,13 +32,10 @@ local late = {} -- settlements to repeat: { command, tries }
 local endpoints = {} -- endpoint → when it had a lease last
 local is_sweeping, has_adopted = false, false
 
-local function plan_name(check) return check.place .. "\0" .. check.cost end
-
 -- What a block is shared by: tenant, endpoint, cost, and the values of the dimensions that the plan uses.
 local function key_of(check, plan)
-  local parts = { "k", check.place, check.cost }
-  for i, name in ipairs(plan.dims) do parts[i + 3] = check.values[name] or "\1" end
-  local key = concat(parts, "\0")
+  local key, values, dims = "k" .. check.name, check.values, plan.dims
+  for i = 1, #dims do key = key .. "\0" .. (values[dims[i]] or "\1") end
   return #key > KEY_BYTES and "h" .. ngx.md5(key) or key
 end
 
@@ -49,22 +49,38 @@ local function is_current(block)
   return block.decision.revision >= (revisions[checks.shard_of(block.check.tenant)] or 0)
 end
 
--- The decision of a request that was spent from a block: that of the grant, less what was spent since.
-local function decision_from(block, left)
-  local granted, spent = block.decision, block.size - left
-  local elapsed_us = max(0, clock.now() - block.starts_s) * 1000000
-  local rows = {}
-  local function reduced(remaining, unit) return max(0, remaining - spent * (unit == "cost" and block.unit or 1)) end
-  local binding = "requests"
+-- A copy of the grant's decision, which decision_from changes with every request.
+local function changing(block)
+  local decision, granted = {}, block.decision
+  for field, value in pairs(granted) do decision[field] = value end
+  decision.rows, decision.policies, decision.holder, decision.wait_us = {}, headers.policies(granted.rows), "", 0
+  decision.unit = 1
   for i, row in ipairs(granted.rows) do
-    rows[i] = { row[1], 1, row[3], row[4], reduced(row[5], row[10]), max(1, row[6] - elapsed_us), 0, 0, row[9], row[10], row[11], row[12] }
-    if row[1] == granted.limit then binding = row[10] end
+    decision.rows[i] = { unpack(row) }
+    if row[1] == granted.limit and row[10] == "cost" then decision.unit = block.unit end
   end
-  return {
-    allowed = true, reason = "ok", limit = granted.limit, quota = granted.quota, remaining = reduced(granted.remaining, binding),
-    reset_us = max(1, granted.reset_us - elapsed_us), retry_us = 0, wait_us = 0, revision = granted.revision, holder = "",
-    mode = granted.mode, rows = rows, tenant = granted.tenant,
-  }
+  return decision
+end
+
+-- The decision of a request that was spent from a block: that of the grant, less what was spent since.
+-- It is valid until the next request is spent: no table is made for each.
+local function decision_from(block, left)
+  local decision = block.changing
+  if not decision then
+    decision = changing(block)
+    block.changing = decision
+  end
+  local granted, spent = block.decision, block.size - left
+  local elapsed_us = (clock.now() - block.starts_s) * 1000000
+  local rows, first = decision.rows, granted.rows
+  for i = 1, #rows do
+    local row, was = rows[i], first[i]
+    row[5] = max(0, was[5] - spent * (was[10] == "cost" and block.unit or 1))
+    row[6] = max(1, was[6] - elapsed_us)
+  end
+  decision.remaining = max(0, granted.remaining - spent * decision.unit)
+  decision.reset_us = max(1, granted.reset_us - elapsed_us)
+  return decision
 end
 
 -- The numbers of a settlement, as hr_lease and hr_return take them.
@@ -90,13 +106,13 @@ local function disown(block)
   blocks.forget(block)
 end
 
--- How many requests the next block should have; 0: none.
+-- How many requests the next block should have: what this one shows to be needed, and a quarter more; 0: none.
 local function wanted(block, spent)
   if not block then return FIRST end
-  if spent < LEAST then return 0 end
   local lasted_s = max(0.001, min(clock.now(), block.ends_s) - block.starts_s)
-  if spent == block.size then return min(MOST, max(2 * spent, ceil(spent * LONGEST_S / lasted_s))) end
-  return max(FIRST, ceil(1.25 * spent))
+  local needed = spent * LONGEST_S / lasted_s
+  if needed < LEAST then return 0 end
+  return min(MOST, max(FIRST, min(GROWTH * block.size, ceil(1.25 * needed))))
 end
 
 local ensure_sweep
@@ -125,7 +141,7 @@ local function take(key, check, starts_s, reply, answer)
   local unit = tonumber(check.cost) or tonumber(decision.receipt[3])
   local plan = unit and { dims = granted[5], unit = unit }
   if plan then
-    plans:put(plan_name(check), plan)
+    plans:put(check.name, plan)
     -- The plan may use other dimensions than before; its block belongs to the key of now.
     local owner = key_of(check, plan)
     if owner ~= key then blocks.none(key) end
@@ -140,36 +156,60 @@ local function take(key, check, starts_s, reply, answer)
   return decision
 end
 
--- Asks for a decision and a block, and settles the last one. Returns as store.ask does, the decision instead of replies.
-local function ask(key, check, plan, block, spent, deadline)
-  local want = plan and wanted(block, spent) or 0
-  local numbers = block and settlement(block, spent) or { "0", "0", "0", "0", "" }
-  local unit = plan and plan.unit or 1
+-- Asks for a decision and a block of `want` requests. `numbers` settle the last one. Returns the decision, or nil and why.
+local function ask(key, check, plan, want, numbers, deadline)
   local command = checks.call(
-    "hr_lease", check, check.cost, format("%d", want), format("%d", min(1000000000, want * unit)), tostring(LONGEST_MS),
-    numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], "ALL"
+    "hr_lease", check, check.cost, format("%d", want), format("%d", min(MOST_COST, want * (plan and plan.unit or 1))),
+    tostring(LONGEST_MS), numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], "ALL"
   )
   local starts_s = clock.now()
   local replies, problem, answer = store.ask(command, 1, deadline)
-  if block then
-    if not replies then
-      settle_later(return_command(block, spent), TRIES)
-      ensure_sweep()
-    end
-    disown(block)
-  end
-  if not replies then
-    blocks.none(key)
-    return nil, problem
-  end
+  if not replies then return nil, problem end
   local decision = take(key, check, starts_s, replies[1], answer)
   if decision then return decision end
-  blocks.none(key)
   return nil, type(replies[1]) == "table" and replies[1].error or "the store's answer cannot be read"
 end
 
+local NOTHING = { "0", "0", "0", "0", "" }
+
+-- There is no block.
+local function ask_first(key, check, plan, deadline)
+  local decision, problem = ask(key, check, plan, plan and FIRST or 0, NOTHING, deadline)
+  if not decision then blocks.none(key) end
+  return decision, problem
+end
+
+-- The block has ended or is used up, and the caller has sealed it.
+local function ask_again(key, check, plan, block, spent, deadline)
+  local decision, problem = ask(key, check, plan, wanted(block, spent), settlement(block, spent), deadline)
+  if not decision then
+    settle_later(return_command(block, spent), TRIES)
+    ensure_sweep()
+    blocks.none(key)
+  end
+  disown(block)
+  return decision, problem
+end
+
+-- The block will soon end. The others go on spending it until the next one is there.
+local function ask_early(key, check, plan, block, deadline)
+  local decision, problem = ask(key, check, plan, wanted(block, block.size - block.left), NOTHING, deadline)
+  if not decision then return nil, problem end
+  local spent = blocks.seal(block)
+  if spent then
+    settle_later(return_command(block, spent), TRIES)
+    disown(block)
+  end
+  return decision
+end
+
+local function ends_soon(block)
+  local spent = block.size - block.left
+  return spent >= LEAST and (4 * block.left < block.size or clock.now() > block.starts_s + EARLY * (block.ends_s - block.starts_s))
+end
+
 local function remember_denial(check, decision)
-  local plan = plans:get(plan_name(check))
+  local plan = plans:get(check.name)
   if not plan or decision.reason ~= "limit" or decision.retry_us < 0 then return end
   local now = clock.now()
   local lasts_s = min(max(decision.retry_us / 1000000, LEAST_DENIAL_S), LONGEST_S)
@@ -199,14 +239,18 @@ end
 
 -- The decision from a block or a remembered denial, or of a call that asks for a block. All nil: ask with hr_check.
 function leases.decide(check, deadline)
-  local plan = plans:get(plan_name(check))
-  local key = plan and key_of(check, plan) or "p" .. plan_name(check)
+  local plan = plans:get(check.name)
+  local key = plan and key_of(check, plan) or "p" .. check.name
   local block, state = blocks.current(key)
   if block then
+    if ends_soon(block) and blocks.begin_renewal(block) then
+      local decision = ask_early(key, check, plan, block, deadline)
+      if decision then return decision end
+    end
     local left = is_current(block) and blocks.spend(block)
     if left then return decision_from(block, left), nil, true end
     local spent = blocks.seal(block)
-    if spent then return ask(key, check, plan, block, spent, deadline) end
+    if spent then return ask_again(key, check, plan, block, spent, deadline) end
     return nil -- another worker is asking
   end
   if plan then
@@ -214,7 +258,7 @@ function leases.decide(check, deadline)
     if decision then return decision, nil, true end
   end
   if state or blocks.demand(key) < LEAST or not blocks.begin(key) then return nil end
-  return ask(key, check, plan, nil, nil, deadline)
+  return ask_first(key, check, plan, deadline)
 end
 
 -- What any reply of the store tells.
