@@ -41,7 +41,10 @@ function blocks.current(key)
   local block = cache:get(id)
   if not block then
     local text = shared:get("m" .. id)
-    if not text then return nil, nil end
+    if not text then
+      shared:delete(key)
+      return nil, nil
+    end
     block = opened(id, text)
     cache:put(id, block)
   end
@@ -60,10 +63,11 @@ function blocks.spend(block)
   return left
 end
 
--- Ends a block for all workers. Returns how many requests were spent; nil if it was sealed before.
+-- Ends a block for all workers. Returns how many requests were spent; nil if it was sealed before, false if it is gone.
 function blocks.seal(block)
   local value = shared:incr(block.counter, -SEAL)
-  if not value or value < -1.5 * SEAL then return nil end
+  if not value then return false end
+  if value < -1.5 * SEAL then return nil end
   return block.size - max(0, value + SEAL)
 end
 
@@ -71,6 +75,9 @@ function blocks.forget(block)
   shared:delete(block.counter)
   shared:delete(block.about)
 end
+
+-- The key's block is gone. If another worker has just got a new one for it, that one comes back at its end.
+function blocks.clear(key) shared:delete(key) end
 
 -- Whether the caller is the one who asks for a block.
 function blocks.begin(key) return shared:safe_add(key, 0, ASKING_S) end

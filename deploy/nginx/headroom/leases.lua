@@ -251,7 +251,8 @@ function leases.decide(check, deadline)
     if left then return decision_from(block, left), nil, true end
     local spent = blocks.seal(block)
     if spent then return ask_again(key, check, plan, block, spent, deadline) end
-    return nil -- another worker is asking
+    if spent == nil then return nil end -- another worker is asking
+    blocks.clear(key)
   end
   if plan then
     local decision = denied_before(check, key)

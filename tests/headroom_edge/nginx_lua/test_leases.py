@@ -31,6 +31,7 @@ SHARED = "lua_shared_dict headroom 2m;"
 LEASED = f'{AMPLE} leases = true, dimensions = {{ "user" }},'
 ENDPOINT = "rides:list"
 SIZE = 600
+PLENTY = 100_000_000
 
 
 @contextmanager
@@ -110,8 +111,8 @@ def test_as_many_pass_as_without_leases_and_each_is_accounted_once(
     assert outcomes(valkey) == {"a": crowd.allowed, "d": crowd.statuses[429]}
 
 
-def test_most_requests_ask_nobody(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
-    publish_world(valkey, window(100_000_000))
+def test_most_requests_ask_nobody_also_after_an_idle_time(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
+    publish_world(valkey, window(PLENTY))
     with leasing(tmp_path, valkey_url) as running:
         crowd = Crowd(running)
 
@@ -121,9 +122,10 @@ def test_most_requests_ask_nobody(valkey: redis.Redis, valkey_url: str, tmp_path
             crowd.rush(50)
             return fcalls(valkey) < (len(crowd.answers) - before) / 2
 
-        until(is_so)
+        for _ in range(3):
+            assert any(is_so() for _ in range(20))
+            until(lambda: left(valkey_url) == PLENTY - crowd.allowed)
     assert set(crowd.statuses) == {200}
-    assert left(valkey_url) == 100_000_000 - crowd.allowed
 
 
 def test_costs_are_spent_from_a_block_of_their_own(valkey: redis.Redis, valkey_url: str, tmp_path: Path) -> None:
