@@ -13,7 +13,8 @@ local resp = require "headroom.resp"
 local floor, format, min, max = math.floor, string.format, math.min, math.max
 
 local SEAL = 2 ^ 40 -- above any number of requests
-local KEPT_S, ASKING_S, RENEWING_S, NONE_S = 60, 1, 0.02, 0.1
+local DEMAND_S = 0.1
+local KEPT_S, ASKING_S, RENEWING_S, NONE_S = 60, 1, 0.1, 0.1
 local CACHED = 4096
 
 local blocks = {}
@@ -30,6 +31,7 @@ local function opened(id, text)
     receipt = reply[#reply][4], decision = checks.decision(check, reply, #reply - 1),
   }
   block.size = min(block.calls, floor(block.cost / block.unit))
+  block.shard = checks.shard_of(check.tenant)
   block.left = block.size -- as this worker saw it last
   return block
 end
@@ -88,20 +90,26 @@ function blocks.begin_renewal(block) return shared:safe_add(block.renewal, 0, RE
 function blocks.none(key) shared:safe_set(key, -1, NONE_S) end
 
 -- Requests of a key in the current tenth of a second.
-function blocks.demand(key) return shared:incr("d" .. key, 1, 0, 0.1) or 0 end
+function blocks.demand(key)
+  local name = "d" .. key
+  local count = shared:incr(name, 1)
+  if count then return count end
+  shared:safe_add(name, 1, DEMAND_S)
+  return 1
+end
 
 -- `answer`: the reply of hr_lease as Redis wrote it. Returns the block; nil and the block
 -- if nobody can spend it: it is too small, or the memory is full.
 function blocks.install(key, check, starts_s, granted, unit, answer)
-  local id = shared:incr("id", 1, 0)
-  if not id then return nil end
+  shared:safe_add("id", 0)
+  local id = shared:incr("id", 1) or 0
   local text = resp.command {
     check.tenant, check.endpoint, check.cost, check.subject, tostring(check.words), format("%.6f", starts_s),
     format("%.6f", starts_s + granted[3] / 1000000), format("%d", granted[1]), format("%d", granted[2]), format("%d", unit),
     answer,
   }
   local block = opened(id, text)
-  local good = block.size > 0 and shared:safe_set(block.counter, block.size, KEPT_S) and shared:safe_set(block.about, text, KEPT_S)
+  local good = id > 0 and block.size > 0 and shared:safe_set(block.counter, block.size, KEPT_S) and shared:safe_set(block.about, text, KEPT_S)
     and shared:safe_set(key, id, KEPT_S)
   if not good then
     blocks.forget(block)
