@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from statistics import median
 import psutil
 
 from benchmarks.contestants.servers import SERVER_CORE
-from benchmarks.gateway import ROUNDS, on_loop, store, wait_for
+from benchmarks.gateway import ROUNDS, START_SECONDS, on_loop, store, wait_for
 from benchmarks.report import BenchmarkRow
 from benchmarks.web.client import CONNECTIONS, as_fast_as_it_goes, request
 from config.data_folders import ROOT
@@ -203,8 +204,17 @@ def nginx(url: str, gateway: int, *, leases: bool) -> Iterator[tuple[int, psutil
         included = CONFIGURATION.format(port=port, leases=str(leases).lower(), **about)
         write_configuration(folder, included, modules=LOAD)
         with running(folder, port) as process:
-            (worker,) = psutil.Process(process.pid).children()
-            yield port, worker
+            yield port, worker_of(psutil.Process(process.pid))
+
+
+def worker_of(master: psutil.Process) -> psutil.Process:
+    """The master listens before it has started the worker."""
+    deadline = time.monotonic() + START_SECONDS
+    while not (workers := master.children()):
+        if time.monotonic() > deadline:
+            raise SystemExit("headroom: nginx started no worker; see its output above.")
+        time.sleep(0.01)
+    return workers[0]
 
 
 @contextmanager

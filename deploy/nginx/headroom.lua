@@ -19,17 +19,19 @@ local HOLDS_KEPT = 10000
 local headroom = { VERSION = chores.version }
 local holds, holds_count = {}, 0 -- slots of requests that have not ended, by request
 local has_complained = false
+local leases -- the module, if setup switched it on
 
 function headroom.setup(given)
   settings.read(given)
   if settings.keys and not credentials.are_possible() then
     error("headroom: this nginx has no OpenSSL, which API keys need; use an nginx that has, or set keys = false.", 0)
   end
+  leases = settings.leases and require "headroom.leases"
 end
 
 local function refuse(problem, fields)
   local answer = ngx.header
-  for name, value in pairs(fields or {}) do answer[name] = value end
+  if fields then headers.send(fields) end
   for name, value in pairs(problem.headers) do answer[name] = value end
   answer["Content-Type"], answer["Cache-Control"] = "application/problem+json", "no-store"
   answer["Content-Length"] = #problem.body
@@ -54,24 +56,38 @@ local function without_caller(mode, cause)
   ngx.header["Headroom-Degraded"] = "open"
 end
 
-local function decide(var, check, deadline)
-  local replies, problem = store.ask(checks.command(check), 1, deadline)
-  if not replies then return failures.decide(check, "unavailable", problem, fallback_of(var)) end
-  local reply = replies[1]
-  local decision = checks.decision(check, reply)
-  if not decision then
-    local cause = type(reply) == "table" and reply.error or "the store's answer cannot be read"
-    return failures.decide(check, "unavailable", cause, fallback_of(var))
+-- The decision, nil, and whether it was made without asking; nil and a text if the store gives none.
+local function ask(check, deadline)
+  if leases then
+    local decision, problem, is_own = leases.decide(check, deadline)
+    if decision or problem then return decision, problem, is_own end
   end
+  local replies, problem = store.ask(checks.command(check), 1, deadline)
+  if not replies then return nil, problem end
+  local decision = checks.decision(check, replies[1])
+  if decision then return decision end
+  return nil, type(replies[1]) == "table" and replies[1].error or "the store's answer cannot be read"
+end
+
+local function learn(check, decision)
   chores.learn(check, decision)
+  if leases then leases.learn(check, decision) end
   if decision.mode ~= "" then
     failures.learn(check.place, decision.mode)
-  elseif decision.reason == "not_ready" then
-    return failures.decide(check, "not_ready", "the store has no configuration yet", fallback_of(var))
   elseif decision.reason == "suspended" then
     -- A suspended tenant must not get in while the store is down.
     failures.learn(check.place, "closed")
   end
+end
+
+local function decide(var, check, deadline)
+  local decision, problem, is_own = ask(check, deadline)
+  if not decision then return failures.decide(check, "unavailable", problem, fallback_of(var)) end
+  if is_own then return decision end
+  if decision.reason == "not_ready" then
+    return failures.decide(check, "not_ready", "the store has no configuration yet", fallback_of(var))
+  end
+  learn(check, decision)
   return decision
 end
 
@@ -109,7 +125,7 @@ local function try_to_tell(var, tenant, key_id)
 end
 
 local function let_through(var, check, decision, fields, credential)
-  for name, value in pairs(fields) do ngx.header[name] = value end
+  headers.send(fields)
   try_to_tell(var, check.tenant, credential and credential.key_id or "")
   hold(var, check, decision)
   if decision.wait_us > 0 then ngx.sleep(decision.wait_us / 1000000) end
@@ -120,7 +136,7 @@ function headroom.guard()
   local var = ngx.var
   -- After an internal redirect (index, error_page, try_files) the request has been charged already.
   if (var.headroom_caller or "") ~= "" then return end
-  chores.ensure(var.hostname)
+  chores.ensure(var)
   local deadline = clock.now() + settings.budget_s
   local tenant, found, cause = callers.identify(var, deadline)
   if not tenant then

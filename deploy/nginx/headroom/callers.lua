@@ -1,11 +1,13 @@
 -- Who a request is counted for: the owner of its API key, or the tenant that the configuration names.
 local credentials = require "headroom.credentials"
 local problems = require "headroom.problems"
+local recent_cache = require "headroom.recent_cache"
 local settings = require "headroom.settings"
 
 local find = string.find
 
 local OWN_TENANT = "headroom"
+local TENANTS_KEPT = 4096
 local MISSING = problems.unauthorised("The API key is missing; send it as Authorization: Bearer hr_… or as X-API-Key.")
 local INVALID = problems.unauthorised("The API key is unknown, expired or revoked; send a valid one.")
 local NO_SCOPE = problems.forbidden("scope-missing", "The token lacks the scope check; use one that has it.")
@@ -15,7 +17,14 @@ local OWN = problems.forbidden("own-tenant", "headroom is this installation's ow
 
 local callers = {}
 
-local function is_tenant(name) return #name <= 63 and find(name, "^[a-z0-9][a-z0-9-]*$") ~= nil end
+local tenants = recent_cache.new(TENANTS_KEPT) -- names that are good
+
+local function is_tenant(name)
+  if tenants:get(name) then return true end
+  if #name > 63 or not find(name, "^[a-z0-9][a-z0-9-]*$") then return false end
+  tenants:put(name, true)
+  return true
+end
 
 -- Tenant, and the credential if there is one; nil and a problem; or nil, nil and a text if the store does not tell.
 local function identify(var, deadline)

@@ -34,28 +34,20 @@ local function is_cost(text)
   return find(text, "^[1-9]%d*$") ~= nil and #text <= 10 and tonumber(text) <= 1000000000
 end
 
--- The words of all dimensions that are known, encoded, and their number.
-local function subject_of(var, key)
-  local words, count = {}, 0
-  local function add(name, value)
-    if value and value ~= "" then
-      if #value > DIMENSION_CHARACTERS then value = cut(value, DIMENSION_CHARACTERS) end
-      words[count + 1], words[count + 2] = word(name), word(value)
-      count = count + 2
+-- What is known about the caller, by dimension.
+local function values_of(var, key)
+  local values, dimensions = { key = key }, settings.dimensions
+  if not settings.names_dimension.ip then
+    local address = var.remote_addr
+    if address ~= "unix:" then values.ip = address end
+  end
+  for i = 1, #dimensions do
+    local name, value = dimensions[i].name, var[dimensions[i].variable]
+    if value and value ~= "" and (name ~= "key" or not key) then
+      values[name] = #value > DIMENSION_CHARACTERS and cut(value, DIMENSION_CHARACTERS) or value
     end
   end
-  local named = settings.names_dimension
-  add("key", key)
-  if not named.ip then
-    local address = var.remote_addr
-    if address ~= "unix:" then add("ip", address) end
-  end
-  local dimensions = settings.dimensions
-  for i = 1, #dimensions do
-    local name = dimensions[i].name
-    if name ~= "key" or not key then add(name, var[dimensions[i].variable]) end
-  end
-  return concat(words), count
+  return values
 end
 
 -- nil if $headroom_cost is not a cost.
@@ -68,27 +60,46 @@ function checks.new(var, tenant, key)
   elseif not is_cost(cost) then
     return nil
   end
-  local subject, words = subject_of(var, key)
+  local place = tenant .. "\0" .. endpoint
   return {
-    tenant = tenant, endpoint = endpoint, cost = cost, place = tenant .. "\0" .. endpoint, subject = subject, words = words,
+    tenant = tenant, endpoint = endpoint, cost = cost, place = place, name = place .. "\0" .. cost,
+    values = values_of(var, key),
   }
+end
+
+local FIRST = { "key", "ip" }
+
+-- Encodes the dimensions into check.subject, and counts their words. Not needed for what a lease decides.
+local function encode(check)
+  if check.subject then return end
+  local parts, count = {}, 0
+  for i = 1, #FIRST + #settings.dimensions do
+    local name = FIRST[i] or settings.dimensions[i - #FIRST].name
+    local value = check.values[name]
+    if value and (i <= #FIRST or name ~= "key" and name ~= "ip") then
+      parts[count + 1], parts[count + 2] = word(name), word(value)
+      count = count + 2
+    end
+  end
+  check.subject, check.words = concat(parts), count
 end
 
 -- `hr_check` for this check, asking for rows.
 function checks.command(check)
-  local key = check.place .. "\0" .. check.cost
-  local head = heads:get(key)
+  encode(check)
+  local head = heads:get(check.name)
   if not head then
     local words = { "FCALL", "hr_check", "1", "hr:{" .. shard_of(check.tenant) .. "}", check.tenant, check.endpoint, check.cost, "ALL" }
     for i = 1, #words do words[i] = word(words[i]) end
     head = concat(words)
-    heads:put(key, head)
+    heads:put(check.name, head)
   end
   return "*" .. 8 + check.words .. "\r\n" .. head .. check.subject
 end
 
 -- Another function with the check's tenant, endpoint and subject.
 function checks.call(name, check, ...)
+  encode(check)
   local words = { "FCALL", name, "1", "hr:{" .. shard_of(check.tenant) .. "}", check.tenant, check.endpoint, ... }
   local count = #words + check.words
   for i = 1, #words do words[i] = word(words[i]) end

@@ -13,7 +13,7 @@ local command, concat, floor, format = resp.command, table.concat, math.floor, s
 
 local ALL = "hr:{all}"
 local TICK_S, PATIENCE_S = 1, 1
-local HEARTBEAT_S, JITTER, DEGRADED_S = 5, 0.2, 60
+local JITTER, DEGRADED_S = 0.2, 60
 local USES_S, USES_KEPT, HOUR_S = 10, 10000, 3600
 local RELEASES_KEPT = 1000
 local COUNT_MAX, COST_MAX = 16777215, 549755813887
@@ -22,7 +22,7 @@ local HOST_BYTES = 64
 local chores = { version = "0.2.0" }
 local is_started, is_releasing = false, false
 local releases = {}
-local uses, uses_count, uses_s = {}, 0, 0
+local uses, uses_count, uses_s, uses_hour = {}, 0, 0, 0 -- by key; all in the hour of the first one
 local enforcer, host, next_heartbeat_s = nil, "", 0
 local degraded_seen, degraded_s = 0, -DEGRADED_S
 local latest -- the newest decision of the store: shard, revision, when
@@ -43,20 +43,28 @@ local function exchange(commands, undone)
   return replies
 end
 
+local function about_leases()
+  local found = require("headroom.leases").about()
+  return format('{"ms":%d,"endpoints":%s,"more":%d}', found.ms, problems.json_list(found.endpoints), found.more)
+end
+
 local function about(now)
   if failures.degraded ~= degraded_seen then degraded_seen, degraded_s = failures.degraded, now end
   local text = format(
     '{"host":%s,"pid":%d,"version":"%s","degraded":%d', problems.json(host:sub(1, HOST_BYTES)), ngx.worker.pid(),
     chores.version, now - degraded_s < DEGRADED_S and failures.degraded or 0
   )
-  if not latest then return text .. "}" end
-  return text .. format(',"shard":%d,"revision":%d,"decided_s":%d}', latest.shard, latest.revision, floor(now - latest.s))
+  if latest then
+    text = text .. format(',"shard":%d,"revision":%d,"decided_s":%d', latest.shard, latest.revision, floor(now - latest.s))
+  end
+  if settings.leases then text = text .. ',"leases":' .. about_leases() end
+  return text .. "}"
 end
 
 local function add_heartbeat(commands)
   local now = clock.now()
   if now < next_heartbeat_s then return end
-  next_heartbeat_s = now + HEARTBEAT_S * (1 - JITTER + 2 * JITTER * math.random())
+  next_heartbeat_s = now + settings.heartbeat_s * (1 - JITTER + 2 * JITTER * math.random())
   commands[#commands + 1] = command { "FCALL", "hr_heartbeat", "1", ALL, enforcer, about(now) }
 end
 
@@ -84,8 +92,8 @@ end
 local function add_uses(commands)
   local now = clock.now()
   if uses_count == 0 or now < uses_s then return end
-  for field, count in pairs(uses) do
-    commands[#commands + 1] = command { "HINCRBY", ALL .. ":ku", field, tostring(count) }
+  for key_id, count in pairs(uses) do
+    commands[#commands + 1] = command { "HINCRBY", ALL .. ":ku", key_id .. " " .. uses_hour, tostring(count) }
   end
   uses, uses_count, uses_s = {}, 0, now + USES_S
 end
@@ -104,9 +112,9 @@ local function tick(is_premature)
 end
 
 -- Called with the first request of a worker.
-function chores.ensure(hostname)
+function chores.ensure(var)
   if is_started then return end
-  is_started, host = true, hostname or ""
+  is_started, host = true, var.hostname or ""
   math.randomseed(ngx.worker.pid() + ngx.now() * 1000)
   enforcer = ngx.md5(host .. tostring({}) .. math.random() .. ngx.now()):sub(1, 16) .. "-" .. ngx.worker.pid()
   ngx.timer.at(0, tick)
@@ -120,12 +128,12 @@ function chores.learn(check, decision)
 end
 
 function chores.count_use(key_id)
-  local field = key_id .. " " .. floor(ngx.time() / HOUR_S)
-  local count = uses[field]
+  local count = uses[key_id]
   if count then
-    uses[field] = count + 1
+    uses[key_id] = count + 1
   elseif uses_count < USES_KEPT then
-    uses[field], uses_count = 1, uses_count + 1
+    if uses_count == 0 then uses_hour = floor(ngx.time() / HOUR_S) end
+    uses[key_id], uses_count = 1, uses_count + 1
   end
 end
 

@@ -12,6 +12,7 @@ local find, format, gmatch, gsub, match, sub = string.find, string.format, strin
 local null = ngx.null
 
 local FRESH_S, KNOWN_KEPT, UNKNOWN_KEPT = 0.3, 8192, 1024
+local LONGEST_KEPT = 200 -- bytes of a field
 local NEVER = math.huge
 local DIRECTORY = resp.command { "HMGET", "hr:{all}:d", "pepper" }
 local SECRET = "^hr_(" .. ("[0-9a-f]"):rep(16) .. ")_(" .. ("[0-9a-f]"):rep(64) .. ")$"
@@ -126,21 +127,29 @@ end
 
 local function trimmed(text) return match(text, "^%s*(.-)%s*$") end
 
--- The API key as sent. A key without Headroom's prefix belongs to the application and is ignored.
+local function of_bearer(field)
+  return find(field, "^[Bb][Ee][Aa][Rr][Ee][Rr] ") and trimmed(sub(field, 8)) or ""
+end
+
+local texts = { [of_bearer] = recent_cache.new(KNOWN_KEPT), [trimmed] = recent_cache.new(KNOWN_KEPT) }
+
+-- The key in a field; nil if there is none. A key without Headroom's prefix belongs to the application and is ignored.
+local function key_in(field, read)
+  if not field then return nil end
+  local text = texts[read]:get(field)
+  if not text then
+    text = read(field)
+    if sub(text, 1, 3) ~= "hr_" then return nil end
+    if #field <= LONGEST_KEPT then texts[read]:put(field, text) end
+  end
+  return text
+end
+
+-- The API key as sent.
 function credentials.sent(var)
   local text = var.headroom_api_key
   if text and text ~= "" then return trimmed(text) end
-  text = var.http_authorization
-  if text and find(text, "^[Bb][Ee][Aa][Rr][Ee][Rr] ") then
-    text = trimmed(sub(text, 8))
-    if sub(text, 1, 3) == "hr_" then return text end
-  end
-  text = var.http_x_api_key
-  if text then
-    text = trimmed(text)
-    if sub(text, 1, 3) == "hr_" then return text end
-  end
-  return nil
+  return key_in(var.http_authorization, of_bearer) or key_in(var.http_x_api_key, trimmed)
 end
 
 return credentials

@@ -1,8 +1,11 @@
 -- Rate limit headers of a decision: the twin of headroom_edge/headers.py. Both are tested with
 -- tests/fixtures/header_cases.json; docs/headers.md has the rules.
-local ceil, concat, find, format, gsub = math.ceil, table.concat, string.find, string.format, string.gsub
+local recent_cache = require "headroom.recent_cache"
+
+local ceil, concat, format, gsub = math.ceil, table.concat, string.format, string.gsub
 
 local SECOND_US = 1000000
+local NAMES_KEPT = 4096
 
 local headers = {}
 
@@ -15,13 +18,16 @@ end
 -- Microseconds to whole seconds, rounded up so that nobody retries too early.
 local function seconds_up(us) return ceil(us / SECOND_US) end
 
+local quotes = recent_cache.new(NAMES_KEPT)
+
 -- A Structured Fields string. A character that is not ASCII becomes `?`: one would make the whole field invalid.
 local function quoted(name)
-  if find(name, '[^ !#-%[%]-~]') then
-    name = gsub(gsub(name, "[%z\1-\31\127]", "?"), "[\194-\244][\128-\191]*", "?")
-    name = gsub(name, '[\\"]', "\\%0")
-  end
-  return '"' .. name .. '"'
+  local text = quotes:get(name)
+  if text then return text end
+  text = gsub(gsub(name, "[%z\1-\31\127]", "?"), "[\194-\244][\128-\191]*", "?")
+  text = '"' .. gsub(text, '[\\"]', "\\%0") .. '"'
+  quotes:put(name, text)
+  return text
 end
 
 local function policy(name, quota, window_s, unit)
@@ -36,21 +42,29 @@ local function item(name, quota, remaining, reset_us)
   return name .. ";r=" .. whole(remaining)
 end
 
+function headers.policies(rows)
+  local policies = {}
+  for i = 1, #rows do
+    local row = rows[i]
+    policies[i] = policy(quoted(row[1]), row[3], row[4], row[10])
+  end
+  return concat(policies, ", ")
+end
+
 local function add_draft(fields, decision)
   local rows = decision.rows
   if #rows == 0 then
     fields["RateLimit"] = item(quoted(decision.limit), decision.quota, decision.remaining, decision.reset_us)
     return
   end
-  local policies, items = {}, {}
-  for i = 1, #rows do
-    local row = rows[i]
-    local name = quoted(row[1])
-    policies[i] = policy(name, row[3], row[4], row[10])
-    items[i] = item(name, row[3], row[5], row[6])
+  fields["RateLimit-Policy"] = decision.policies or headers.policies(rows)
+  local row = rows[1]
+  local items = item(quoted(row[1]), row[3], row[5], row[6])
+  for i = 2, #rows do
+    row = rows[i]
+    items = items .. ", " .. item(quoted(row[1]), row[3], row[5], row[6])
   end
-  fields["RateLimit-Policy"] = concat(policies, ", ")
-  fields["RateLimit"] = concat(items, ", ")
+  fields["RateLimit"] = items
 end
 
 local function add_triple(fields, decision, prefix)
@@ -71,6 +85,20 @@ function headers.render(decision, profile)
     fields["Retry-After"] = whole(math.max(1, seconds_up(decision.retry_us)))
   end
   return fields
+end
+
+local NAMES = {
+  "RateLimit-Policy", "RateLimit", "Headroom-Degraded", "Retry-After", "RateLimit-Limit", "RateLimit-Remaining",
+  "RateLimit-Reset", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+}
+
+-- Puts rendered fields into the response, in a fixed order.
+function headers.send(fields)
+  local answer = ngx.header
+  for i = 1, #NAMES do
+    local value = fields[NAMES[i]]
+    if value then answer[NAMES[i]] = value end
+  end
 end
 
 headers.seconds_up = seconds_up

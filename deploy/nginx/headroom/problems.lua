@@ -120,4 +120,5 @@ function problems.late(decision, limits_url)
 end
 
 problems.json = json
+problems.json_list = json_list
 return problems

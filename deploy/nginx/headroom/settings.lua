@@ -161,7 +161,7 @@ end
 
 local KNOWN = {
   redis = true, username = true, password = true, shards = true, budget_ms = true, fail = true, connections = true,
-  max_wait_ms = true, keys = true, dimensions = true, headers = true, limits_url = true, leases = true,
+  max_wait_ms = true, heartbeat_s = true, keys = true, dimensions = true, headers = true, limits_url = true, leases = true,
 }
 
 function settings.read(given)
@@ -173,6 +173,7 @@ function settings.read(given)
   settings.budget_s = whole(given, "budget_ms", 20, 1, 60000) / 1000
   settings.connections = whole(given, "connections", 64, 1, 10000)
   settings.max_wait_us = whole(given, "max_wait_ms", 1000, 0, 600000) * 1000
+  settings.heartbeat_s = whole(given, "heartbeat_s", 5, 1, 10)
   settings.fail = choice(given, "fail", "open", { open = true, closed = true }, "open, closed")
   settings.profile = PROFILES[choice(given, "headers", "draft", PROFILES, "draft, draft+x-ratelimit, draft+ratelimit, x-ratelimit")]
   settings.limits_url = text(given, "limits_url", "")

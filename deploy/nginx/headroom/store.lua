@@ -21,7 +21,7 @@ local function has_time(socket, deadline)
   return true
 end
 
--- Reads exactly `count` replies.
+-- Reads exactly `count` replies. Returns them, nil, and their text.
 local function replies_of(socket, count, deadline)
   local text, at, replies = "", 1, {}
   while true do
@@ -39,7 +39,7 @@ local function replies_of(socket, count, deadline)
     end
     if #replies == count then
       if at <= #text then return nil, "more answers than questions" end
-      return replies
+      return replies, nil, text
     end
     if #text > LONGEST then return nil, "the answer is too long" end
   end
@@ -89,32 +89,33 @@ local function connected(deadline)
   return socket
 end
 
--- Sends commands (one text of `count` commands) and returns their replies; nil and a text if there are none in time.
+-- Sends commands (one text of `count` commands). Returns their replies, nil, and what Redis wrote; nil and a text that
+-- says why if there are none in time.
 function store.exchange(commands, count, deadline)
   local socket, problem = connected(deadline)
   if not socket then return nil, problem end
-  local replies
-  replies, problem = talk(socket, commands, count, deadline)
+  local replies, text
+  replies, problem, text = talk(socket, commands, count, deadline)
   if not replies then
     -- Never kept: a late answer would become another request's.
     socket:close()
     return nil, problem
   end
   socket:setkeepalive(IDLE_MS, settings.connections)
-  return replies
+  return replies, nil, text
 end
 
 -- The same, unless the breaker says no.
 function store.ask(commands, count, deadline)
   local permit = breaker.enter()
   if not permit then return nil, "the breaker is open" end
-  local replies, problem = store.exchange(commands, count, deadline)
+  local replies, problem, text = store.exchange(commands, count, deadline)
   if replies then
     breaker.succeeded(permit)
   else
     breaker.failed(permit)
   end
-  return replies, problem
+  return replies, problem, text
 end
 
 return store
