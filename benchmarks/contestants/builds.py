@@ -83,5 +83,6 @@ def _built(program: Path, command: Sequence[str], environment: Mapping[str, str]
 def _reason(said: str) -> str:
     """The line that tells what is wrong, without the addresses of mirrors."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if re.search(r"error|verifying|not found|Forbidden|404|403", line)] or lines[-1:]
-    return re.sub(r"reading https?://\S+", "the checksum or the module cannot be looked up:", "".join(told[:1]))
+    told = next((line for line in lines if re.search(r"error|verifying|not found|40[34]", line)), "".join(lines[-1:]))
+    told = re.sub(r"^.*(verifying module): \S+:", r"\1:", told)
+    return re.sub(r"reading https?://\S+", "looking up the checksum or the module:", told)
