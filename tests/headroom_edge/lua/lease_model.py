@@ -17,7 +17,7 @@ from headroom_edge.algorithms.leases import (
     leases_of,
 )
 from quotas.policies.spec import USUAL_LEASE_MS
-from quotas.simulation.reference_decision import Evaluation, MemberOutcome, ReferenceDecision, decision_of
+from quotas.simulation.reference_decision import Evaluation, ReferenceDecision, decision_of
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
 from quotas.simulation.reference_plan import LimitIdentity, PlanGroup, PlanMember, RecordKey, ReferencePlan
 

@@ -120,7 +120,7 @@ class Scenario:
         yield from self._lease(self._settle(old) if old and self.chance.random() < 0.8 else NOTHING)
 
     def _overlap(self) -> Play:
-        """Leases out of a limit that was idle; meanwhile the oldest come back, so that later charges lose their base."""
+        """Leases out of an idle limit; meanwhile the oldest come back, so that later charges lose their base."""
         self.now_us += SECOND_US
         for _ in range(self.chance.randint(3, 7)):
             self.now_us += self.chance.choice(self.steps[:-2])
@@ -193,13 +193,13 @@ def run(world: World, kind: str, seeds: range, operations: int) -> int:
     """Returns how many units were spent out of blocks. Raises OvershootError."""
     leased = 0
     for first in range(seeds.start, seeds.stop, AT_ONCE):
-        chance = Random(f"{kind} {first}")  # noqa: S311 - to repeat a history
+        chance = Random(f"{kind} {first}")
         algorithm = KINDS[kind](chance)
         lease_ms = chance.choice([None, 10, 400, 1_000])
         world.limit_by(Limit("a", algorithm, Subject.parse("user"), unit="cost", lease_ms=lease_ms))
         start_us = (MIDNIGHT_US - 3 * SECOND_US) if kind == "calendar_quota" else NOW_US
         scenarios = {
-            seed: Scenario(algorithm, Random(f"{kind} {seed} {seeds}"), start_us)  # noqa: S311
+            seed: Scenario(algorithm, Random(f"{kind} {seed} {seeds}"), start_us)
             for seed in range(first, min(first + AT_ONCE, seeds.stop))
         }
         _advance(world, scenarios, operations)
