@@ -16,11 +16,7 @@ from typing import Any, Final
 from headroom_edge import Check, Decision, Profile
 from headroom_edge.check import TENANT
 from headroom_edge.core import Conversation, Core
-<<<<<<< HEAD
-from headroom_edge.directory import EVERY_TENANT, Directory
-=======
 from headroom_edge.directory import EVERY_TENANT, Credential, Directory
->>>>>>> check-server
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading, is_below
@@ -169,10 +165,6 @@ class Guard:
     def verdict(self, decision: Decision, patience_ms: int) -> RequestVerdict | None:
         """None: the caller does not wait that long for its turn."""
         rules = self.rules
-<<<<<<< HEAD
-        decision = yield from core.check(check, True)
-=======
->>>>>>> check-server
         headers = decision.headers(rules.profile)
         if not decision.allowed:
             return refusal(problem_of(decision, rules.limits_url), decision, headers)
