@@ -87,7 +87,7 @@ class CallbackDriver:
     def check(self, check: Check, done: Callable[[Decision], None], failed: Failed, *, rows: bool = True) -> None:
         """As `start` with `core.check`, for less."""
         core = self.core
-        if core.breaker.state is BreakerState.CLOSED:
+        if core.breaker.state is BreakerState.CLOSED and core.leases is None:
             command = encode_check(CHECK, check, core.shards, rows=rows)
             self.pipeline.call((command,), self.budget_s, CheckRun(check, self, done, failed, rows=rows))
         else:

@@ -73,6 +73,13 @@ def test_what_is_counted_together_is_said_in_words(client: Client) -> None:
     assert "per API key or address" in asked(client, endpoint=PAY, ip="203.0.113.7")
 
 
+def test_a_limit_mentions_its_lease_if_it_is_set(client: Client) -> None:
+    policy_create(name="pay", tier="pro", endpoint=PAY, limits=[bucket(3, "pay", lease="never")], **FORCED)
+    text = asked(client, endpoint=PAY)
+    assert "per tenant, payments:charge, in requests; never leased</p>" in text
+    assert text.count("leased</p>") == 1
+
+
 def test_an_override_stands_on_top_of_the_ladder(client: Client) -> None:
     override_create(tenant="acme", endpoint="*", multiplier=(2, 1), **SAID)
     publish()

@@ -8,7 +8,7 @@ from dashboards.pages.tenant.limits import Rung
 from headroom_edge.algorithms.base import SECOND_US
 from headroom_edge.decision import NEVER, Decision, LimitRow
 from quotas.policies.explain import ExplainedLimit, Verdict
-from quotas.policies.limit_words import limit_short, override_words, subject_words
+from quotas.policies.limit_words import lease_words, limit_short, override_words, subject_words
 from quotas.policies.spec import Override
 from quotas.usage.queries.denial_log import wait_words
 
@@ -33,7 +33,8 @@ class Rule:
         effective = self.explained.effective
         who = "all tenants together" if effective.is_global else f"per {subject_words(effective.limit.subject)}"
         where = "all endpoints" if effective.scope == "*" else effective.scope
-        return f"{who}, {where}, in {effective.limit.unit}"
+        lease = lease_words(effective.limit.lease_ms)
+        return f"{who}, {where}, in {effective.limit.unit}" + (f"; {lease}" if lease else "")
 
     @property
     def state(self) -> str:
