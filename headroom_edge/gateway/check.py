@@ -44,6 +44,28 @@ class CheckBody(CheckItem):
     checks: list[CheckItem] | None = None
 
 
+class Answer(msgspec.Struct, gc=False):
+    """The decision about one check. The order is that of the reply's fields."""
+
+    allowed: bool
+    status: int
+    reason: str
+    tenant: str
+    # None if it is not registered. A misspelt name falls under the limits on `*`, which nobody would notice.
+    endpoint: str | None
+    limit: str
+    quota: int
+    remaining: int
+    reset_after_ms: int
+    retry_after_ms: int | None
+    wait_ms: int
+    revision: int
+    holder: str
+    degraded: str | None
+    headers: dict[str, str]
+    problem: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedCheck:
     """An entry that is denied without asking the store, because its API key is not valid."""
@@ -221,7 +243,9 @@ class CheckHandler:
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 
-    def _answers(self, core: Core, questions: Sequence[Check | RefusedCheck]) -> Conversation[list[dict[str, Any]]]:
+    def _answers(
+        self, core: Core, questions: Sequence[Check | RefusedCheck]
+    ) -> Conversation[list[Answer | dict[str, Any]]]:
         checks = [question for question in questions if isinstance(question, Check)]
         decisions = iter((yield from core.decide(CHECK, checks, True)))
         return [
@@ -229,29 +253,28 @@ class CheckHandler:
             for question in questions
         ]
 
-    def _answer(self, decision: Decision) -> dict[str, Any]:
+    def _answer(self, decision: Decision) -> Answer:
         check = decision.check
-        answer = {
-            "allowed": decision.allowed,
-            "status": 200,
-            "reason": decision.reason,
-            "tenant": check.tenant,
-            # None if it is not registered. A misspelt name falls under the limits on `*`, which nobody would notice.
-            "endpoint": check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
-            "limit": decision.limit,
-            "quota": decision.quota,
-            "remaining": decision.remaining,
-            "reset_after_ms": decision.reset_after_ms,
-            "retry_after_ms": decision.retry_after_ms,
-            "wait_ms": decision.wait_ms,
-            "revision": decision.revision,
-            "holder": decision.holder,
-            "degraded": decision.failure,
-            "headers": decision.headers(self._guard.rules.profile),
-        }
+        answer = Answer(
+            decision.allowed,
+            200,
+            decision.reason,
+            check.tenant,
+            check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
+            decision.limit,
+            decision.quota,
+            decision.remaining,
+            decision.reset_after_ms,
+            decision.retry_after_ms,
+            decision.wait_ms,
+            decision.revision,
+            decision.holder,
+            decision.failure,
+            decision.headers(self._guard.rules.profile),
+        )
         if not decision.allowed:
             problem = problem_of(decision, self._guard.rules.limits_url)
-            answer |= {"status": int(problem.status), "problem": problem.document()}
+            answer.status, answer.problem = int(problem.status), problem.document()
         return answer
 
 

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import HEADER_VALUE_RE, STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from headroom_edge.asgi import Scope, encoded
+from headroom_edge.asgi import Scope
 from headroom_edge.gateway.server import JSON
 from headroom_edge.problems import Problem
-from headroom_edge.request_guard import refusal
+from headroom_edge.request_guard import Request
 
 Fields = list[tuple[bytes, bytes]]
 
-CLOSE: Final = (b"connection", b"close")
-_FAULT: Final = b"Internal Server Error"
+CONNECTION: Final = "Connection"
+CLOSE: Final = b"connection: close\r\n"
 _DECISION: Final = b"%s%%s%s: %s\r\ncontent-length: %%d\r\n%%s\r\n%%s" % (STATUS_LINE[HTTPStatus.OK], *JSON)
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    status: int
-    fields: Fields
-    body: bytes
-
-    @classmethod
-    def of(cls, status: int, headers: Mapping[str, str], body: bytes) -> Response:
-        return cls(status, [*encoded(headers), (b"content-length", b"%d" % len(body))], body)
-
-    @classmethod
-    def refusing(cls, problem: Problem) -> Response:
-        verdict = refusal(problem)
-        return cls.of(problem.status, verdict.headers, verdict.body)
-
-
-# What an exception becomes; the same as uvicorn's.
-FAULT: Final = Response(
-    HTTPStatus.INTERNAL_SERVER_ERROR,
-    [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(_FAULT)), CLOSE],
-    _FAULT,
-)
+_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class _NoEvent:
@@ -70,26 +47,42 @@ class Exchange:
         self.keep_alive = keep_alive
         self.body = bytearray()
 
+    def request(self) -> Request:
+        peer = self.scope["client"]
+        return Request(self.scope["method"], "", peer[0] if peer else "", _reader(self.scope["headers"]))
+
     @property
     def response_started(self) -> bool:
         return self.response_complete  # it is written in one piece
 
     def decided(self, body: bytes, common: Fields) -> bytes:
         """The response to a check. `common` are the fields that every response has: the date."""
-        return _DECISION % (_lines(tuple(common)), len(body), b"" if self.keep_alive else _lines((CLOSE,)), body)
+        return _DECISION % (_lines(tuple(common)), len(body), b"" if self.keep_alive else CLOSE, body)
 
-    def rendered(self, response: Response, common: Fields) -> bytes:
-        """Raises ValueError for a field that would end early."""
-        fields = response.fields
-        if HEADER_VALUE_RE.search(b"".join([value for _, value in fields])):
+    def rendered(self, status: int, headers: Mapping[str, str], body: bytes, common: Fields) -> bytes:
+        """Any other response. Raises ValueError for a field that cannot be sent."""
+        values = "".join(headers.values())
+        if not values.isprintable() and _CONTROL.search(values):
             raise ValueError("a field of the response has a control character")
-        if CLOSE in fields:
-            self.keep_alive = False
-        elif not self.keep_alive:
-            fields = [*fields, CLOSE]
-        body = b"" if self.scope["method"] == "HEAD" else response.body
-        lines = [b"%s: %s\r\n" % field for field in fields]
-        return b"".join([STATUS_LINE[int(response.status)], _lines(tuple(common)), *lines, b"\r\n", body])
+        fields = "".join([f"{name.lower()}: {value}\r\n" for name, value in headers.items()]).encode("latin-1")
+        close = b"" if self.keep_alive else CLOSE
+        if CONNECTION in headers:
+            self.keep_alive, close = False, b""
+        shown = b"" if self.scope["method"] == "HEAD" else body
+        start = STATUS_LINE[status] + _lines(tuple(common))
+        return b"%s%scontent-length: %d\r\n%s\r\n%s" % (start, fields, len(body), close, shown)
+
+
+def _reader(fields: Fields) -> Callable[[str], str]:
+    """As `header_of`, for many look-ups."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        found = {name: b",".join([value for other, value in fields if other == name]) for name in found}
+
+    def header(name: str) -> str:
+        return found.get(name.encode(), b"").decode("latin-1")
+
+    return header
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ How HTTP is read, and the bounds, are those of `BoundedProtocol`; a head that is
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -15,16 +16,15 @@ from urllib.parse import unquote
 import httptools
 
 from headroom_edge import Check, Decision
-from headroom_edge.asgi import Scope, header_of
+from headroom_edge.asgi import Scope
 from headroom_edge.gateway.authz import original, response_of
 from headroom_edge.gateway.bounds import BoundedProtocol
-from headroom_edge.gateway.exchange import FAULT, Exchange, Fields, Response
+from headroom_edge.gateway.exchange import Exchange, Fields
 from headroom_edge.gateway.server import (
     AUTHZ,
     CHECK,
     HEALTH,
     HEALTHY,
-    JSON,
     KNOWN,
     LONGEST_BODY,
     RELEASE,
@@ -35,11 +35,14 @@ from headroom_edge.gateway.server import (
 )
 from headroom_edge.problems import Problem
 from headroom_edge.recent_cache import RecentCache
-from headroom_edge.request_guard import RequestVerdict, key_text
+from headroom_edge.request_guard import Request, RequestVerdict, key_text, refusal
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEAD_END: Final = b"\r\n\r\n"
-IN_HEALTH: Final = Response(HTTPStatus.OK, [JSON, (b"content-length", b"%d" % len(HEALTHY))], HEALTHY)
+POST: Final = b"POST "
+TARGETS: Final = {path.encode(): path for path in (CHECK, RELEASE, AUTHZ, HEALTH)}
+PLAIN_QUERY: Final = re.compile(b"[A-Za-z0-9=&_-]*")
+BUG: Final = b"Internal Server Error"  # as uvicorn says it
 LONGEST_KNOWN_HEAD: Final = 2_048
 HEADS_KEPT: Final = 1_024  # in one process; those of callers that are known
 
@@ -60,19 +63,24 @@ _heads: Final[RecentCache[bytes, KnownHead]] = RecentCache(HEADS_KEPT)
 class CheckProtocol(BoundedProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._gateway = cast("Gateway", self.app)
+        app: object = self.app
+        if not isinstance(app, Gateway):
+            raise TypeError(
+                "CheckProtocol serves a Gateway alone; run uvicorn without other middleware (proxy_headers)."
+            )
+        self._gateway = app
         self._driver = self._gateway.limiter.callbacks()
 
     def data_received(self, data: bytes) -> None:
         is_free = not self._has_begun and (self.cycle is None or self.cycle.response_complete)
-        if is_free and self._is_known(data):
+        if is_free and data.startswith(POST) and self._is_known(data):
             return
         super().data_received(data)
         # Requests that arrive together are all read before the first is answered, so that their number has a bound.
         front = cast("Exchange | None", self._served)
         if front is None or front.response_complete or front.is_asking or self._is_refused:
             return
-        if is_free and front is cast("Exchange", self.cycle) and not front.more_body:
+        if is_free and front is cast("Exchange", self.cycle) and data.startswith(POST) and not front.more_body:
             front.head = self._whole_head(data, front)
         self._go_on(front)
 
@@ -114,9 +122,14 @@ class CheckProtocol(BoundedProtocol):
 
     def _read_target(self, scope: Scope) -> None:
         """Raises what uvicorn would raise; the parser then calls the request malformed."""
+        scope["method"] = self.parser.get_method().decode("ascii")
+        raw, _, query = self.url.partition(b"?")
+        usual = TARGETS.get(raw)
+        if usual is not None and PLAIN_QUERY.fullmatch(query):
+            scope["path"], scope["query_string"] = usual, query
+            return
         target = httptools.parse_url(self.url)
         path = target.path.decode("ascii")
-        scope["method"] = self.parser.get_method().decode("ascii")
         scope["path"] = unquote(path) if "%" in path else path
         scope["query_string"] = target.query or b""
 
@@ -139,7 +152,7 @@ class CheckProtocol(BoundedProtocol):
         elif path == AUTHZ:
             self._authz(exchange)
         elif path == HEALTH:
-            self._respond(exchange, IN_HEALTH)
+            self._respond(exchange, HTTPStatus.OK, {"Content-Type": "application/json"}, HEALTHY)
         else:
             self._refuse_it(exchange, no_such_path())
 
@@ -153,7 +166,7 @@ class CheckProtocol(BoundedProtocol):
         size = len(exchange.body)
         if not exchange.more_body or size > LONGEST_BODY:
             raw = bytes(exchange.body) if size <= LONGEST_BODY else None
-            self._ask(exchange, path, key_text(partial(header_of, exchange.scope)), raw)
+            self._ask(exchange, path, key_text(exchange.request().header), raw)
         elif size > SMALL_BODY and not exchange.is_known:
             self._object(exchange)
         else:
@@ -188,7 +201,7 @@ class CheckProtocol(BoundedProtocol):
     def _object(self, exchange: Exchange) -> None:
         """Ask who the caller is before more of a large body is read."""
         exchange.is_asking = True
-        talk = self._gateway.checks.objection(self._driver.core, key_text(partial(header_of, exchange.scope)))
+        talk = self._gateway.checks.objection(self._driver.core, key_text(exchange.request().header))
         self._driver.start(talk, partial(self._objected, exchange), partial(self._failed, exchange))
 
     def _objected(self, exchange: Exchange, problem: Problem | None) -> None:
@@ -202,16 +215,32 @@ class CheckProtocol(BoundedProtocol):
 
     def _authz(self, exchange: Exchange) -> None:
         guard = self._gateway.guard
-        request = original(exchange.scope, guard.rules.reading)
+        request = original(exchange.request(), exchange.scope["query_string"], guard.rules.reading)
         if isinstance(request, Problem):
             self._refuse_it(exchange, request)
             return
         exchange.is_asking = True
-        talk = guard.judge(self._driver.core, request)
+        driver, failed = self._driver, partial(self._failed, exchange)
+        question = guard.question(driver.core, request)
+        if isinstance(question, Check):
+            driver.check(question, partial(self._weigh, exchange, request), failed)
+        elif question is None:
+            driver.start(guard.judge(driver.core, request), partial(self._judged, exchange), failed)
+        else:
+            self._judged(exchange, question)
+
+    def _weigh(self, exchange: Exchange, request: Request, decision: Decision) -> None:
+        guard = self._gateway.guard
+        verdict = guard.verdict(decision, guard.patience_ms(request) if decision.wait_us else 0)
+        if verdict is not None:
+            self._judged(exchange, verdict)
+            return
+        talk = guard.too_late(self._driver.core, decision)
         self._driver.start(talk, partial(self._judged, exchange), partial(self._failed, exchange))
 
     def _judged(self, exchange: Exchange, verdict: RequestVerdict) -> None:
-        verdict = self._gateway.counted_verdict(exchange.scope, verdict)
+        if verdict.problem is not None:
+            verdict = self._gateway.counted_verdict(exchange.scope, verdict)
         if verdict.wait_s:
             self.loop.call_later(verdict.wait_s, self._tell, exchange, verdict)
         else:
@@ -219,20 +248,20 @@ class CheckProtocol(BoundedProtocol):
 
     def _tell(self, exchange: Exchange, verdict: RequestVerdict) -> None:
         try:
-            answer = response_of(exchange.scope, verdict)
-            self._respond(exchange, Response.of(answer.status, answer.headers, answer.body))
+            self._respond(exchange, *response_of(exchange.scope["query_string"], verdict))
         except ValueError as error:  # a field that cannot be sent
             self._failed(exchange, error)
 
     def _failed(self, exchange: Exchange, error: Exception) -> None:
         self.logger.error("Exception in the check server\n", exc_info=error)
-        self._respond(exchange, FAULT)
+        exchange.keep_alive = False
+        self._respond(exchange, HTTPStatus.INTERNAL_SERVER_ERROR, {"Content-Type": "text/plain; charset=utf-8"}, BUG)
 
     def _refuse_it(self, exchange: Exchange, problem: Problem) -> None:
-        self._respond(exchange, Response.refusing(problem))
+        self._respond(exchange, problem.status, refusal(problem).headers, problem.body())
 
-    def _respond(self, exchange: Exchange, response: Response) -> None:
-        self._finish(exchange, exchange.rendered(response, self.server_state.default_headers))
+    def _respond(self, exchange: Exchange, status: int, headers: dict[str, str], body: bytes) -> None:
+        self._finish(exchange, exchange.rendered(status, headers, body, self.server_state.default_headers))
 
     def _finish(self, exchange: Exchange, payload: bytes) -> None:
         if exchange.disconnected or exchange.response_complete:

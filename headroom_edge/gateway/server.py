@@ -96,7 +96,8 @@ class Gateway:
         return problem
 
     async def _authz(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = original(scope, self.guard.rules.reading)
+        query = scope.get("query_string", b"")
+        request = original(request_of(scope), query, self.guard.rules.reading)
         if isinstance(request, Problem):
             await refuse(send, request)
             return
@@ -104,7 +105,7 @@ class Gateway:
         verdict = self.counted_verdict(scope, verdict)
         if verdict.wait_s:
             await asyncio.sleep(verdict.wait_s)
-        answer = response_of(scope, verdict)
+        answer = response_of(query, verdict)
         await respond(send, answer.status, answer.headers, answer.body)
 
     def counted_verdict(self, scope: Scope, verdict: RequestVerdict) -> RequestVerdict:

@@ -15,20 +15,16 @@ class Ask:
     """A call of hr_lease: it decides a check, settles the last block and takes the next one."""
 
     check: Check
-    lease: Lease | None  # None: the plan is not known
+    lease: Lease | None  # None: the plan is not known, so a block could not be kept
     want: Want
     settlement: Settlement | None
     longest_ms: int
     began_s: float  # before the call is sent
+    learns: bool  # whether to ask for the plan, too
 
     def commands(self, shards: int) -> list[bytes]:
-        """A second one asks for the plan, if it is not known."""
         lease = self._lease_command(shards)
-        return (
-            [lease]
-            if self.lease is not None
-            else [lease, encode_profile(self.check.tenant, self.check.endpoint, shards)]
-        )
+        return [lease, encode_profile(self.check.tenant, self.check.endpoint, shards)] if self.learns else [lease]
 
     def _lease_command(self, shards: int) -> bytes:
         check, want = self.check, self.want

@@ -19,9 +19,9 @@ from headroom_edge.decision import Decision
 from headroom_edge.leases.ask import Ask
 from headroom_edge.leases.block import FREE_THREADED, Block, Grant, Settlement
 from headroom_edge.leases.decision import LeasedDecision, leased
-from headroom_edge.leases.demand import NOTHING
+from headroom_edge.leases.demand import NOTHING, Demand
 from headroom_edge.leases.dues import Due, Dues
-from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values, may_lease
+from headroom_edge.leases.lease import LIMIT, UNKNOWN, Lease, LeasedPlan, Values, longest_lease_ms
 from headroom_edge.recent_cache import RecentCache
 
 LEASES_KEPT: Final = 8_192  # at least as many lease keys as this, at most twice as many
@@ -31,15 +31,12 @@ ENDPOINTS_KEPT: Final = 1_000
 PAUSE_S: Final = 60.0
 # A call that took longer was interrupted and tells nobody: the next request may ask again.
 ASKING_S: Final = 10.0
-# An override may begin or end without a revision, so a plan is looked at again after this time.
-PLAN_S: Final = 60.0
 COST_OF_RECEIPT: Final = 2  # its position in the receipt of hr_check
 
 
 class LeaseBook:
     def __init__(self, lease_ms: int, shards: int, clock: Callable[[], float] = monotonic) -> None:
         self.lease_ms = lease_ms
-        self._length_s = lease_ms / 1_000
         self._shards = shards
         self._clock = clock
         self._start_over()
@@ -49,6 +46,7 @@ class LeaseBook:
         self._lock = threading.Lock()
         self._fast: dict[str, dict[str, LeasedPlan]] = {}  # tenant → endpoint → plan with open leases
         self._plans: RecentCache[tuple[str, str], LeasedPlan] = RecentCache(PLANS_KEPT)
+        self._unknown: RecentCache[tuple[str, str], Demand] = RecentCache(PLANS_KEPT)  # of plans not asked for yet
         self._leases: RecentCache[tuple[str, str, Values], Lease] = RecentCache(LEASES_KEPT, self._retire_all)
         self._open: dict[Lease, None] = {}  # the leases that have a block
         self._dues = Dues()
@@ -98,8 +96,9 @@ class LeaseBook:
             if now < self._paused_until_s:
                 return None
             plan = self._plan(check)
-            if plan is None or now - plan.learnt_s > PLAN_S:
-                return Ask(check, None, NOTHING, None, self.lease_ms, now)
+            if plan is None or (not plan.length_s and plan.is_old(now)):
+                # Few requests are not worth the larger call.
+                return Ask(check, None, NOTHING, None, self.lease_ms, now, True) if self._is_busy(check, now) else None
             lease = self._lease(check, plan)
             return self._answer(lease, check, rows, now) or self._ask(lease, check, now)
 
@@ -112,13 +111,13 @@ class LeaseBook:
                 self._know(lease, check)
                 return leased(block, check.subject, check.cost, price, left, now, rows)
         if denial is not None and price != UNKNOWN and denial.answers(price, now, rows):
-            lease.demand.count(price, now, has_block=False)
+            lease.count(price, now)
             self._dues.deny(check.tenant, check.endpoint, denial.decision.limit, price)
             return denial.repeated(check, now, rows)
         return None
 
     def _ask(self, lease: Lease, check: Check, now: float) -> Ask | None:
-        lease.demand.count(lease.known_price(check.cost), now, has_block=lease.block is not None)
+        lease.count(lease.price(check.cost), now)
         if now < lease.asking_until_s:
             return None
         settlement = self._close(lease, now)
@@ -127,7 +126,7 @@ class LeaseBook:
             return None
         lease.demand.restart(now)
         lease.asking_until_s = now + ASKING_S
-        return Ask(check, lease, want, settlement, self.lease_ms, now)
+        return Ask(check, lease, want, settlement, self.lease_ms, now, lease.plan.is_old(now))
 
     def granted(self, ask: Ask, decision: Decision, grant: Grant, profile: Any = None) -> None:
         """`profile`: the plan's text, if it was asked for."""
@@ -135,8 +134,8 @@ class LeaseBook:
         with self._lock:
             ask.end()
             plan = self._learn(check, decision, grant)
-            if ask.lease is None:
-                plan.leasable, plan.learnt_s = may_lease(profile), self._clock()
+            if ask.learns:
+                plan.length_s, plan.learnt_s = longest_lease_ms(profile, self.lease_ms) / 1_000, self._clock()
             lease = self._lease(check, plan)
             if decision.allowed and grant.calls and grant.cost:
                 self._open_block(lease, Block(grant, decision, ask.began_s))
@@ -211,13 +210,23 @@ class LeaseBook:
             return None
         return plan
 
+    def _is_busy(self, check: Check, now: float) -> bool:
+        key = (check.tenant, check.endpoint)
+        demand = self._unknown.get(key)
+        if demand is None:
+            demand = Demand()
+            self._unknown.put(key, demand)
+        demand.begin(now, self.lease_ms / 1_000)
+        demand.count(1)
+        return demand.is_enough
+
     def _lease(self, check: Check, plan: LeasedPlan) -> Lease:
         key = (check.tenant, check.endpoint, plan.values(check.subject))
         lease = self._leases.get(key)
         if lease is None or lease.plan is not plan:
             if lease is not None:
                 self._retire(lease)
-            lease = Lease(plan, check, self._length_s)
+            lease = Lease(plan, check)
             self._leases.put(key, lease)
         return lease
 
@@ -234,14 +243,16 @@ class LeaseBook:
         plan = self._plan(check)
         if plan is None or plan.dimensions != grant.dimensions:
             plan = LeasedPlan(grant.dimensions, self._revisions.get(prefix_of(check.tenant, self._shards), 0))
+            # Until the plan's text is read, with the next call.
+            plan.length_s = self.lease_ms / 1_000 if grant.calls else 0.0
             self._plans.put((check.tenant, check.endpoint), plan)
         if check.cost is None and len(decision.raw_receipt) > COST_OF_RECEIPT:
             plan.price = int(decision.raw_receipt[COST_OF_RECEIPT])
         return plan
 
     def _remember(self, lease: Lease, check: Check, decision: Decision) -> None:
-        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.leasable:
-            lease.deny(decision, lease.known_price(check.cost), self._clock())
+        if not decision.allowed and not decision.degraded and decision.reason == LIMIT and lease.plan.length_s:
+            lease.deny(decision, lease.price(check.cost), self._clock())
 
     def _open_block(self, lease: Lease, block: Block) -> None:
         self._retire(lease)

@@ -24,18 +24,20 @@ NOTHING: Final = Want(0, 0)
 class Demand:
     """Counts the requests of one lease key. Its caller holds a lock."""
 
-    __slots__ = ("_calls", "_cost", "_length_s", "_since_s", "_wanted")
+    __slots__ = ("_calls", "_cost", "_since_s", "_wanted")
 
-    def __init__(self, length_s: float) -> None:
-        self._length_s = length_s
+    def __init__(self) -> None:
         self._since_s = float("-inf")
-        self._calls = self._cost = 0  # requests since then that asked the store
+        self._calls = self._cost = 0  # requests since then that no block paid for
         self._wanted = 0
 
-    def count(self, price: int, now: float, *, has_block: bool) -> None:
-        """Count a request that asks the store. Without a block, a new period begins where the last one has passed."""
-        if not has_block and now - self._since_s > self._length_s:
+    def begin(self, now: float, length_s: float) -> None:
+        """Without a block: begin a new period if the last one has passed."""
+        if now - self._since_s > length_s:
             self.restart(now)
+
+    def count(self, price: int) -> None:
+        """Count a request that no block pays for."""
         self._calls += 1
         self._cost += price
 
@@ -43,18 +45,22 @@ class Demand:
         self._since_s = now
         self._calls = self._cost = 0
 
+    @property
+    def is_enough(self) -> bool:
+        return self._calls >= LEAST
+
     def want_first(self) -> Want:
         """Without a block: NOTHING until there were enough requests in the length of one lease."""
-        if self._calls < LEAST:
+        if not self.is_enough:
             self._wanted = 0
             return NOTHING
         return self._want(FIRST, self._calls, self._cost)
 
-    def want_next(self, now: float, spent_calls: int, spent_cost: int) -> Want:
+    def want_next(self, now: float, length_s: float, spent_calls: int, spent_cost: int) -> Want:
         """After a block. At most twice as many as before, because a short burst would look like a huge demand."""
         calls, cost = self._calls + spent_calls, self._cost + spent_cost
         passed_s = max(now - self._since_s, 1e-6)
-        demand = calls * self._length_s / passed_s
+        demand = calls * length_s / passed_s
         if demand < LEAST:
             self._wanted = 0
             return NOTHING

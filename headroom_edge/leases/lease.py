@@ -14,7 +14,9 @@ from headroom_edge.leases.block import MICROSECONDS, Block, Settlement
 from headroom_edge.leases.decision import aged
 from headroom_edge.leases.demand import NOTHING, Demand, Want
 
+PLAN_S: Final = 60.0
 SHORTEST_DENIAL_S: Final = 0.02
+USUAL_MS: Final = 100  # the longest lease of a limit that does not say
 NEVER_LEASED: Final = frozenset("lc")  # queues and slots, by the plan's letters for algorithms
 UNKNOWN: Final = 2**62  # a price that no block can pay
 # The values of a plan's dimensions: None without any, the value of a single one, or a tuple.
@@ -25,13 +27,13 @@ LIMIT: Final = "limit"  # the only reason that is remembered: waiting helps, and
 class LeasedPlan:
     """What replies told about the plan of a tenant and endpoint."""
 
-    __slots__ = ("as_of", "dimensions", "learnt_s", "leasable", "leases", "names", "of", "price")
+    __slots__ = ("as_of", "dimensions", "learnt_s", "leases", "length_s", "names", "of", "price")
 
     def __init__(self, dimensions: tuple[str, ...], as_of: int) -> None:
         self.dimensions = dimensions  # that the plan's subjects use
         self.as_of = as_of  # the newest revision that was known of its shard; a later one may have changed the plan
         self.price = UNKNOWN  # the endpoint's default cost
-        self.leasable = False  # none of its limits forbids leases
+        self.length_s = 0.0  # of the longest lease; 0: a limit forbids leases
         self.learnt_s = float("-inf")
         # For the fast path: the leases that have a block, by their values; how to read these from a subject that has
         # all of them; and the names of dimensions that were found valid.
@@ -44,6 +46,10 @@ class LeasedPlan:
         if len(names) == 1:
             return subject.get(names[0])
         return tuple(subject.get(name) for name in names) if names else None
+
+    def is_old(self, now: float) -> bool:
+        """An override may begin or end without a revision, so the plan's text is read again now and then."""
+        return now - self.learnt_s > PLAN_S
 
     def accepts(self, subject: SubjectValues) -> bool:
         """Whether Check would. False may be wrong: nothing is known of names that were not sent before."""
@@ -91,7 +97,6 @@ class Lease:
     """One per lease key: tenant, endpoint, and the values of the dimensions that the plan uses."""
 
     __slots__ = (
-        "_length_s",
         "asking_until_s",
         "block",
         "demand",
@@ -103,14 +108,13 @@ class Lease:
         "values",
     )
 
-    def __init__(self, plan: LeasedPlan, check: Check, length_s: float) -> None:
+    def __init__(self, plan: LeasedPlan, check: Check) -> None:
         self.plan = plan
         self.tenant = check.tenant
         self.endpoint = check.endpoint
         self.values = plan.values(check.subject)
         self.subject: SubjectValues = {}  # the latest one that was found valid
-        self._length_s = length_s
-        self.demand = Demand(length_s)
+        self.demand = Demand()
         self.block: Block | None = None
         self.denial: Denial | None = None
         self.asking_until_s = float("-inf")  # until then, a request for the next block may be under way
@@ -118,28 +122,33 @@ class Lease:
     def price(self, cost: int | None) -> int:
         return self.plan.price if cost is None else cost
 
-    def known_price(self, cost: int | None) -> int:
-        price = self.price(cost)
-        return 1 if price == UNKNOWN else price
-
     def close(self, now: float) -> Settlement | None:
         block, self.block = self.block, None
         return None if block is None else block.close(now)
 
+    def count(self, price: int, now: float) -> None:
+        if self.block is None:
+            self.demand.begin(now, self.plan.length_s)
+        self.demand.count(1 if price == UNKNOWN else price)
+
     def next_want(self, now: float, settlement: Settlement | None) -> Want:
-        if settlement is not None:
-            return self.demand.want_next(now, settlement.spent_calls, settlement.spent_cost)
-        return self.demand.want_first() if self.plan.leasable else NOTHING
+        length_s = self.plan.length_s
+        if not length_s:
+            return NOTHING
+        if settlement is None:
+            return self.demand.want_first()
+        return self.demand.want_next(now, length_s, settlement.spent_calls, settlement.spent_cost)
 
     def deny(self, decision: Decision, price: int, now: float) -> None:
-        lasts_s = min(max(decision.retry_us / MICROSECONDS, SHORTEST_DENIAL_S), self._length_s)
-        self.denial = Denial(decision, price, now, now + lasts_s)
+        lasts_s = min(max(decision.retry_us / MICROSECONDS, SHORTEST_DENIAL_S), self.plan.length_s)
+        self.denial = Denial(decision, 1 if price == UNKNOWN else price, now, now + lasts_s)
 
 
-def may_lease(profile: Any) -> bool:
-    """Whether a plan (hr_profile's text) allows leases. If not, its denials are not remembered either."""
+def longest_lease_ms(profile: Any, most: int) -> int:
+    """The longest lease that a plan (hr_profile's text) allows, up to `most`. At 0 no denial is remembered either."""
     try:
         limits = [limit for group in json.loads(profile)["g"] for limit in group["l"] if not limit.get("x")]
-        return all(limit["k"] not in NEVER_LEASED and limit.get("le") != 0 for limit in limits)
+        lengths = [0 if limit["k"] in NEVER_LEASED else int(limit.get("le", USUAL_MS)) for limit in limits]
     except (LookupError, TypeError, ValueError):
-        return False  # there is no plan
+        return 0  # there is no plan
+    return min([most, *(lengths or [USUAL_MS])])

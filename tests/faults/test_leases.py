@@ -20,7 +20,7 @@ from headroom_edge.lua_library import ensure_loaded
 from headroom_edge.store.breaker import BreakerSettings
 from tests.faults.lease_worker import ALLOWED, ASKED, Workers
 from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads, until
-from tests.headroom_edge.limiter.leased import Clock, ask, block_of, book_of, leased, usage, with_block
+from tests.headroom_edge.limiter.leased import FIRST_ASK, Clock, ask, block_of, book_of, leased, usage, with_block
 from tests.headroom_edge.limiter.world import ENDPOINT, TENANT, configuration, limit, publish
 from tests.valkeys import SpareValkey
 
@@ -86,7 +86,8 @@ def test_processes_share_a_small_limit_to_the_last_unit(spare_valkey: SpareValke
 
 @pytest.fixture
 def hurt(spare_valkey: SpareValkeys) -> Iterator[tuple[SpareValkey, redis.Redis]]:
-    server = spare_valkey(durable=True)
+    # By default the server may put off writes while the disk is busy, and a kill would lose them.
+    server = spare_valkey("--appendfsync", "always", durable=True)
     with server.client() as store:
         yield server, store
 
@@ -110,7 +111,7 @@ def test_a_block_is_spent_while_the_store_is_away_and_then_the_failure_mode_deci
     assert (after.failure, after.allowed) == (mode, mode != "closed")
     server.start()
     until(lambda: not ask(limiter, 1)[0].degraded)
-    acknowledged = 9 + 16 + 1
+    acknowledged = FIRST_ASK + 16 + 1
     until(lambda: settled(limiter))
     assert usage(store)["a"] == acknowledged
 
@@ -154,11 +155,11 @@ def test_a_lost_reply_loses_one_block_and_counts_nothing_twice(
     (lost,) = ask(limiter, 1, budget_ms=50)  # it settles 16, and asks for 32
     assert lost.degraded
     server.resume()
-    until(lambda: usage(store)["a"] == 9 + 16 + 1)  # the store did it all; only its reply is lost
+    until(lambda: usage(store)["a"] == FIRST_ASK + 16 + 1)  # the store did it all; only its reply is lost
     until(lambda: not ask(limiter, 1)[0].degraded)
     until(lambda: settled(limiter))
-    assert usage(store)["a"] == 9 + 16 + 1 + 1, "settled again, counted once"
-    assert PLENTY - remaining(store) == 9 + 16 + 1 + 1 + 32, "the block that nobody got is lost"
+    assert usage(store)["a"] == FIRST_ASK + 16 + 1 + 1, "settled again, counted once"
+    assert PLENTY - remaining(store) == FIRST_ASK + 16 + 1 + 1 + 32, "the block that nobody got is lost"
 
 
 @both
@@ -180,7 +181,7 @@ def test_a_missing_library_loses_nothing(valkey: redis.Redis, make_limiter: Make
     valkey.function_flush("SYNC")
     limiter.close()
     assert limiter.degraded == 0
-    assert usage(valkey) == {"a": 9 + 16 + 1 + 1 + 20}
+    assert usage(valkey) == {"a": FIRST_ASK + 16 + 1 + 1 + 20}
 
 
 @contextmanager

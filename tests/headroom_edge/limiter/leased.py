@@ -14,7 +14,7 @@ from headroom_edge.leases.decision import LeasedDecision
 from tests.headroom_edge.limiter.both import Either
 from tests.headroom_edge.limiter.world import ENDPOINT, OTHER_TENANT, TENANT
 
-FIRST_ASK = 9  # the first request tells the plan's dimensions, and eight make a demand
+FIRST_ASK = 16  # eight requests until the plan is asked for, and eight of the lease key
 TENANT_AT = len("s00000000")  # after the second; then come the endpoint and the outcome
 OUTCOME_AT = TENANT_AT + len("00000" + "000")
 NUMBERS = {TENANT: keys.tenant_number(1), OTHER_TENANT: keys.tenant_number(2)}

@@ -16,7 +16,7 @@ from headroom_edge import Check, Decision, Limiter
 from headroom_edge.leases.block import Block, Grant
 from headroom_edge.leases.book import LeaseBook
 from tests.headroom_edge.limiter.both import MakeLimiter, OnLoop, OnThreads
-from tests.headroom_edge.limiter.leased import Clock, ask, book_of, leased, usage, with_block
+from tests.headroom_edge.limiter.leased import FIRST_ASK, Clock, ask, book_of, leased, usage, with_block
 from tests.headroom_edge.limiter.world import COSTLY_ENDPOINT, ENDPOINT, TENANT, configuration, fcalls, limit, publish
 
 THREADS = 8
@@ -135,7 +135,7 @@ def test_a_forked_child_neither_spends_nor_settles_its_parents_leases(valkey: re
     assert block.is_open
     assert leased(ask(limiter, 1))
     limiter.close()
-    assert usage(valkey) == {"a": 12}
+    assert usage(valkey) == {"a": FIRST_ASK + 3}
 
 
 def test_an_old_allowance_in_a_forked_child_has_nothing_to_spend(valkey: redis.Redis, valkey_url: str) -> None:
@@ -147,7 +147,7 @@ def test_an_old_allowance_in_a_forked_child_has_nothing_to_spend(valkey: redis.R
     assert not block.is_open
     assert not leased(ask(limiter, 1))
     limiter.close()
-    assert usage(valkey) == {"a": 10}, "what the block paid for is the parent's to tell"
+    assert usage(valkey) == {"a": FIRST_ASK + 1}, "what the block paid for is the parent's to tell"
 
 
 @pytest.mark.parametrize("make_limiter", [OnThreads, OnLoop], ids=["threads", "loop"], indirect=True)
