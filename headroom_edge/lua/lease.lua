@@ -58,7 +58,16 @@ local function settlement_of(args, at, usage)
   return found
 end
 
-local function owner_of(records) return sub(sha1hex(concat(records, ' ')), 1, 8) end
+-- Tells subjects apart in receipts.
+local function owner_of(found)
+  found.owner = found.owner or sub(sha1hex(concat(found.records, ' ')), 1, 8)
+  return found.owner
+end
+
+local function mark_of(found, settlement)
+  found.mark = found.mark or H.keys.refunded(found.shard, found.number, settlement.text)
+  return found.mark
+end
 
 -- The keys of one read: token, usage, records, their notes, the mark of the receipt.
 local function names_of(found, settlement)
@@ -66,15 +75,16 @@ local function names_of(found, settlement)
   for i = 1, count do
     names[2 + i], names[2 + count + i] = found.records[i], H.keys.leases(found.records[i])
   end
-  if settlement then names[#names + 1] = H.keys.refunded(found.shard, found.number, settlement.text) end
+  if settlement then names[#names + 1] = mark_of(found, settlement) end
   return names
 end
 
 -- The plan, with the values of all keys that the call needs, read before anything is written. Or nil, and an error.
 local function find_call(shard, args, first, settlement, now)
-  local found = {}
+  local found
   for try = 1, 2 do
     local problem
+    found = {}
     found.shard, found.header, found.number, found.plan, found.endpoint, found.default, found.reason, problem, found.ends =
       H.locate(shard, args[1], args[2], now)
     if problem then return nil, problem end
@@ -111,13 +121,13 @@ end
 
 local function is_of_another(found, settlement)
   return settlement and settlement.number == found.number and settlement.mark == found.plan.mark
-    and settlement.owner ~= owner_of(found.records)
+    and settlement.owner ~= owner_of(found)
 end
 
 local ANOTHER = 'this receipt belongs to another subject; keep one block per tenant, endpoint and values of dimensions'
 
 local function account_spent(found, settlement, now)
-  call('SET', H.keys.refunded(found.shard, found.number, settlement.text), '1', 'PX', KEPT_MS)
+  call('SET', mark_of(found, settlement), '1', 'PX', KEPT_MS)
   if settlement.spent_calls == 0 then return end
   H.account.count(found.shard, found.header.usage_key, now, found.number, found.endpoint, 'a', settlement.spent_cost,
     settlement.spent_calls)
@@ -126,7 +136,7 @@ end
 -- A suspended tenant has no plan, but what was spent before still counts.
 local function settle_without_plan(found, settlement, name, now)
   if not settlement or not found.header or settlement.number ~= found.number then return 0 end
-  local is_new = not call('GET', H.keys.refunded(found.shard, found.number, settlement.text))
+  local is_new = not call('GET', mark_of(found, settlement))
   if not is_new or now - settlement.given >= KEPT_US then return 0 end
   local known = found.header.endpoints[name]
   found.endpoint = known and known[1] or '000'
@@ -146,15 +156,15 @@ local function new_receipt(found, calls, cost, now)
   made = made + 1
   return {
     format('%.0f', now), found.number, found.plan.mark, format('%d', calls), format('%d', cost),
-    owner_of(found.records), format('%d', made),
+    owner_of(found), format('%d', made),
   }
 end
 
 -- Calls, cost and length of the block that is granted beside an allowed request; nil if there is none.
-local function block_for(found, wants, newcomers, switched, now)
+local function block_for(found, wants, overflow, switched, now)
   local plan = found.plan
   local lasts = min(wants.longest_us, plan.lease_us, found.ends and found.ends - now - 1 or huge)
-  if lasts <= 0 or switched or newcomers and newcomers.overflow then return nil end
+  if lasts <= 0 or switched or overflow then return nil end
   local count = decision.all_admit()
   if not count or decision.is_sampled(plan, found.header, found.records) then return nil end
   local calls, cost, us = leases.block(verdicts, count, outs, wants.calls, wants.cost, lasts, now)
@@ -170,17 +180,19 @@ end
 local function decide(found, settlement, wants, cost, rows, args, now)
   local plan, records, header = found.plan, found.records, found.header
   local is_due_now, changed = is_due(found, settlement, now), {}
-  local before = is_due_now and is_good(found, settlement, now) and function(group, i, state, record)
+  local newcomers = H.newcomers.admit(found.shard, header, found.number, plan, records, found.values, found.dimensions, now)
+  local overflow = newcomers and newcomers.overflow
+  -- An overflow record was never leased, so nothing comes back to it.
+  local before = is_due_now and not overflow and is_good(found, settlement, now) and function(group, i, state, record)
     changed[i] = leases.give_back(group, record, state, found.notes[i], settlement, now)
     state.mended = state.mended or changed[i]
   end
-  local newcomers = H.newcomers.admit(found.shard, header, found.number, plan, records, found.values, found.dimensions, now)
   local holder = decision.holder_of(plan, found.dimensions, now)
   local switched = header.bypass and decision.bypassed(header, args[1], args[2], now)
   decision.judge(plan, records, found.values, cost, now, holder, switched, before)
-  local why = decision.reason(newcomers and newcomers.overflow)
+  local why = decision.reason(overflow)
   local reply = decision.answer(plan, header.revision, why, cost, now, holder, rows)
-  local calls, block_cost, lasts, count = block_for(found, wants, newcomers, switched, now)
+  local calls, block_cost, lasts, count = block_for(found, wants, overflow, switched, now)
   local receipt = calls and new_receipt(found, calls, block_cost, now)
   local charge = calls and function()
     leases.charge(verdicts, count, outs, found.notes, calls, block_cost, lasts, now, receipt)
