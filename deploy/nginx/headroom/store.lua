@@ -57,7 +57,7 @@ local function introduce(socket, deadline)
   local address = settings.address
   if address.tls then
     if not has_time(socket, deadline) then return nil, "timeout" end
-    local good, problem = socket:sslhandshake(nil, address.host, address.verify)
+    local good, problem = socket:sslhandshake(nil, address.server_name, address.verify)
     if not good then return nil, "TLS: " .. problem end
   end
   if address.greetings == 0 then return true end
