@@ -53,6 +53,7 @@
 -- migration quotas.0025_limit_need ad9b4841490c7f88
 -- migration quotas.0026_change_trial df6eda206fb294b0
 -- migration quotas.0027_chart_note c9ab2bebf1c94942
+-- migration quotas.0028_lease b9808cf36a68ebf4
 -- migration sessions.0001_initial 2aa438e2393ee513
 -- migration tenants.0001_initial c4e1126111bcfc38
 -- migration tenants.0002_access c7b14b1ee97414c9
@@ -535,7 +536,7 @@ CREATE FUNCTION public.pgtrigger_delete_delete_27ae5() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (OLD."adopts_candidate", OLD."algorithm", OLD."candidate", OLD."carry", OLD."changed_revision_id", OLD."id", OLD."mode", OLD."name_id", OLD."on_failure", OLD."parameters", OLD."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."policy_id", OLD."subject", OLD."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (OLD."adopts_candidate", OLD."algorithm", OLD."candidate", OLD."carry", OLD."changed_revision_id", OLD."id", OLD."lease_ms", OLD."mode", OLD."name_id", OLD."on_failure", OLD."parameters", OLD."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'delete', OLD."id", OLD."policy_id", OLD."subject", OLD."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_delete_delete_292e5() RETURNS trigger
@@ -865,7 +866,7 @@ CREATE FUNCTION public.pgtrigger_insert_insert_4b5e1() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'insert', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_insert_insert_4c390() RETURNS trigger
@@ -1285,7 +1286,7 @@ CREATE FUNCTION public.pgtrigger_update_update_b38e9() RETURNS trigger
                             RETURN NEW;
                         END IF;
                     END IF;
-                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
+                    INSERT INTO "quotas_limitevent" ("adopts_candidate", "algorithm", "candidate", "carry", "changed_revision_id", "id", "lease_ms", "mode", "name_id", "on_failure", "parameters", "past", "pgh_context", "pgh_created_at", "pgh_label", "pgh_obj_id", "policy_id", "subject", "unit") VALUES (NEW."adopts_candidate", NEW."algorithm", NEW."candidate", NEW."carry", NEW."changed_revision_id", NEW."id", NEW."lease_ms", NEW."mode", NEW."name_id", NEW."on_failure", NEW."parameters", NEW."past", COALESCE(NULLIF(CURRENT_SETTING('pghistory.context_metadata', TRUE), ''), NULL)::JSONB, NOW(), 'update', NEW."id", NEW."policy_id", NEW."subject", NEW."unit"); RETURN NULL;
                 END;
             $$;
 CREATE FUNCTION public.pgtrigger_update_update_b6f55() RETURNS trigger
@@ -2148,9 +2149,11 @@ CREATE TABLE public.quotas_limit (
     name_id integer NOT NULL,
     policy_id bigint NOT NULL,
     changed_revision_id bigint NOT NULL,
+    lease_ms smallint,
     CONSTRAINT limit_algorithm CHECK (((algorithm)::text = ANY ((ARRAY['token_bucket'::character varying, 'gcra'::character varying, 'leaky_bucket'::character varying, 'fixed_window'::character varying, 'sliding_log'::character varying, 'sliding_counter'::character varying, 'concurrency'::character varying, 'calendar_quota'::character varying])::text[]))),
     CONSTRAINT limit_candidate CHECK ((jsonb_typeof(candidate) = 'object'::text)),
     CONSTRAINT limit_carry CHECK (((carry)::text = ANY ((ARRAY['keep'::character varying, 'proportional'::character varying, 'reset'::character varying])::text[]))),
+    CONSTRAINT limit_lease CHECK (((lease_ms IS NULL) OR (lease_ms = 0) OR ((lease_ms >= 10) AND (lease_ms <= 1000)))),
     CONSTRAINT limit_mode CHECK (((mode)::text = ANY ((ARRAY['enforce'::character varying, 'shadow'::character varying, 'off'::character varying])::text[]))),
     CONSTRAINT limit_on_failure CHECK (((on_failure)::text = ANY ((ARRAY['open'::character varying, 'closed'::character varying, 'local'::character varying])::text[]))),
     CONSTRAINT limit_parameters CHECK ((jsonb_typeof(parameters) = 'object'::text)),
@@ -2186,7 +2189,8 @@ CREATE TABLE public.quotas_limitevent (
     changed_revision_id bigint NOT NULL,
     name_id integer NOT NULL,
     pgh_obj_id bigint NOT NULL,
-    policy_id bigint NOT NULL
+    policy_id bigint NOT NULL,
+    lease_ms smallint
 );
 ALTER TABLE public.quotas_limitevent ALTER COLUMN pgh_id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.quotas_limitevent_pgh_id_seq
@@ -3537,7 +3541,7 @@ COMMENT ON TRIGGER pgtrigger_delete_delete_1794f ON public.quotas_override IS 'f
 CREATE TRIGGER pgtrigger_delete_delete_26007 AFTER DELETE ON public.quotas_alerttarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_26007();
 COMMENT ON TRIGGER pgtrigger_delete_delete_26007 ON public.quotas_alerttarget IS 'd0214ec9daee1e0be9b182e9f68538ac23c58fc2';
 CREATE TRIGGER pgtrigger_delete_delete_27ae5 AFTER DELETE ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_27ae5();
-COMMENT ON TRIGGER pgtrigger_delete_delete_27ae5 ON public.quotas_limit IS 'bd7c91f175bc7c7156426130ec67c92a153420b3';
+COMMENT ON TRIGGER pgtrigger_delete_delete_27ae5 ON public.quotas_limit IS 'fdba6734980c3a85412370dff4b2b835d3a25972';
 CREATE TRIGGER pgtrigger_delete_delete_292e5 AFTER DELETE ON public.quotas_quotarequest FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_292e5();
 COMMENT ON TRIGGER pgtrigger_delete_delete_292e5 ON public.quotas_quotarequest IS 'c8aa5dbe90126b93de9ecbe56e79c67a5d578ddc';
 CREATE TRIGGER pgtrigger_delete_delete_3e4b0 AFTER DELETE ON public.tenants_apitoken FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_delete_delete_3e4b0();
@@ -3581,7 +3585,7 @@ COMMENT ON TRIGGER pgtrigger_insert_insert_0f00f ON public.tenants_tenant IS 'ce
 CREATE TRIGGER pgtrigger_insert_insert_2eeaa AFTER INSERT ON public.tenants_tier FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_2eeaa();
 COMMENT ON TRIGGER pgtrigger_insert_insert_2eeaa ON public.tenants_tier IS '31a31db30be57870b697b4abe515e09f4b220448';
 CREATE TRIGGER pgtrigger_insert_insert_4b5e1 AFTER INSERT ON public.quotas_limit FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4b5e1();
-COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS 'ea822c4ee386a205cbd9b08a791c39e6bea0cd36';
+COMMENT ON TRIGGER pgtrigger_insert_insert_4b5e1 ON public.quotas_limit IS 'c9fa896e0922f4339cc50025ca9315262948be09';
 CREATE TRIGGER pgtrigger_insert_insert_4c390 AFTER INSERT ON public.quotas_change FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_4c390();
 COMMENT ON TRIGGER pgtrigger_insert_insert_4c390 ON public.quotas_change IS '83de6f4925b0093a175ec6fae6bf653c71455bbe';
 CREATE TRIGGER pgtrigger_insert_insert_5c32b AFTER INSERT ON public.quotas_alerttarget FOR EACH ROW EXECUTE FUNCTION public.pgtrigger_insert_insert_5c32b();
@@ -3637,7 +3641,7 @@ COMMENT ON TRIGGER pgtrigger_update_update_8ddba ON public.tenants_tenant IS '91
 CREATE TRIGGER pgtrigger_update_update_aa26f AFTER UPDATE ON public.tenants_apitoken FOR EACH ROW WHEN ((((old.author)::text IS DISTINCT FROM (new.author)::text) OR (old.created IS DISTINCT FROM new.created) OR (old.id IS DISTINCT FROM new.id) OR (old.issuer_id IS DISTINCT FROM new.issuer_id) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text) OR ((old.label)::text IS DISTINCT FROM (new.label)::text) OR (old.may_approve IS DISTINCT FROM new.may_approve) OR (old.revoked_at IS DISTINCT FROM new.revoked_at) OR ((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.scopes IS DISTINCT FROM new.scopes) OR (old.tenant_id IS DISTINCT FROM new.tenant_id))) EXECUTE FUNCTION public.pgtrigger_update_update_aa26f();
 COMMENT ON TRIGGER pgtrigger_update_update_aa26f ON public.tenants_apitoken IS 'e0d925931896e14e63d93f1b6e574ede2cb6b2a8';
 CREATE TRIGGER pgtrigger_update_update_b38e9 AFTER UPDATE ON public.quotas_limit FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_b38e9();
-COMMENT ON TRIGGER pgtrigger_update_update_b38e9 ON public.quotas_limit IS '95e006fd7f3ca839676d5dc50193f2cc270d3552';
+COMMENT ON TRIGGER pgtrigger_update_update_b38e9 ON public.quotas_limit IS 'a12c9f0e2d802489b2adbda55800dcb2ebb76bea';
 CREATE TRIGGER pgtrigger_update_update_b6f55 AFTER UPDATE ON public.quotas_quotarequest FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_b6f55();
 COMMENT ON TRIGGER pgtrigger_update_update_b6f55 ON public.quotas_quotarequest IS 'a9688e994298ff7823c7dd7865a2e309559ee3ae';
 CREATE TRIGGER pgtrigger_update_update_c1e45 AFTER UPDATE ON public.quotas_endpoint FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.pgtrigger_update_update_c1e45();

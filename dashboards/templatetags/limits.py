@@ -8,9 +8,11 @@ from django import template
 
 from dashboards.pages.endpoint.limit_line import RateUnit
 from dashboards.templatetags.numbers import NO_BREAK, number
+from quotas.policies.limit_words import milliseconds
 from quotas.usage.queries.near_limits import TierUsage
 
 register = template.Library()
+register.filter("milliseconds", milliseconds)
 
 
 @register.filter

@@ -8,13 +8,13 @@ from typing import Any
 
 from headroom_edge.algorithms import PARAMETERS
 from headroom_edge.algorithms.bucket import rate_text
-from quotas.policies.limit_codec import CHOICES
+from quotas.policies.limit_codec import COMMON_FIELDS
 from quotas.policies.problems import Problem
 from quotas.policies.spec import Limit
 from quotas.policies.validate import parse_limit
 
 PLACE = ("tier", "endpoint", "name")
-COLUMNS = (*PLACE, "algorithm", *PARAMETERS, "subject", *CHOICES)
+COLUMNS = (*PLACE, "algorithm", *PARAMETERS, *COMMON_FIELDS)
 NEEDED = (*PLACE, "algorithm")
 MOST_ROWS = 20_000
 MOST_SAID = 20  # problems; with more it is probably the wrong file

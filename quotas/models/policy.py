@@ -14,6 +14,7 @@ from quotas.policies.spec import (
     CARRIES,
     ENDPOINT_PART,
     EVERYWHERE,
+    LEASE_MS,
     METHODS,
     MOST_COST,
     PAST_GENERATIONS,
@@ -131,6 +132,7 @@ class Limit(models.Model):
     unit = models.CharField(max_length=8, default="requests")
     mode = models.CharField(max_length=8, default="enforce")
     on_failure = models.CharField(max_length=8, default="open")
+    lease_ms = models.SmallIntegerField(null=True, blank=True, help_text="the longest lease; 0: never; null: 100 ms")
     changed_revision = models.ForeignKey(
         Revision, on_delete=models.PROTECT, related_name="+", help_text="gave it its present parameters"
     )
@@ -148,6 +150,9 @@ class Limit(models.Model):
             one_of("unit", get_args(Unit), "limit_unit"),
             one_of("mode", get_args(Mode), "limit_mode"),
             one_of("on_failure", get_args(OnFailure), "limit_on_failure"),
+            models.CheckConstraint(
+                condition=Q(lease_ms=None) | Q(lease_ms=0) | Q(lease_ms__range=LEASE_MS), name="limit_lease"
+            ),
             one_of("carry", CARRIES, "limit_carry"),
             models.CheckConstraint(condition=~Q(subject=""), name="limit_subject"),
             json_is("parameters", "object", "limit_parameters"),

@@ -229,7 +229,7 @@ def _words(limit: Limit, cost: int, costs: tuple[int, int]) -> str:
 
 def _enforced_values(plan: Plan, endpoint: str) -> tuple[dict[str, object], int]:
     limits: dict[str, object] = {
-        key: (e.scope, e.limit.algorithm, e.limit.subject, e.limit.unit, e.limit.on_failure)
+        key: (e.scope, e.limit.algorithm, e.limit.subject, e.limit.unit, e.limit.on_failure, e.limit.lease_ms)
         for key, e in plan.enforced(endpoint).items()
     }
     return limits, plan.cost(endpoint)

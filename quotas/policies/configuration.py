@@ -140,6 +140,7 @@ class LimitRow(NamedTuple):
     unit: spec.Unit
     mode: spec.Mode
     on_failure: spec.OnFailure
+    lease_ms: int | None
     revision: int
     carry: spec.Carry
     past: list[dict[str, Any]]
@@ -292,7 +293,7 @@ def _policy_rows(policies: QuerySet[Policy]) -> Iterable[tuple[Any, ...]]:
 
 
 def _limit_rows(limits: QuerySet[Limit]) -> Iterable[tuple[Any, ...]]:
-    what = ("policy_id", "name_id", "algorithm", "parameters", "subject", "unit", "mode", "on_failure")
+    what = ("policy_id", "name_id", "algorithm", "parameters", "subject", "unit", "mode", "on_failure", "lease_ms")
     when = ("changed_revision_id", "carry", "past", "candidate", "adopts_candidate")
     return limits.order_by().values_list(*what, *when)
 

@@ -17,13 +17,24 @@ from itertools import islice
 from typing import Any, Protocol, cast, get_args
 
 from headroom_edge.algorithms import ALGORITHMS, FIELDS
-from headroom_edge.algorithms.base import Algorithm, Duration, ParameterError, WholeNumber, format_duration, shown
+from headroom_edge.algorithms.base import (
+    Algorithm,
+    Duration,
+    ParameterError,
+    WholeNumber,
+    format_duration,
+    parse_duration_us,
+    shown,
+)
 from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
+from headroom_edge.algorithms.concurrency import Concurrency
 from headroom_edge.plan.subject import DIMENSION, MOST_ALTERNATIVES, MOST_DIMENSIONS, Subject
 from quotas.policies.problems import MOST_UNKNOWN, unknown_field
 from quotas.policies.spec import (
+    LEASE_MS,
     NAME_PATTERN,
     PAST_GENERATIONS,
+    USUAL_LEASE_MS,
     Generation,
     Handover,
     Limit,
@@ -50,6 +61,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
 DEFAULTS = {"unit": "requests", "mode": "enforce", "on_failure": "open"}
 NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 
+# A lease would break the spacing of departures, and a block of requests in flight cannot be given back in time.
+NEVER_LEASED = (LeakyBucket.name, Concurrency.name)
+NEVER = "never"
+MILLISECOND_US = 1_000
+LEASE = {
+    "type": "string",
+    "pattern": "^(never|[1-9][0-9]{1,2}ms|1000ms|1s)$",
+    "description": f"never, or the longest lease, from 10ms to 1s; unset: {USUAL_LEASE_MS}ms",
+}
+
 _COMBINATION = f"{DIMENSION.pattern}(\\+{DIMENSION.pattern}){{0,{MOST_DIMENSIONS - 1}}}"
 
 # Field → its JSON Schema; the fields that a limit has with every algorithm.
@@ -61,6 +82,7 @@ COMMON_FIELDS: dict[str, dict[str, Any]] = {
         "description": "tenant, or what the caller sends: ip, key, user+ip, key|ip",
     },
     **{field: {"enum": list(choices), "default": DEFAULTS[field]} for field, choices in CHOICES.items()},
+    "lease": LEASE,
 }
 
 
@@ -79,6 +101,8 @@ class LimitColumns(Protocol):
     def mode(self) -> str: ...
     @property
     def on_failure(self) -> str: ...
+    @property
+    def lease_ms(self) -> int | None: ...
     @property
     def candidate(self) -> Stored | None: ...
 
@@ -122,7 +146,8 @@ def row_stored(row: LimitColumns) -> dict[str, Any]:
 def row_fields(row: LimitColumns, stored: Stored | None = None) -> dict[str, Any]:
     """`stored`: another algorithm in place of the row's own."""
     own = fields_of_stored(stored or row_stored(row))
-    return {**own, "subject": row.subject, "unit": row.unit, "mode": row.mode, "on_failure": row.on_failure}
+    common = {"subject": row.subject, "unit": row.unit, "mode": row.mode, "on_failure": row.on_failure}
+    return fitting_lease({**own, **common, **_lease_fields(row.lease_ms)})
 
 
 def row_state(row: LimitColumns) -> dict[str, Any]:
@@ -139,6 +164,7 @@ def row_limit(name: str, row: LimitColumns) -> Limit:
         cast("Unit", row.unit),
         cast("Mode", row.mode),
         cast("OnFailure", row.on_failure),
+        row.lease_ms,
         candidate=algorithm_load(row.candidate) if row.candidate else None,
     )
 
@@ -182,7 +208,23 @@ def limit_fields(limit: Limit) -> dict[str, Any]:
         "unit": limit.unit,
         "mode": limit.mode,
         "on_failure": limit.on_failure,
+        **_lease_fields(limit.lease_ms),
     }
+
+
+def _lease_fields(lease_ms: int | None) -> dict[str, str]:
+    """Nothing if it is unset. Revisions from before leases lack the field, which means the same."""
+    return {} if lease_ms is None else {"lease": lease_text(lease_ms)}
+
+
+def lease_text(lease_ms: int) -> str:
+    return format_duration(lease_ms * MILLISECOND_US) if lease_ms else NEVER
+
+
+def fitting_lease(fields: Fields) -> dict[str, Any]:
+    """Drops the length of a lease that an algorithm in place of another does not allow."""
+    is_unfit = fields["algorithm"] in NEVER_LEASED and fields.get("lease") != NEVER
+    return {field: value for field, value in fields.items() if field != "lease" or not is_unfit}
 
 
 def limit_parse(name: str, fields: Fields) -> Limit:
@@ -206,12 +248,19 @@ def limit_read(name: str, fields: Fields) -> Limit | list[ParameterError]:
         chosen["subject"] = _subject(rest.pop("subject", "tenant"))
     except ParameterError as error:
         errors.append(error)
+    try:
+        chosen["lease_ms"] = _lease_ms(rest.pop("lease")) if "lease" in rest else None
+    except ParameterError as error:
+        errors.append(error)
     algorithm = _algorithm(rest)
     if isinstance(algorithm, list):
         return errors + algorithm
     if algorithm.kind == "c" and chosen.get("unit") == "cost":
         message = "unit cannot be cost for concurrency, which counts requests in flight; use requests"
         errors.append(ParameterError("unit", message, "unit"))
+    if algorithm.name in NEVER_LEASED and chosen.get("lease_ms"):
+        message = f"lease cannot be a duration for {algorithm.name}, which is never leased; remove it or write never"
+        errors.append(ParameterError("lease", message, "lease"))
     return errors or Limit(name, algorithm=algorithm, **chosen)
 
 
@@ -220,6 +269,20 @@ def _choice(rest: dict[str, Any], field: str) -> str:
     if not isinstance(value, str) or value not in CHOICES[field]:
         raise ParameterError(field, f"{field} must be one of {', '.join(CHOICES[field])}, not {shown(value)}", field)
     return value
+
+
+def _lease_ms(value: Any) -> int:
+    """0: never."""
+    if value == NEVER:
+        return 0
+    try:
+        lease_ms = parse_duration_us(value) // MILLISECOND_US if isinstance(value, str) else 0
+    except ValueError:
+        lease_ms = 0
+    if not LEASE_MS[0] <= lease_ms <= LEASE_MS[1]:
+        message = f"lease must be never or a duration from 10ms to 1s, not {shown(value)}"
+        raise ParameterError("lease", message, "lease")
+    return lease_ms
 
 
 def _subject(text: Any) -> Subject:

@@ -28,7 +28,21 @@ class Short:
 
 def limit_words(limit: Limit) -> str:
     unit = ", in units of cost" if limit.unit == "cost" else ""
-    return f"{limit.algorithm.words()}{unit}, per {subject_words(limit.subject)}, {MODES[limit.mode]}"
+    words = f"{limit.algorithm.words()}{unit}, per {subject_words(limit.subject)}, {MODES[limit.mode]}"
+    lease = lease_words(limit.lease_ms)
+    return f"{words}, {lease}" if lease else words
+
+
+def lease_words(lease_ms: int | None) -> str:
+    """Empty if the limit does not say: then a lease lasts at most 100 ms."""
+    if lease_ms is None:
+        return ""
+    return f"leased for at most {milliseconds(lease_ms)}" if lease_ms else "never leased"
+
+
+def milliseconds(ms: int) -> str:
+    """`250 ms`, `1 s`."""
+    return f"{ms // 1_000} s" if ms % 1_000 == 0 else f"{ms:,} ms"
 
 
 def subject_words(subject: Subject) -> str:

@@ -153,6 +153,8 @@ class PlanWriter:
         window, rule = algorithm.window, self._rule(algorithm)
         row = {"i": number, "k": algorithm.kind, "h": rule.fingerprint + turn, **rule.parameters}
         row |= {"hq": window.quota, "hw": window.seconds or 0}
+        if limit.lease_ms is not None:
+            row["le"] = limit.lease_ms
         return row | {"u": 1} if limit.unit == "requests" else row
 
     def _past(self, generation: Generation, turn: int) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from headroom_edge.algorithms.base import ParameterError
 from quotas.policies.layers import Layers
-from quotas.policies.limit_codec import limit_fields, limit_parse
+from quotas.policies.limit_codec import fitting_lease, limit_fields, limit_parse
 from quotas.policies.spec import EVERYWHERE, PAST_GENERATIONS, Carry, Generation, Handover, Limit, Override, Policy
 
 FOREVER_US = 2**53
@@ -216,6 +216,7 @@ def merged(name: str, base: Limit | None, patch: Mapping[str, Any]) -> Limit:
         fields = limit_fields(base)
         if patch.get("algorithm", base.algorithm.name) != base.algorithm.name:
             fields = {key: value for key, value in fields.items() if key not in base.algorithm.describe()}
+            fields = fitting_lease({**fields, "algorithm": patch["algorithm"]})
     try:
         limit = limit_parse(name, {**fields, **patch})
     except ParameterError as error:

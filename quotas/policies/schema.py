@@ -10,7 +10,7 @@ from typing import Any
 from headroom_edge.algorithms import ALGORITHMS, PARAMETERS
 from headroom_edge.algorithms.concurrency import Concurrency
 from quotas.policies.endpoint import ENDPOINT_FIELDS
-from quotas.policies.limit_codec import COMMON_FIELDS
+from quotas.policies.limit_codec import COMMON_FIELDS, NEVER, NEVER_LEASED
 from quotas.policies.limit_codec import NAME as NAME
 from quotas.policies.tier import TIER_FIELDS
 from quotas.policies.validate import POLICY_FIELDS
@@ -59,6 +59,8 @@ def _limit_by(name: str) -> Schema:
     fields = {"name": NAME, "algorithm": {"const": name}, **schemas, **COMMON_FIELDS}
     if name == Concurrency.name:  # what is in flight has no cost
         fields["unit"] = {"enum": ["requests"], "default": "requests"}
+    if name in NEVER_LEASED:
+        fields["lease"] = {"const": NEVER, "description": f"{name} is never leased"}
     return {"title": name, **_object(fields, "name", "algorithm", *required)}
 
 

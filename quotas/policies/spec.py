@@ -35,6 +35,8 @@ TENANT_PATTERN = "[a-z0-9][a-z0-9-]{0,62}"
 ENDPOINT_PART = "[a-z0-9][a-z0-9_.-]*"  # each side of the colon
 MOST_COST = 10**9  # of one request
 PAST_GENERATIONS = 8  # of parameters that a limit remembers
+USUAL_LEASE_MS = 100  # the longest lease, unless the limit says otherwise
+LEASE_MS = (10, 1_000)  # the shortest and the longest that a limit may say
 SAMPLE_PER_1024 = 16  # share of subjects whose arrivals are kept
 CANARY_PARTS = 1_000
 
@@ -64,6 +66,7 @@ class Limit:
     unit: Unit = "requests"
     mode: Mode = "enforce"
     on_failure: OnFailure = "open"
+    lease_ms: int | None = None  # how long a process may lease from it; 0: never; None: USUAL_LEASE_MS
     since_us: int = 0  # when these parameters came into force
     carry: Carry = "keep"
     past: tuple[Generation, ...] = ()  # newest first; the parameters it had before

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast, get_args
 
@@ -21,6 +21,22 @@ STATES: Final[tuple[State, ...]] = get_args(State)  # the worst first
 ALIVE_US: Final = 15 * store.SECOND_US  # as in lua/enforcers.lua
 BUSY_S: Final = 30  # a process that decided nothing for longer is idle: its next check uses the newest revision
 LONGEST: Final = 100  # characters of a text that a process reports
+LONGEST_NAME: Final = 128  # of an endpoint
+MOST_ENDPOINTS: Final = 20  # that a process names
+
+
+@dataclass(frozen=True, slots=True)
+class Leasing:
+    """A process that takes blocks of requests from Redis and decides them by itself."""
+
+    ms: int  # the longest lease that it asks for; a limit may allow less
+    endpoints: tuple[str, ...]  # on which it leased within the last minute
+    more: int  # further endpoints, which it does not name
+
+    @property
+    def count(self) -> int:
+        """Of endpoints."""
+        return len(self.endpoints) + self.more
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,7 @@ class Enforcer:
     is_degraded: bool  # decided without Redis within the last minute
     is_alive: bool  # sent a heartbeat within 15 s
     seen: datetime
+    leases: Leasing | None = None  # None: every decision asks Redis
 
     @property
     def state(self) -> State:
@@ -52,11 +69,16 @@ class Enforcer:
 
 def enforcers_read(client: redis.Redis) -> list[Enforcer]:
     """All processes of the last ten minutes, the worst first."""
+    return processes_read(client, settings.HEADROOM_SHARDS)
+
+
+def processes_read(client: redis.Redis, shards: int = 0) -> list[Enforcer]:
+    """`shards`: those whose revisions are read too. Without them it is not known who is behind."""
     now_us = store.now_us(client)
     with client.pipeline(transaction=False) as pipe:
         pipe.zrange(keys.enforcers(), 0, -1, withscores=True)
         pipe.hgetall(keys.enforcer_info())
-        for shard in range(settings.HEADROOM_SHARDS):
+        for shard in range(shards):
             pipe.get(keys.shard_prefix(shard))
         ends, about, *tokens = cast("tuple[list[tuple[str, float]], dict[str, str], Any]", tuple(pipe.execute()))
     revisions = [revision_of(str(token or "")) for token in tokens]
@@ -79,14 +101,24 @@ def states_of(enforcers: Iterable[Enforcer]) -> Mapping[State, int]:
 
 
 def _processes(clients: Iterable[Enforcer]) -> list[Enforcer]:
-    """One per process. Of several clients in it the worst one that is alive counts, or the one that decided last."""
-    found: dict[tuple[str, int] | str, Enforcer] = {}
+    """One per process."""
+    found: dict[tuple[str, int] | str, list[Enforcer]] = defaultdict(list)
     for each in sorted(clients, key=lambda each: (not each.is_alive, each.decided_s is None, each.decided_s or 0)):
-        place = (each.host, each.pid) if each.host else each.id
-        first = found.setdefault(place, each)
-        if each.is_alive and each.badness[0] < first.badness[0]:
-            found[place] = each
-    return sorted(found.values(), key=lambda each: each.badness)
+        found[(each.host, each.pid) if each.host else each.id].append(each)
+    return sorted(map(_process, found.values()), key=lambda each: each.badness)
+
+
+def _process(clients: Sequence[Enforcer]) -> Enforcer:
+    """The worst of its clients that is alive, or the one that decided last; with what all of them lease."""
+    alive = [each for each in clients if each.is_alive]
+    worst = min(alive or clients[:1], key=lambda each: each.badness[0])
+    leases = [each.leases for each in clients if each.leases]
+    return replace(worst, leases=_leased_by_all(leases)) if leases else worst
+
+
+def _leased_by_all(leases: Sequence[Leasing]) -> Leasing:
+    endpoints = dict.fromkeys(endpoint for each in leases for endpoint in each.endpoints)
+    return Leasing(max(each.ms for each in leases), tuple(endpoints), sum(each.more for each in leases))
 
 
 def _enforcer(name: str, text: str, end_us: int, now_us: int, revisions: Sequence[int]) -> Enforcer:
@@ -110,7 +142,17 @@ def _enforcer(name: str, text: str, end_us: int, now_us: int, revisions: Sequenc
         bool(facts.get("degraded")),
         end_us >= now_us,
         datetime.fromtimestamp(min(end_us - ALIVE_US, now_us) / store.SECOND_US, UTC),
+        # One that fell silent has no lease any more: none is longer than a second.
+        _leasing(facts.get("leases")) if end_us >= now_us else None,
     )
+
+
+def _leasing(told: object) -> Leasing | None:
+    if not isinstance(told, dict) or not (ms := _whole(told.get("ms"))):
+        return None
+    named = told.get("endpoints")
+    endpoints = [str(name)[:LONGEST_NAME] for name in named[:MOST_ENDPOINTS]] if isinstance(named, list) else []
+    return Leasing(ms, tuple(endpoints), _whole(told.get("more")) or 0)
 
 
 def _whole(value: object) -> int | None:

@@ -126,6 +126,10 @@ class Enforcement:
         return [each for each in self.processes if each.state == "degraded"]
 
     @property
+    def leasing(self) -> Sequence[Enforcer]:
+        return [each for each in self.processes if each.leases]
+
+    @property
     def states(self) -> Mapping[State, int]:
         return states_of(self.processes)
 

@@ -10,6 +10,7 @@ from django.test import Client
 
 from headroom_edge import keys
 from tests.access.people import machine, token
+from tests.quotas.heartbeats import fall_silent, heartbeat, leasing
 
 pytestmark = pytest.mark.django_db
 FOREVER = 2**52
@@ -52,7 +53,21 @@ def test_what_a_process_reports_is_shown(reader: Client, valkey: redis.Redis) ->
         "behind": 2,
         "decided_s": 3,
         "state": "behind",
+        "leases": None,
     }
+
+
+def test_a_process_that_leases_says_on_what_and_how_long(reader: Client, valkey: redis.Redis) -> None:
+    leasing(valkey, "one-leasing", "rides:get", "payments:charge", ms=250, more=3)
+    heartbeat(valkey, "one-plain")
+    assert [each["leases"] for each in shown(reader, leases="true")] == [
+        {"ms": 250, "endpoints": ["rides:get", "payments:charge"], "more": 3}
+    ]
+    assert [(each["id"], each["leases"]) for each in shown(reader, leases="false")] == [("one-plain", None)]
+    assert len(shown(reader)) == 2
+    fall_silent(valkey, "one-leasing")
+    assert shown(reader, leases="true") == []
+    assert reader.get("/v1/enforcers?leases=perhaps").status_code == 400
 
 
 @pytest.mark.parametrize(

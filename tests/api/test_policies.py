@@ -52,6 +52,19 @@ def test_a_dry_run_shows_the_diff_and_the_tier_s_tenants(client: APIClient) -> N
     assert limit_of("free-all").parameters["rate"] == 10
 
 
+def test_a_lease_is_forbidden_bounded_and_left_out_again(client: APIClient) -> None:
+    path = "/v1/policies/free-all/limits/burst"
+    for lease in ("never", "250ms"):
+        done = client.put(path, {"limit": bucket(10, lease=lease), "reason": "exact"}, headers=ANY).json()
+        assert done["limits"][0]["lease"] == lease
+    assert client.get("/v1/tenants/bolt/limits").json()["limits"][0]["words"].endswith("leased for at most 250 ms")
+    assert "lease" not in client.put(path, {"limit": bucket(10), "reason": "as usual"}, headers=ANY).json()["limits"][0]
+    refused = client.put(path, {"limit": bucket(10, lease="5s"), "reason": "slow"}, headers=ANY)
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["message"] == "lease must be never or a duration from 10ms to 1s, not '5s'"
+
+
 def test_one_limit_is_set_and_removed(client: APIClient) -> None:
     path = "/v1/policies/free-all/limits/day"
     limit = {"algorithm": "fixed_window", "limit": 10**6, "window": "1d", "mode": "shadow"}

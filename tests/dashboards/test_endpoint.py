@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+import redis
 from django.test import Client
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from quotas.usage.backfill import backfill_usage
 from quotas.usage.tier_usage import measure_tier_usage
 from tests.access.people import signed_in
 from tests.dashboards.world import published
+from tests.quotas.heartbeats import leasing
 from tests.quotas.usage.test_tier_usage import NOW, asked, measured, world
 from tests.quotas.world import FORCED, GET, PAY, bucket
 
@@ -54,6 +56,23 @@ def test_tenants_stand_by_their_peak_with_the_limit_that_holds(client: Client) -
     assert 'aria-valuenow="1000"' in text  # minute, the tightest: 1,000 a minute over all endpoints
     assert "The limit minute on * allows each tenant 1,000 req/min over all endpoints." in text
     assert "req/s" not in text[text.index('id="peaks"') :]
+
+
+def test_it_says_where_leases_are_in_use_and_what_they_cost(client: Client, valkey: redis.Redis) -> None:
+    assert "Leased by" not in text_of(client, f"/endpoints/{GET}?tier=pro")
+    for name in ("one", "two", "three"):
+        leasing(valkey, name, GET)
+    said = (
+        "<b>Leased by 3 processes</b>: an edit arrives up to 100 ms later, and a process that dies may waste up to one "
+        "block."
+    )
+    assert said in text_of(client, f"/endpoints/{GET}?tier=pro")
+    assert "Leased by" not in text_of(client, f"/endpoints/{PAY}?tier=pro")
+    limit_set(policy="pro-all", limit=bucket(100, lease="never"), **FORCED)
+    assert "Leased by" not in text_of(client, f"/endpoints/{GET}?tier=pro")
+    assert said in text_of(client, f"/endpoints/{GET}?tier=free")
+    policy_create(name="backend", endpoint=GET, limits=[bucket(10**6, lease="20ms")], **FORCED)
+    assert "an edit arrives up to 20 ms later" in text_of(client, f"/endpoints/{GET}?tier=free")
 
 
 def test_one_hot_second_does_not_flatten_the_rest(client: Client) -> None:

@@ -218,6 +218,31 @@ def test_many_cells_are_changed_as_one(operator: Client) -> None:
     assert rates == [150, 15]
 
 
+def test_the_editor_says_what_a_lease_is_and_sets_its_length(operator: Client) -> None:
+    text = text_of(operator.get("/matrix/cell?at=pro/*"))
+    assert "decide without Redis, so an edit arrives up to this much later" in text
+    operator.post("/matrix/publish", edit(lease=" 250 ms", reason="fewer calls"))
+    assert limit_of("pro-all").lease_ms == 250
+    assert 'value="250ms"' in text_of(operator.get("/matrix/cell?at=pro/*"))
+    assert "leased for at most 250 ms" in text_of(operator.get("/matrix"))
+    operator.post("/matrix/publish", edit(reason="as usual"))
+    assert limit_of("pro-all").lease_ms is None
+
+
+def test_a_lease_that_cannot_be_is_refused_beside_its_field(operator: Client) -> None:
+    text = text_of(operator.post("/matrix/publish", edit(lease="5s", reason="slow")))
+    assert "Lease must be never or a duration from 10ms to 1s, not &#x27;5s&#x27;" in text
+    queue = {"algorithm": "leaky_bucket", "p_queue": "9", "lease": "100ms"}
+    assert "which is never leased; remove it or write never" in text_of(operator.post("/matrix/plan", edit(**queue)))
+
+
+def test_leases_of_many_cells_are_forbidden_at_once(operator: Client) -> None:
+    operator.post("/matrix/publish", {"at": ["pro/*", "free/*"], "limit_name": "", "lease": "never", "reason": "exact"})
+    assert [limit_of(policy).lease_ms for policy in ("pro-all", "free-all")] == [0, 0]
+    operator.post("/matrix/publish", {"at": ["pro/*", "free/*"], "limit_name": "", "percent": "150", "reason": "more"})
+    assert [limit_of(policy).lease_ms for policy in ("pro-all", "free-all")] == [0, 0]
+
+
 def test_a_viewer_publishes_nothing(client: Client) -> None:
     assert client.post("/matrix/publish", edit(reason="me too")).status_code == 403
     assert client.get("/matrix/import").status_code == 403

@@ -12,7 +12,7 @@ from django.test import Client
 from quotas.keyset import keyset_page
 from quotas.models import Limit, LimitName, Policy, Revision
 from quotas.policies.document import Document, read_document
-from quotas.policies.edit import policy_create
+from quotas.policies.edit import policy_create, policy_update
 from tests.access.people import signed_in
 from tests.dashboards.world import make_world, page, text_of
 from tests.quotas.world import FORCED, GET, PAY, bucket
@@ -53,6 +53,13 @@ def test_the_list_finds_them_by_name_owner_kind_and_endpoint(client: Client) -> 
     assert set(listed(client, "order=owner&kind=wrong&page=x")) == set(everything)
     assert f"{len(everything)} policies" in page(client, "/policies")
     assert "No policy matches" in page(client, "/policies?q=nothing")
+
+
+def test_a_limit_mentions_its_lease_only_if_it_is_set(client: Client) -> None:
+    policy_update(name="acme-pay", limits=[bucket(5, "pay", lease="never"), bucket(9, "more")], **FORCED)
+    text = page(client, "/policies/acme-pay")
+    assert "token bucket, never leased" in text
+    assert text.count("leased<") == 1
 
 
 @pytest.mark.parametrize("order", ["name", "-owner", "endpoint", "-changed"])

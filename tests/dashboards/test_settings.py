@@ -25,6 +25,7 @@ from quotas.publishing.publisher import Publisher
 from quotas.recommendations.settings import calibration_parameters, calibration_settings_set
 from quotas.tokens import token_issue
 from tests.access.people import signed_in, token
+from tests.quotas.heartbeats import heartbeat, leasing
 from tests.quotas.world import make_world
 from tests.valkeys import SpareValkey
 
@@ -180,6 +181,18 @@ def test_enforcers_are_listed_with_the_worst_first(client: Client, valkey: redis
     assert ["3 behind" in row for row in own] == [False, True, False, False, True]
     assert ["(idle: the next check uses the newest)" in row for row in own] == [False] * 4 + [True]
     assert all("0.2.0" in row for row in own)
+
+
+def test_processes_that_lease_say_how_long_and_on_how_much(client: Client, valkey: redis.Redis) -> None:
+    heartbeat(valkey, "one", host="plain")
+    assert "Leases" not in "".join(rows_of(client))
+    leasing(valkey, "two", "rides:get", host="leaser", ms=250, more=4)
+    rows = rows_of(client)
+    (own,) = (row for row in rows if '<th scope="row">leaser</th>' in row)
+    assert 'up to 250 ms <span class="muted">on 5 endpoints</span>' in re.sub(r"\s+", " ", own)
+    (other,) = (row for row in rows if '<th scope="row">plain</th>' in row)
+    assert "up to" not in other
+    assert "a process that dies may waste up to one block" in rows[-1]
 
 
 def rows_of(client: Client) -> list[str]:

@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 
 import pytest
+import redis
 from django.test import Client
 from django.utils import timezone
 
@@ -20,7 +21,8 @@ from quotas.tenants import tenant_suspend
 from quotas.usage.backfill import backfill_usage
 from tenants.models import ApiKey, Tenant
 from tests.access.people import signed_in
-from tests.dashboards.world import PAY, counted, denied, drained, make_world, page, published, text_of
+from tests.dashboards.world import GET, PAY, counted, denied, drained, make_world, page, published, text_of
+from tests.quotas.heartbeats import leasing
 from tests.quotas.world import FORCED, SAID, bucket
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +47,22 @@ def test_it_lists_every_limit_with_what_it_comes_from(client: Client) -> None:
     assert re.search(r"payments:charge</a></th>\s*<td>\s*<b>5/s</b>", text)
     assert "acme × payments:charge" in text
     assert re.search(r"<b>100/s</b> <span class=\"faint small\">burst 200</span>", text)
+
+
+def test_it_says_on_which_endpoints_leases_are_in_use(client: Client, valkey: redis.Redis) -> None:
+    assert 'id="leases"' not in page(client, "/tenants/acme")
+    leasing(valkey, "one", GET, PAY, ms=1_000)
+    leasing(valkey, "two", GET)
+    note = page(client, "/tenants/acme").partition('id="leases"')[2].partition("</div>")[0]
+    words = re.sub(r"<[^>]*>", "", note).partition(">")[2].strip()
+    assert words == (
+        "Leased by 2 processes on payments:charge and 1 more endpoint: an edit arrives up to 100 ms later, and a "
+        "process that dies may waste up to one block."
+    )
+    policy_update(name="pro-all", limits=[bucket(100, lease="never")], **FORCED)
+    text = page(client, "/tenants/acme")
+    assert 'id="leases"' not in text
+    assert "If Redis fails: open. Never leased." in text
 
 
 def test_why_this_value_goes_from_most_to_least_specific(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,9 +34,11 @@ from dashboards.pages.matrix.cells import without_own
 from dashboards.viewer import principal_of
 from headroom_edge.keys import OWN_ENDPOINTS
 from quotas.changes.commit import commit
+from quotas.leases import leases_on
 from quotas.matrix.edit import limits_set
-from quotas.matrix.queries import Cell, Column, Matrix, matrix_read
+from quotas.matrix.queries import EVERYONE, Cell, Column, Matrix, matrix_read
 from quotas.models import Endpoint
+from quotas.policies.spec import Limit
 from quotas.recommendations.settings import calibration_parameters
 from quotas.trials.queries import trials_on
 from quotas.usage.queries.busiest_tenants import BusiestTenants, busiest_tenants_read
@@ -61,6 +64,12 @@ class EndpointTier:
         if found is None:
             raise Http404(f"No endpoint is called {self.endpoint.name}.")
         return found
+
+    @property
+    def limits(self) -> Iterator[Limit]:
+        """All that apply to a tenant of the tier without anything of its own."""
+        cells = (self.cell, self.matrix.cell(EVERYONE, self.endpoint.name))
+        return (one.limit for cell in cells if cell for one in (*cell.limits, *cell.inherited))
 
     @property
     def holding(self) -> Holding | None:
@@ -94,6 +103,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "endpoint": endpoint_tier.endpoint,
         "holding": endpoint_tier.holding,
         "trials": trials_on(endpoint=endpoint_tier.endpoint.name),
+        "leases": leases_on(endpoint_tier.endpoint.name, endpoint_tier.limits),
     }
     if endpoint_tier.leaders is not None:
         held = endpoint_tier.holding.rate if endpoint_tier.holding else endpoint_tier.leaders.leaders[0].rate

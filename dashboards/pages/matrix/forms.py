@@ -18,7 +18,7 @@ from quotas.matrix.edit import Edit
 from quotas.matrix.queries import Cell, MatrixLimit
 from quotas.models import Limit
 from quotas.policies import spec
-from quotas.policies.limit_codec import CHOICES, limit_fields, row_limit
+from quotas.policies.limit_codec import CHOICES, COMMON_FIELDS, limit_fields, row_limit
 from quotas.policies.limit_words import algorithm_words
 from quotas.policies.spec import CARRIES
 
@@ -44,6 +44,10 @@ HINTS = {
     "anchor": "day of month, weekday or MM-DD",
     "hold": "a slot expires after this time",
 }
+LEASING = (
+    "Services with leases on take a block of requests at once and decide without Redis, so an edit arrives up to this "
+    "much later. Empty: 100ms; never; or 10ms to 1s"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,13 @@ class Selection:
 class _EditForm(PageForm):
     conflict: Conflict | None = None
 
+    lease = forms.CharField(
+        label="Longest lease",
+        max_length=40,
+        required=False,
+        widget=forms.TextInput({"autocomplete": "off"}),
+        help_text=LEASING,
+    )
     carry = forms.ChoiceField(label="Current usage", choices=[(carry, carry) for carry in CARRIES], required=False)
     reason = forms.CharField(
         max_length=500,
@@ -87,6 +98,10 @@ class _EditForm(PageForm):
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         self.selection = selection
         super().__init__(*args, **kwargs)
+
+    def clean_lease(self) -> str:
+        """Pages write `250 ms`, documents `250ms`."""
+        return "".join(str(self.cleaned_data["lease"]).split())
 
     def clean_carry(self) -> str:
         return str(self.cleaned_data["carry"] or CARRIES[0])
@@ -122,7 +137,7 @@ class CellForm(_EditForm, WatchedForm):
     remove = forms.BooleanField(required=False)
 
     fields_of: ClassVar[dict[str, str]] = {"limit": "p_limit"} | {name: f"p_{name}" for name in PARAMETERS}
-    watched = ("algorithm", *(f"p_{name}" for name in PARAMETERS), "subject", "unit", "mode", "on_failure")
+    watched = ("algorithm", *(f"p_{name}" for name in PARAMETERS), "subject", "unit", "mode", "on_failure", "lease")
 
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         super().__init__(selection, *args, **kwargs)
@@ -131,6 +146,7 @@ class CellForm(_EditForm, WatchedForm):
             used_by = " ".join(algorithm for algorithm, fields in FIELDS.items() if name in fields)
             field.widget.attrs = {"class": "input num", "data-algorithms": used_by, "autocomplete": "off"}
             self.fields[f"p_{name}"] = field
+        self.fields["lease"].widget.attrs |= {"placeholder": "100ms"}
         if selection.is_single and (used := sorted({one.limit.name for one in selection.cell.inherited})):
             self.fields["name"].help_text = f"{' or '.join(used)} replaces that limit here; any other name adds one"
         choices = [*((name, name) for name in selection.names), (NEW, "new limit …")]
@@ -178,7 +194,7 @@ class CellForm(_EditForm, WatchedForm):
         parameters = {name: typed[name] if amount is None else amount for name, amount in amounts.items()}
         if "/" in str(parameters.get("rate")):  # 4.2/10s has its own time
             parameters.pop("per", None)
-        others = {name: fields[name] for name in ("subject", "unit", "mode", "on_failure") if fields[name]}
+        others = {name: fields[name] for name in COMMON_FIELDS if fields[name]}
         return {"algorithm": fields["algorithm"], **parameters, **others}
 
 
@@ -200,6 +216,7 @@ class CellsForm(_EditForm):
     def __init__(self, selection: Selection, *args: Any, **kwargs: Any) -> None:
         super().__init__(selection, *args, **kwargs)
         self.fields["percent"].widget.attrs |= {"placeholder": "100"}
+        self.fields["lease"].widget.attrs |= {"placeholder": "unchanged"}
         choices = [("", "all limits"), *((name, name) for name in selection.names)]
         self.fields["limit_name"] = _choice("Limits", choices)
 
@@ -231,7 +248,7 @@ def _edit(cell: Cell, name: str, fields: dict[str, Any] | None) -> Edit:
 def _edits_of(cells: Sequence[Cell], form: CellsForm) -> Iterator[Edit]:
     fields = form.cleaned_data
     factor = Fraction(fields["percent"]) / 100 if fields["percent"] is not None else Fraction(1)
-    changed = {name: fields[name] for name in ("mode", "on_failure") if fields[name]}
+    changed = {name: fields[name] for name in ("mode", "on_failure", "lease") if fields[name]}
     for cell in cells:
         for one in cell.limits:
             if fields["limit_name"] in ("", one.limit.name):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from quotas.matrix.queries import OF_TENANT
 from quotas.models import Limit, Policy
 from quotas.policies.limit_codec import row_limit
-from quotas.policies.limit_words import Short, algorithm_words, limit_short
+from quotas.policies.limit_words import Short, algorithm_words, lease_words, limit_short
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class LimitLine:
     @property
     def algorithm(self) -> str:
         return algorithm_words(self.row.algorithm)
+
+    @property
+    def lease(self) -> str:
+        return lease_words(self.row.lease_ms)
 
 
 @dataclass(frozen=True, slots=True)

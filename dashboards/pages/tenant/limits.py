@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quotas.policies.allowance import Allowance, allowance_of
 from quotas.policies.explain import ExplainedLimit
-from quotas.policies.limit_words import Short, algorithm_words, limit_short, subject_words
+from quotas.policies.limit_words import Short, algorithm_words, lease_words, limit_short, subject_words
 from quotas.policies.resolve import Effective
 from quotas.policies.spec import EVERYWHERE, Limit
 from quotas.recommendations.suggestion import Suggestion, suggestion_for_tenant
@@ -53,6 +53,10 @@ class TenantLimit:
     @property
     def algorithm(self) -> str:
         return algorithm_words(self.limit.algorithm.name)
+
+    @property
+    def lease(self) -> str:
+        return lease_words(self.limit.lease_ms)
 
     @property
     def allowance(self) -> Allowance | None:

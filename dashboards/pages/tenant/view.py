@@ -22,6 +22,7 @@ from dashboards.pages.tenant.limits import TenantLimit, chosen_of, ladder_of, li
 from dashboards.pages.tenant.state import TenantState, counted_endpoints, tenant_state
 from dashboards.viewer import principal_of
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
+from quotas.leases import leases_of
 from quotas.models.quota_request import QuotaRequest, RequestAnswer
 from quotas.overrides import override_state
 from quotas.recommendations.suggestion import Suggestion
@@ -77,6 +78,7 @@ def tenant(request: HttpRequest, name: str) -> HttpResponse:
         **_blank_forms(state.tenant),
         "asked": _asked(state),
         "trials": trials_on(tier=state.tenant.tier.name, tenant=state.tenant.name),
+        "leases": leases_of(line.effective for line in lines),
     }
     return render(request, "dashboards/tenant/page.html", context)
 

@@ -17,7 +17,12 @@ def said(text: str) -> list[tuple[int | None, str]]:
 
 def test_what_is_written_is_read_again() -> None:
     rows = [
-        ("pro", "rides:get", "burst", {"algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 9}),
+        (
+            "pro",
+            "rides:get",
+            "burst",
+            {"algorithm": "token_bucket", "rate": 5, "per": "1s", "burst": 9, "lease": "250ms"},
+        ),
         (None, "*", "quota", {"algorithm": "calendar_quota", "limit": 9, "period": "month", "anchor": 3}),
     ]
     text = write_sheet(rows)
@@ -46,6 +51,7 @@ def test_a_spreadsheet_may_add_a_mark_and_empty_lines() -> None:
         (f"{HEADER}\npro,*,Burst!,token_bucket,5,10,,,\n", 2, "name cannot be"),
         (f"{HEADER}\npro,*,burst,token_bucket,5,10,1m,,\n", 2, "window is not a field of token_bucket"),
         (f"{HEADER}\npro,*,burst,token_bucket,5\n", 2, "more or fewer cells"),
+        (f"{HEADER},lease\npro,*,burst,token_bucket,5,10,,,,5s\n", 2, "lease must be never or a duration"),
         (f'{HEADER}\npro,*,"burst,token_bucket,5\n', 2, "not CSV"),
     ],
 )

@@ -100,6 +100,7 @@ VIOLATIONS: dict[str, list[Bad]] = {
     "limit_unit": [Bad("limit", "unit = 'bytes'")],
     "limit_mode": [Bad("limit", "mode = 'on'")],
     "limit_on_failure": [Bad("limit", "on_failure = 'shrug'")],
+    "limit_lease": [Bad("limit", "lease_ms = 5"), Bad("limit", "lease_ms = 1001"), Bad("limit", "lease_ms = -1")],
     "limit_carry": [Bad("limit", "carry = 'double'")],
     "limit_subject": [Bad("limit", "subject = ''")],
     "limit_parameters": [Bad("limit", "parameters = '[]'"), Bad("limit", "parameters = 'null'")],

@@ -136,6 +136,12 @@ def test_global_limits_are_compared_scope_by_scope() -> None:
     assert [(cut.endpoint, cut.percent) for cut in found] == [(QUERY, 50.0)]
 
 
+def test_a_lease_is_no_cut_whatever_its_length() -> None:
+    plain, bounded, never = (everywhere(bucket(1, 2, lease_ms=ms)) for ms in (None, 10, 0))
+    assert cuts(plain, bounded) == cuts(bounded, never) == cuts(never, plain) == []
+    assert not same_enforced(plain, never)
+
+
 def test_what_is_only_watched_cannot_be_told_by_what_is_denied() -> None:
     watched = limit("watched", rate=1, burst=1, mode="shadow")
     assert same_enforced(everywhere(bucket(1, 2)), everywhere(bucket(1, 2), watched))

@@ -56,6 +56,16 @@ def test_a_limit_says_what_it_buys_for_whom_and_whether_it_denies() -> None:
     assert limit_words(limit) == "5/s sustained, up to 10 at once, per API key or address, in shadow"
 
 
+@pytest.mark.parametrize(
+    ("lease", "words"),
+    [("never", "never leased"), ("250ms", "leased for at most 250 ms"), ("1s", "leased for at most 1 s")],
+)
+def test_a_limit_mentions_leases_only_if_it_says_something_of_them(lease: str, words: str) -> None:
+    fields = {"algorithm": "gcra", "rate": 5}
+    assert "lease" not in limit_words(limit_parse("burst", fields))
+    assert limit_words(limit_parse("burst", {**fields, "lease": lease})).endswith(f", enforced, {words}")
+
+
 def test_an_override_says_what_it_changes() -> None:
     assert override_words(Override(1, "acme", "*", 0, None, multiplier=(3, 2))) == "every limit × 3/2"
     assert override_words(Override(1, "acme", "*", 0, None, {"b": {}, "a": {}})) == "other values for a, b"

@@ -33,7 +33,7 @@ def limit(name: str, algorithm: str = "token_bucket", subject: str = "tenant", *
     return Limit(name, ALGORITHMS[algorithm].parse(fields), Subject.parse(subject), **about)
 
 
-_ABOUT = ("unit", "mode", "on_failure", "since_us", "carry", "past", "candidate", "adopts_candidate")
+_ABOUT = ("unit", "mode", "on_failure", "lease_ms", "since_us", "carry", "past", "candidate", "adopts_candidate")
 
 
 def tier_policy(endpoint: str, *limits: Limit, tier: str = "pro") -> Policy:
