@@ -113,10 +113,9 @@ def loaded(folder: Path, url: str, settings: str = SHORT) -> Iterator[Load]:
 def outcomes(store: redis.Redis) -> Counter[str]:
     """Decisions by outcome, as accounted in the store."""
     found: Counter[str] = Counter()
-    cells: dict[bytes, bytes] = store.hgetall(keys.usage(keys.shard_of("acme")))
-    for cell, packed in cells.items():
+    for cell, packed in store.hgetall(keys.usage(keys.shard_of("acme"))).items():
         if cell != b"_":
-            found[cell.decode()[17:18]] += int(packed) % 2**24
+            found[str(cell, "ascii")[17:18]] += int(packed) % 2**24  # type: ignore[arg-type] # bytes, as this client gives
     return found
 
 
