@@ -18,7 +18,7 @@ from tests.valkeys import SpareValkey
 
 __all__ = ["server"]  # a fixture
 
-SEQUENCES = 40
+SEQUENCES = 25
 
 LARGE = Policies(
     sizes=st.sampled_from([40, 300, 300, 1_000, 1_000]),

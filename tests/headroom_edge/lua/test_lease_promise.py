@@ -15,7 +15,7 @@ from tests.valkeys import SpareValkey
 
 __all__ = ["server"]  # a fixture
 
-SEEDS, OPERATIONS = range(50), 150
+SEEDS, OPERATIONS = range(30), 150
 
 # Name → the kind whose histories show it, the line of the library, and the wrong line.
 MUTANTS = {
