@@ -68,6 +68,7 @@ local function server_of(address, rest)
     host, port = match(where, "^([^:]*):?(%d*)$")
   end
   if not host then refuse("the port in the store's URL must be a number from 1 to 65535; %s.", EXAMPLE) end
+  address.server_name = host
   -- nginx asks its resolver for every name, even for this one.
   address.host = (host == "" or host == "localhost") and "127.0.0.1" or host
   address.port = tonumber(port ~= "" and port or 6379)

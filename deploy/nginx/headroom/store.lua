@@ -57,8 +57,9 @@ local function introduce(socket, deadline)
   local address = settings.address
   if address.tls then
     if not has_time(socket, deadline) then return nil, "timeout" end
-    local good, problem = socket:sslhandshake(nil, address.host, address.verify)
-    if not good then return nil, "TLS: " .. problem end
+    -- Raises, in some versions of lua-resty-core, if a certificate is refused without any waiting.
+    local ran, good, problem = pcall(socket.sslhandshake, socket, nil, address.server_name, address.verify)
+    if not ran or not good then return nil, "TLS: " .. (ran and problem or "the certificate is not trusted") end
   end
   if address.greetings == 0 then return true end
   local replies, problem = talk(socket, address.greeting, address.greetings, deadline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,3 +214,16 @@ def test_every_worker_is_listed_as_an_enforcer_until_it_ends(
         (about,) = (json.loads(text) for text in store.hgetall(keys.enforcer_info()).values())
         assert {"host", "pid", "version", "degraded"} <= about.keys()
     assert store.hlen(keys.enforcer_info()) == 0
+
+
+def test_the_body_of_a_refused_request_is_not_read_as_the_next_one(nginx: Client) -> None:
+    inside = b"GET /v1/rides HTTP/1.1\r\nHost: inside\r\nX-API-Key: " + ACME.encode() + b"\r\n\r\n"
+    connection = http.client.HTTPConnection("127.0.0.1", nginx.port, 120)
+    for refused in (inside, inside * 2_000):
+        connection.request("POST", "/v1/rides", refused)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["code"]) == (401, "unauthorized")
+    connection.request("GET", "/v1/rides", headers={"X-API-Key": ACME})
+    answer = connection.getresponse()
+    assert (answer.status, answer.read(), answer.headers["ratelimit"][:12]) == (200, b'{"rides":"all"}', '"hourly";r=4')
+    connection.close()
