@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeVar, Unpack
 
-from headroom_edge.background_chores import TICK_S, Chore
+from headroom_edge.background_chores import LEASES_TICK, TICK_S, Chore
+from headroom_edge.callbacks import CallbackDriver, CallbackRun
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
 from headroom_edge.errors import StoreError
+from headroom_edge.leases.allowance import AsyncAllowance
+from headroom_edge.leases.lease import Lease
 from headroom_edge.settings import READY_MS, Options, Settings, seconds
 from headroom_edge.store.address import Address, parse_url
 from headroom_edge.store.breaker import Breaker, BreakerState
@@ -31,6 +34,7 @@ class AsyncLimiter:
         self._budget_s = settings.budget_ms / 1_000
         self._patience_s = settings.connect_timeout_ms / 1_000
         self._core = settings.core(address)
+        self._leases = self._core.leases
         self._pipeline: Pipeline | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._closed = False
@@ -47,6 +51,7 @@ class AsyncLimiter:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connection. Leases are given back and settled first, if the store answers within a second."""
         self._closed = True
         if self._tick is not None:
             self._tick.cancel()
@@ -57,6 +62,8 @@ class AsyncLimiter:
     async def _leave(self, pipeline: Pipeline) -> None:
         if pipeline.loop is not asyncio.get_running_loop() or self._core.breaker.state is not BreakerState.CLOSED:
             return
+        if self._leases is not None:
+            await self._run(self._core.give_back(), self._settings.connect_timeout_ms)
         goodbye = self._core.chores.heartbeat.goodbye()
         if goodbye is not None:
             with suppress(StoreError):
@@ -86,8 +93,29 @@ class AsyncLimiter:
         rows: bool | None = None,
         budget_ms: float | None = None,
     ) -> Decision:
-        talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows)
-        return (await self._run(talk, budget_ms))[0]
+        leases = self._leases
+        # A holder's slot is taken and released in the store.
+        if leases is None or holder:
+            talk = self._core.decide(CHECK, [Check(tenant, endpoint, subject or {}, cost, holder)], rows)
+            return (await self._run(talk, budget_ms))[0]
+        if budget_ms is None:
+            spent = leases.spend(tenant, endpoint, subject, cost, self._core.rows if rows is None else rows)
+            if spent is not None:
+                return spent
+        return await self._run(self._core.check(Check(tenant, endpoint, subject or {}, cost), rows), budget_ms)
+
+    def allowance(self, *, tenant: str, endpoint: str, subject: SubjectValues | None = None) -> AsyncAllowance:
+        """For the tightest loops: `await allowance.spend(cost)` does what a check of the same arguments would do.
+
+        It is True if the request is allowed. Only with `leases=True` it is faster than a check.
+        """
+        return AsyncAllowance(Check(tenant, endpoint, dict(subject or {})), self._find_lease, self._decide)
+
+    def _find_lease(self, check: Check) -> Lease | None:
+        return None if self._leases is None else self._leases.find(check)
+
+    async def _decide(self, check: Check) -> Decision:
+        return await self._run(self._core.check(check, None), None)
 
     async def check_many(
         self, checks: Iterable[Check], *, rows: bool | None = None, budget_ms: float | None = None
@@ -159,11 +187,34 @@ class AsyncLimiter:
         """Run the caller's own conversation, such as a look-up followed by a check."""
         return self._run(talk(self._core), budget_ms)
 
-    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+    def start(
+        self,
+        talk: Callable[[Core], Conversation[T]],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        budget_ms: float | None = None,
+    ) -> None:
+        """As `converse`, by callbacks instead of a task, for servers to which a task is too dear.
+
+        One of the two is called, maybe before this returns. `failed` also gets what `done` raises; it must not raise.
+        """
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
+        CallbackRun(talk(self._core), self._pipeline_here(), budget_s, done, failed).begin()
+
+    def callbacks(self) -> CallbackDriver:
+        """For a connection, which stays on the running loop: as `start`, without looking for the loop each time."""
+        return CallbackDriver(self._core, self._pipeline_here(), self._budget_s)
+
+    def _pipeline_here(self) -> Pipeline:
         pipeline = self._pipeline
         if pipeline is None or pipeline.loop is not asyncio.get_running_loop():
-            pipeline = self._open_pipeline()
+            return self._open_pipeline()
+        return pipeline
+
+    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
+        pipeline = self._pipeline_here()
         try:
             commands = next(talk)
             while True:
@@ -186,13 +237,17 @@ class AsyncLimiter:
         if self._closed:
             self._pipeline.close()
         else:
-            self._tick = self._pipeline.loop.call_later(TICK_S, self._attend)
+            self._tick_later(self._pipeline)
         return self._pipeline
+
+    def _tick_later(self, pipeline: Pipeline) -> None:
+        tick_s = TICK_S if self._leases is None else TICK_S * LEASES_TICK
+        self._tick = pipeline.loop.call_later(tick_s, self._attend)
 
     def _attend(self) -> None:
         if self._pipeline is None or self._closed:
             return
-        self._tick = self._pipeline.loop.call_later(TICK_S, self._attend)
+        self._tick_later(self._pipeline)
         # While the breaker is open, a request probes the store; the chores must not.
         if self._core.breaker.state is BreakerState.CLOSED:
             self._do_chores(self._pipeline)

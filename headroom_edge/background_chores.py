@@ -1,7 +1,7 @@
 """What an enforcer exchanges with the store outside of requests. No I/O.
 
 Every few seconds: a heartbeat (its reply is the number of live enforcers), unreported degraded decisions, releases that
-failed, new or changed plans of `local` limits, response times, and uses of API keys.
+failed, new or changed plans of `local` limits, response times, uses of API keys, and ended leases.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ from typing import Any, Final
 
 from hiredis import ReplyError
 
-from headroom_edge.check import pack
+from headroom_edge.check import encode_profile, pack
 from headroom_edge.failure import DegradedReport, FailureModes
 from headroom_edge.heartbeat import Heartbeat
 from headroom_edge.key_uses import KeyUses
 from headroom_edge.keys import ALL, tenant_prefix
+from headroom_edge.leases.book import LeaseBook
+from headroom_edge.leases.dues import Due
 from headroom_edge.observations import Observations
 
 TICK_S: Final = 1.0  # how often to look for due chores
+LEASES_TICK: Final = 0.25  # of TICK_S, with leases: units that nobody spends should not be missed for long
 PLANS_AT_ONCE: Final = 256
 RELEASES_KEPT: Final = 1_000
+DUES_AT_ONCE: Final = 1_000
 COUNT_MAX: Final = 2**24 - 1
 COST_MAX: Final = 2**39 - 1  # the store adds cost × 2^24 into 63 bits
+
+
+def nothing(*_: object) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +42,23 @@ class Chore:
     command: bytes
     done: Callable[[Any], None]  # called with the reply
     undone: Callable[[], None]  # called if the store did not answer
-
-
-def nothing(*_: object) -> None:
-    pass
+    refused: Callable[[Any], None] = nothing  # called with an error that the store replied
 
 
 class Chores:
     def __init__(
-        self, failures: FailureModes, shards: int, heartbeat_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        failures: FailureModes,
+        shards: int,
+        heartbeat_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        leases: LeaseBook | None = None,
     ) -> None:
         self._failures = failures
         self._shards = shards
+        self._leases = leases
         self._releases: deque[bytes] = deque(maxlen=RELEASES_KEPT)
-        self.heartbeat = Heartbeat(failures, shards, heartbeat_s, clock)
+        self.heartbeat = Heartbeat(failures, shards, heartbeat_s, clock, leases)
         self.observations = Observations()
         self.key_uses = KeyUses(clock)
 
@@ -57,7 +68,7 @@ class Chores:
     def take(self) -> list[Chore]:
         """Return the due chores. The caller must pass them to `settle`."""
         regular = [*self._heartbeat(), *self._late_releases(), *self._reports(), *self._plans()]
-        return [*regular, *self._observed(), *self._key_uses()]
+        return [*regular, *self._observed(), *self._key_uses(), *self.take_leases()]
 
     def settle(self, chores: list[Chore], replies: list[Any] | None) -> None:
         """`replies` is None if the store did not answer."""
@@ -66,8 +77,10 @@ class Chores:
                 chore.undone()
             return
         for chore, reply in zip(chores, replies, strict=True):
-            # Errors are not retried: the tenant is gone, or the library does not have the function.
-            if not isinstance(reply, ReplyError):
+            # Most errors are not retried: the tenant is gone, or the library does not have the function.
+            if isinstance(reply, ReplyError):
+                chore.refused(reply)
+            else:
                 chore.done(reply)
 
     def _heartbeat(self) -> list[Chore]:
@@ -92,13 +105,12 @@ class Chores:
 
     def _plan(self, key: tuple[str, str], revision: int) -> Chore:
         tenant, endpoint = key
-        words = ("FCALL_RO", "hr_profile", "1", tenant_prefix(tenant, self._shards), tenant, endpoint)
 
         def learn(text: Any) -> None:
             if text and isinstance(text, bytes):
                 self._failures.learn_plan(key, revision, text.decode())
 
-        return Chore(pack(words), learn, nothing)
+        return Chore(encode_profile(tenant, endpoint, self._shards), learn, nothing)
 
     def _observed(self) -> list[Chore]:
         # Not repeated if no reply comes: the store may have counted the observations already.
@@ -108,3 +120,22 @@ class Chores:
     def _key_uses(self) -> list[Chore]:
         # Not repeated either, for the same reason.
         return [Chore(command, nothing, nothing) for command in self.key_uses.take()]
+
+    def take_leases(self, *, everything: bool = False) -> list[Chore]:
+        """Ended leases, or `everything`: all of them. The caller must pass them to `settle`, unless it is the end."""
+        book = self._leases
+        return (
+            []
+            if book is None
+            else [self._due(book, due) for due in book.take_dues(DUES_AT_ONCE, everything=everything)]
+        )
+
+    def _due(self, book: LeaseBook, due: Due) -> Chore:
+        put_back = partial(book.put_back, due)
+
+        def refused(error: ReplyError) -> None:
+            # Anything else passes: the server is loading, or lacks the library until the next check loads it.
+            if not str(error).startswith("HRARGS"):
+                put_back()
+
+        return Chore(due.command(self._shards), nothing, put_back, refused)

@@ -82,6 +82,11 @@ def encode_call(function: str, check: Check, shards: int, *arguments: str | byte
     return pack((*about, *subject))  # type: ignore[arg-type] # values that are None were filtered out
 
 
+def encode_profile(tenant: str, endpoint: str, shards: int) -> bytes:
+    """Encode a call for the plan of a tenant and endpoint, as JSON."""
+    return pack(("FCALL_RO", "hr_profile", "1", prefix_of(tenant, shards), tenant, endpoint))
+
+
 def pack(words: Iterable[str | bytes]) -> bytes:
     try:
         return _pack(tuple(words))

@@ -7,6 +7,7 @@ thrown into it; it returns the decisions. Limiter drives it with sockets, AsyncL
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -17,6 +18,10 @@ from headroom_edge.check import Check, encode_call, encode_check, pack
 from headroom_edge.decision import Decision, Failure, decision_of
 from headroom_edge.errors import StoreError, StoreRefusedError
 from headroom_edge.failure import FailureModes
+from headroom_edge.leases.ask import Ask
+from headroom_edge.leases.block import Grant
+from headroom_edge.leases.book import LeaseBook
+from headroom_edge.leases.decision import LeasedDecision
 from headroom_edge.lua_library import source
 from headroom_edge.store.breaker import Breaker, Permit
 
@@ -43,6 +48,55 @@ class Core:
     breaker: Breaker
     failures: FailureModes
     chores: Chores
+    leases: LeaseBook | None = None
+
+    def check(self, check: Check, rows: bool | None) -> Conversation[Decision]:
+        """Decide one check, from a lease if there is one. `decide` always asks the store."""
+        book = self.leases
+        if book is None:
+            (decision,) = yield from self.decide(CHECK, (check,), rows)
+            return decision
+        wanted = self.rows if rows is None else rows
+        found = book.consult(check, wanted)
+        if isinstance(found, Decision):
+            return found
+        granted = None if found is None else (yield from self._ask_for_lease(book, found, wanted))
+        if granted is not None:
+            return granted
+        (decision,) = yield from self.decide(CHECK, (check,), wanted)
+        book.heard(check, decision)
+        return decision
+
+    def _ask_for_lease(self, book: LeaseBook, ask: Ask, rows: bool) -> Conversation[Decision | None]:
+        """None if the store's library is older and does not know leases."""
+        granted = False
+        try:
+            permit = self.breaker.enter()
+            if permit is Permit.REFUSED:
+                return self._without_store(ask.check, "the breaker is open")
+            try:
+                reply, *profile = yield from self._ask(permit, ask.commands(self.shards))
+            except StoreError as error:
+                return self._without_store(ask.check, str(error))
+            if _is_missing(reply):
+                book.pause()
+                return None
+            grant = _grant_of(reply)
+            decision = self._decision(ask.check, reply)
+            if grant is not None and not decision.degraded:
+                book.granted(ask, decision, grant, *profile)
+                granted = True
+        finally:
+            # In `finally` because a caller may be cancelled, and the block before this one must still be settled.
+            if not granted:
+                book.unanswered(ask)
+        return decision if rows else decision.without_rows()
+
+    def give_back(self) -> Conversation[None]:
+        """End all leases, for the end of the process. What the store does not accept now is lost."""
+        with suppress(StoreError):
+            while dues := self.chores.take_leases(everything=True):
+                yield from self.read(*[due.command for due in dues])
 
     def decide(self, function: str, checks: Sequence[Check], rows: bool | None) -> Conversation[list[Decision]]:
         if not checks:
@@ -58,6 +112,17 @@ class Core:
             return [self._without_store(check, str(error)) for check in checks]
         return [self._decision(check, reply) for check, reply in zip(checks, replies, strict=True)]
 
+    # The next two are what `decide` makes of one reply, for a check that a closed breaker let ask.
+
+    def answered(self, check: Check, reply: Reply) -> Decision | None:
+        """None if the store lacks the function, which `decide` loads: nothing was counted."""
+        self.breaker.succeeded(Permit.ASK)
+        return None if _is_missing(reply) else self._decision(check, reply)
+
+    def unanswered(self, check: Check, error: StoreError) -> Decision:
+        self.breaker.failed(Permit.ASK)
+        return self._without_store(check, str(error))
+
     def ready(self) -> Conversation[bool]:
         """Connect, and load the library if the store has none. Ignores the breaker."""
         command = pack(("FCALL_RO", "hr_version", "0"))
@@ -72,6 +137,8 @@ class Core:
         """Return the number of limits refunded; 0 if the store cannot be reached."""
         if not decision.allowed or decision.degraded:
             return 0
+        if isinstance(decision, LeasedDecision):
+            return 0 if self.leases is None else self.leases.refund(decision)
         if not decision.receipt:
             raise ValueError("The decision has no receipt, which a refund needs; make the check with rows=True.")
         check = decision.check
@@ -157,6 +224,8 @@ class Core:
             return self._without_store(check, f"the store's answer cannot be read: {reply!r:.100}")
         if decision.revision:
             self.chores.heartbeat.latest = decision
+            if self.leases is not None:
+                self.leases.hear(check.tenant, decision.revision)
         mode = _MODES.get(reply[11])
         if mode:
             self.failures.learn((check.tenant, check.endpoint), mode, decision.revision)
@@ -169,6 +238,14 @@ class Core:
 
     def _without_store(self, check: Check, cause: str) -> Decision:
         return self.failures.decide(check, reason=UNAVAILABLE, cause=cause)
+
+
+def _grant_of(reply: Reply) -> Grant | None:
+    """Takes the grant off the end of hr_lease's reply. The rest is a reply of hr_check."""
+    try:
+        return Grant.parse(reply.pop())
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return None
 
 
 def _is_missing(reply: Reply) -> bool:

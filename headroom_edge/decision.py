@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self
 
 from headroom_edge import headers as header_fields
 from headroom_edge.check import Check
@@ -81,6 +81,9 @@ class Decision:
     def rows(self) -> tuple[LimitRow, ...]:
         """Every enforced limit, if the check asked for rows."""
         return tuple(_row(raw) for raw in self.raw_rows)
+
+    def without_rows(self) -> Self:
+        return replace(self, raw_rows=())
 
     def headers(self, profile: header_fields.Profile = header_fields.DRAFT) -> dict[str, str]:
         return header_fields.render(self, profile)

@@ -118,6 +118,11 @@ class Directory:
                 ((token,),) = yield from core.read(_TOKEN)
                 yield from self._follow(core, token)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether `refresh` would ask the store."""
+        return not self._pepper or self._clock() - self._read_s >= FRESH_S
+
     def _is_time(self) -> bool:
         """True for one caller per interval; the others go on with the cached state."""
         now = self._clock()

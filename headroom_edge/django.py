@@ -54,6 +54,7 @@ def _options() -> Options:
         "shards": getattr(settings, "HEADROOM_SHARDS", SHARDS),
         "budget_ms": getattr(settings, "HEADROOM_BUDGET_MS", BUDGET_MS),
         "fail": getattr(settings, "HEADROOM_FAIL", None),
+        "leases": getattr(settings, "HEADROOM_LEASES", False),
     }
 
 

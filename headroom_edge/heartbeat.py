@@ -15,19 +15,29 @@ from headroom_edge.check import pack
 from headroom_edge.decision import Decision
 from headroom_edge.failure import FailureModes
 from headroom_edge.keys import ALL, shard_of
+from headroom_edge.leases.book import LeaseBook
 from headroom_edge.version import __version__
 
 HEARTBEAT_S: Final = 5.0
 JITTER: Final = 0.2  # spreads the heartbeats of processes that were started together
 DEGRADED_S: Final = 60.0  # a process counts as degraded for this long after a decision without the store
 HOST_CHARACTERS: Final = 64
+LEASED_S: Final = 60.0  # an endpoint is named for this long after it got a lease
+LEASED_NAMES: Final = 20
+LEASED_CHARACTERS: Final = 2_500  # of JSON; the store accepts 4,096 bytes in all
 
 
 class Heartbeat:
     def __init__(
-        self, failures: FailureModes, shards: int, every_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        failures: FailureModes,
+        shards: int,
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        leases: LeaseBook | None = None,
     ) -> None:
         self._failures = failures
+        self._leases = leases
         self._shards = shards
         self._every_s = every_s
         self._clock = clock
@@ -75,6 +85,7 @@ class Heartbeat:
             "version": __version__,
             "degraded": self._recently_degraded(now),
             **self._decided(now),
+            **self._leased(),
         }
 
     def _recently_degraded(self, now: float) -> int:
@@ -96,3 +107,17 @@ class Heartbeat:
             "revision": latest.revision,
             "decided_s": round(now - self._decided_s),
         }
+
+    def _leased(self) -> dict[str, object]:
+        """The length of leases, and the endpoints with a lease in the last minute."""
+        book = self._leases
+        if book is None:
+            return {}
+        names = book.endpoints(LEASED_S)
+        shown: list[str] = []
+        room = LEASED_CHARACTERS
+        for name in names[:LEASED_NAMES]:
+            room -= len(json.dumps(name)) + 2
+            if room >= 0:
+                shown.append(name)
+        return {"leases": {"ms": book.lease_ms, "endpoints": shown, "more": len(names) - len(shown)}}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 # Raise it whenever the code of a .lua file changes (comments do not count): a server keeps the highest version.
-VERSION = 8
+VERSION = 9
 NAME = "headroom"
 SIMULATION_NAME = "headroom_sim"
 
@@ -17,8 +17,10 @@ _KERNELS = (
     "concurrency",
     "calendar_quota",
 )
+_SHARED = ("leases", "decision")
 _FUNCTIONS = (
     "check",
+    "lease",
     "release",
     "refund",
     "reset",
@@ -49,7 +51,7 @@ def _read(name: str) -> str:
 
 
 def _assemble(name: str, prefix: str, clock: str) -> str:
-    parts = ["keys", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_FUNCTIONS]
+    parts = ["keys", "record", "plans", "account", "locate", "newcomers", clock, *_KERNELS, *_SHARED, *_FUNCTIONS]
     blocks = "\n".join(f"do\n{_read(part)}end" for part in parts)
     register = _read("register").replace("@PREFIX@", prefix)
     version = f"H.version = {VERSION}"

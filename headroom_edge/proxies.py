@@ -35,9 +35,9 @@ class TrustedProxies:
 
     def client(self, peer: str, forwarded: str) -> str | None:
         """The rightmost hop that is not a trusted proxy. `forwarded` is X-Forwarded-For, repeated fields joined."""
-        nearest = address_of(peer)
         if not forwarded or not self.trusts(peer):
-            return _text(nearest)
+            return _plain(peer)
+        nearest = address_of(peer)
         hops = forwarded.rsplit(",", HOPS_AT_MOST)[-HOPS_AT_MOST:]
         for hop in reversed(hops):
             address = address_of(hop)
@@ -52,6 +52,11 @@ class TrustedProxies:
 
 def _text(address: IpAddress | None) -> str | None:
     return None if address is None else str(address)
+
+
+@lru_cache(maxsize=ADDRESSES_KEPT)
+def _plain(peer: str) -> str | None:
+    return _text(address_of(peer))
 
 
 @lru_cache(maxsize=ADDRESSES_KEPT)

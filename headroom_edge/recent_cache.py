@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -16,8 +16,10 @@ class RecentCache(Generic[K, V]):
     is full it becomes the old one, and the keys of the old one that were not used since are dropped.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, on_drop: Callable[[Mapping[K, V]], None] | None = None) -> None:
+        """`on_drop` gets the keys that are dropped, if there are any."""
         self._size = size
+        self._on_drop = on_drop
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
 
@@ -34,5 +36,7 @@ class RecentCache(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         if len(self._young) >= self._size and key not in self._young:
-            self._old, self._young = self._young, {}
+            dropped, self._old, self._young = self._old, self._young, {}
+            if self._on_drop is not None:
+                self._on_drop({old: kept for old, kept in dropped.items() if old not in self._old and old != key})
         self._young[key] = value

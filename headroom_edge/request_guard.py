@@ -6,7 +6,8 @@ Conversations, as in `headroom_edge.core`: `Limiter.converse` and `AsyncLimiter.
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ from typing import Any, Final
 
 from headroom_edge import Check, Decision, Profile
 from headroom_edge.check import TENANT
-from headroom_edge.core import CHECK, Conversation, Core
-from headroom_edge.directory import EVERY_TENANT, Directory
+from headroom_edge.core import Conversation, Core
+from headroom_edge.directory import EVERY_TENANT, Credential, Directory
 from headroom_edge.errors import StoreError
 from headroom_edge.keys import OWN_TENANT
 from headroom_edge.plan.paths import LONGEST_PATH, USUAL, EndpointFinder, PathReading, is_below
@@ -37,6 +38,12 @@ UNREGISTERED: Final = "-"  # no endpoint has this name, so only the limits on `*
 BEARER: Final = "bearer "
 KEY_PREFIX: Final = "hr_"
 DIMENSION_CHARACTERS: Final = 1_024
+HOLDER_BITS: Final = 96
+
+
+# Names of requests, not secrets: the system's random numbers would cost every request 3 µs. A forked child has its own.
+_holders: Final = random.Random()  # noqa: S311
+os.register_at_fork(after_in_child=_holders.seed)
 
 
 # Treat as immutable. It is not frozen because that would add 2 µs to every request.
@@ -52,7 +59,8 @@ class Request:
     raw: Any = None  # the framework's request
 
 
-@dataclass(frozen=True, slots=True)
+# Treat as immutable, as Request.
+@dataclass(slots=True)
 class Caller:
     """The tenant that a request is counted for, and the known dimensions of its sender."""
 
@@ -119,37 +127,59 @@ class Guard:
         return is_ready
 
     def judge(self, core: Core, request: Request) -> Conversation[RequestVerdict]:
+        asked = self.question(core, request)
+        if asked is None:
+            asked = yield from self._looked_up(core, request)
+        if isinstance(asked, RequestVerdict):
+            return asked
+        return (yield from self.decide(core, asked, self.patience_ms(request)))
+
+    def decide(self, core: Core, check: Check, patience_ms: int) -> Conversation[RequestVerdict]:
+        decision = yield from core.check(check, True)
+        return self.verdict(decision, patience_ms) or (yield from self.too_late(core, decision))
+
+    def question(self, core: Core, request: Request) -> Check | RequestVerdict | None:
+        """What to ask the store about the request. None: something must be looked up first."""
         rules = self.rules
         if rules.exempt and is_below(request.path, rules.exempt):
             return PASS
         if len(request.path) > LONGEST_PATH:
             return refusal(too_long())
+        if rules.identify is not None or rules.endpoint is not None or self.directory.is_stale:
+            return None
+        text = key_text(request.header)
+        credential = self.directory.fresh(text) if text else None
+        if text and credential is None:
+            return None
+        endpoint = self._find(request.method, request.path, request.reading)
+        return _check_of(_not_ours(self._caller_by(core, request, credential)), endpoint)
+
+    def _looked_up(self, core: Core, request: Request) -> Conversation[Check | RequestVerdict]:
         try:
             caller = yield from self.caller(core, request)
             endpoint = yield from self.endpoint(core, request)
         except StoreError:
             return without_store(core)
-        if isinstance(caller, Problem):
-            return refusal(caller)
-        check = Check(caller.tenant, endpoint, caller.subject, holder=secrets.token_hex(12))
-        return (yield from self.decide(core, check, self._patience_ms(request)))
+        return _check_of(caller, endpoint)
 
-    def decide(self, core: Core, check: Check, patience_ms: int) -> Conversation[RequestVerdict]:
+    def verdict(self, decision: Decision, patience_ms: int) -> RequestVerdict | None:
+        """None: the caller does not wait that long for its turn."""
         rules = self.rules
-        (decision,) = yield from core.decide(CHECK, [check], True)
         headers = decision.headers(rules.profile)
         if not decision.allowed:
             return refusal(problem_of(decision, rules.limits_url), decision, headers)
         if decision.wait_ms > patience_ms:
-            # The caller does not wait that long, so the charge is refunded.
-            yield from core.release(decision)
-            yield from core.refund(decision)
-            return refusal(late(decision, rules.limits_url), decision, headers)
+            return None
         return RequestVerdict(None, decision, headers, decision.wait_us / 1_000_000)
 
+    def too_late(self, core: Core, decision: Decision) -> Conversation[RequestVerdict]:
+        """Refuse an admitted request, and give back what it was charged."""
+        yield from core.release(decision)
+        yield from core.refund(decision)
+        return refusal(late(decision, self.rules.limits_url), decision, decision.headers(self.rules.profile))
+
     def caller(self, core: Core, request: Request) -> Conversation[Caller | Problem]:
-        found = yield from self._caller(core, request)
-        return own_tenant() if isinstance(found, Caller) and found.tenant == OWN_TENANT else found
+        return _not_ours((yield from self._caller(core, request)))
 
     def _caller(self, core: Core, request: Request) -> Conversation[Caller | Problem]:
         rules = self.rules
@@ -158,25 +188,42 @@ class Guard:
             if known is not None:
                 return Caller(known.tenant, self._subject(request, dict(known.subject)))
         text = key_text(request.header)
-        tenant = rules.tenant or (self._believed(request, rules.tenant_header) if rules.tenant_header else "")
-        if tenant and not TENANT.fullmatch(tenant):
-            detail = f"{rules.tenant_header} is not the name of a tenant; make the proxy send a valid name."
-            return forbidden("unknown-tenant", detail)
-        if not text:
-            tenant = tenant or rules.anonymous
-            if not tenant:
-                return unauthorised("The API key is missing; send it as Authorization: Bearer hr_… or as X-API-Key.")
-            return Caller(tenant, self._subject(request, {}))
+        if not text or isinstance(self._named(request), Problem):
+            return self._caller_by(core, request, None)
         credential = self.directory.fresh(text) or (yield from self.directory.credential(core, text))
         if credential is None:
             return unauthorised("The API key is unknown, expired or revoked; send a valid one.")
+        return self._caller_by(core, request, credential)
+
+    def _caller_by(self, core: Core, request: Request, credential: Credential | None) -> Caller | Problem:
+        """The caller by the key; None: the request has none."""
+        named = self._named(request)
+        if isinstance(named, Problem):
+            return named
+        if credential is None:
+            tenant = named or self.rules.anonymous
+            if not tenant:
+                return unauthorised("The API key is missing; send it as Authorization: Bearer hr_… or as X-API-Key.")
+            return Caller(tenant, self._subject(request, {}))
         if SCOPE not in credential.scopes:
             return scope_missing()
-        tenant = credential.tenant or tenant
+        tenant = credential.tenant or named
         if tenant == EVERY_TENANT:
             return forbidden("tenant-missing", "This token belongs to no tenant; send a tenant's API key.")
         core.chores.key_uses.add(credential.key_id)
         return Caller(tenant, self._subject(request, {"key": credential.counted_as}))
+
+    def _named(self, request: Request) -> str | Problem:
+        """The tenant that the rules or a trusted proxy name; empty if they name none."""
+        rules = self.rules
+        if rules.tenant or not rules.tenant_header:
+            tenant = rules.tenant
+        else:
+            tenant = self._believed(request, rules.tenant_header)
+        if tenant and not TENANT.fullmatch(tenant):
+            detail = f"{rules.tenant_header} is not the name of a tenant; make the proxy send a valid name."
+            return forbidden("unknown-tenant", detail)
+        return tenant
 
     def endpoint(self, core: Core, request: Request) -> Conversation[str]:
         named = self.rules.endpoint(request.raw) if self.rules.endpoint is not None else None
@@ -186,6 +233,9 @@ class Guard:
 
     def endpoint_at(self, core: Core, method: str, path: str, reading: PathReading | None = None) -> Conversation[str]:
         yield from self.directory.refresh(core)
+        return self._find(method, path, reading)
+
+    def _find(self, method: str, path: str, reading: PathReading | None) -> str:
         if self.directory.routes is not self._routes:
             self._finder, self._routes = EndpointFinder(self.directory.routes), self.directory.routes
         return self._finder.find(method, path, reading or self.rules.reading) or UNREGISTERED
@@ -204,12 +254,22 @@ class Guard:
     def _believed(self, request: Request, header: str) -> str:
         return request.header(header) if self.rules.trusted_proxies.trusts(request.peer) else ""
 
-    def _patience_ms(self, request: Request) -> int:
+    def patience_ms(self, request: Request) -> int:
         header = self.rules.deadline_header
         text = request.header(header).strip() if header else ""
         if text.isascii() and text.isdigit():
             return min(int(text[:9]), self.rules.max_wait_ms)
         return self.rules.max_wait_ms
+
+
+def _not_ours(caller: Caller | Problem) -> Caller | Problem:
+    return own_tenant() if isinstance(caller, Caller) and caller.tenant == OWN_TENANT else caller
+
+
+def _check_of(caller: Caller | Problem, endpoint: str) -> Check | RequestVerdict:
+    if isinstance(caller, Problem):
+        return refusal(caller)
+    return Check(caller.tenant, endpoint, caller.subject, holder=f"{_holders.getrandbits(HOLDER_BITS):x}")
 
 
 def refusal(

@@ -12,6 +12,7 @@ from headroom_edge.decision import FAILURES, Failure
 from headroom_edge.failure import FailureModes
 from headroom_edge.heartbeat import HEARTBEAT_S
 from headroom_edge.keys import SHARDS
+from headroom_edge.leases.book import LeaseBook
 from headroom_edge.store.address import Address
 from headroom_edge.store.breaker import DEFAULT as DEFAULT_BREAKER
 from headroom_edge.store.breaker import Breaker, BreakerSettings
@@ -19,6 +20,8 @@ from headroom_edge.store.breaker import Breaker, BreakerSettings
 BUDGET_MS: Final = 20.0
 READY_MS: Final = 1_000.0
 FAIL_VARIABLE: Final = "HEADROOM_FAIL"
+LEASE_MS: Final = 100
+LEASE_MS_LEAST, LEASE_MS_MOST = 10, 1_000
 
 
 class Options(TypedDict, total=False):
@@ -32,6 +35,8 @@ class Options(TypedDict, total=False):
     connect_timeout_ms: float
     breaker: BreakerSettings
     heartbeat_s: float
+    leases: bool
+    lease_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Settings:
     connect_timeout_ms: float = 1_000.0  # connecting goes on in the background after a check's budget ends
     breaker: BreakerSettings = DEFAULT_BREAKER
     heartbeat_s: float = HEARTBEAT_S
+    leases: bool = False  # let busy subjects take units in advance and spend them without asking the store
+    lease_ms: int = LEASE_MS  # the longest time for which they are taken, and by which an edit may come late
 
     def __post_init__(self) -> None:
         for name in ("budget_ms", "connect_timeout_ms", "heartbeat_s"):
@@ -52,6 +59,8 @@ class Settings:
         for name in ("shards", "connections"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1.")
+        if type(self.lease_ms) is not int or not LEASE_MS_LEAST <= self.lease_ms <= LEASE_MS_MOST:
+            raise ValueError(f"lease_ms must be a whole number from {LEASE_MS_LEAST} to {LEASE_MS_MOST:,}.")
         if self.failure not in FAILURES:
             raise ValueError(f"fail (or ${FAIL_VARIABLE}) must be open, closed or local, not {self.failure!r}.")
 
@@ -61,12 +70,14 @@ class Settings:
 
     def core(self, address: Address) -> Core:
         failures = FailureModes(self.failure, where=str(address))
+        leases = LeaseBook(self.lease_ms, self.shards) if self.leases else None
         return Core(
             self.shards,
             self.rows,
             Breaker(self.breaker),
             failures,
-            Chores(failures, self.shards, self.heartbeat_s),
+            Chores(failures, self.shards, self.heartbeat_s, leases=leases),
+            leases,
         )
 
 

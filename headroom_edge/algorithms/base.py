@@ -314,7 +314,7 @@ class PeriodCounter(ABC):
     def _period(self, now_us: int) -> int: ...
 
     @abstractmethod
-    def _end_us(self, period: int) -> int: ...
+    def end_us(self, period: int) -> int: ...
 
     @abstractmethod
     def _far_ahead(self, period: int, current: int) -> bool:
@@ -346,10 +346,10 @@ class PeriodCounter(ABC):
     def _current(self, state: State | None, now_us: int) -> _Current:
         period = self._period(now_us)
         if state is None or state[0] < period:
-            return _Current(period, 0, self._end_us(period), state)
+            return _Current(period, 0, self.end_us(period), state)
         if state[0] > period and self._far_ahead(state[0], period):
             state = (period, state[1])
-        return _Current(state[0], state[1], self._end_us(state[0]), state)
+        return _Current(state[0], state[1], self.end_us(state[0]), state)
 
     def used(self, state: State, at_us: int) -> float:
         return float(self._current(state, at_us).count)

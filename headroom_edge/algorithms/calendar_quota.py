@@ -159,7 +159,7 @@ class CalendarQuota(PeriodCounter):
     def _period(self, now_us: int) -> int:
         return self.starts[max(0, bisect_right(self.starts, now_us // SECOND_US) - 1)]
 
-    def _end_us(self, period: int) -> int:
+    def end_us(self, period: int) -> int:
         index = bisect_right(self.starts, period)
         if index < len(self.starts):
             return self.starts[index] * SECOND_US
@@ -167,7 +167,7 @@ class CalendarQuota(PeriodCounter):
         return (2 * self.starts[-1] - self.starts[-2]) * SECOND_US
 
     def _far_ahead(self, period: int, current: int) -> bool:
-        return period * SECOND_US > self._end_us(current)
+        return period * SECOND_US > self.end_us(current)
 
 
 def _is_month_day(text: str) -> bool:

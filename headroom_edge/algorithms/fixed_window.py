@@ -22,7 +22,7 @@ class FixedWindow(PerWindow, PeriodCounter):
     def _period(self, now_us: int) -> int:
         return now_us // self.window_us
 
-    def _end_us(self, period: int) -> int:
+    def end_us(self, period: int) -> int:
         return (period + 1) * self.window_us
 
     def _far_ahead(self, period: int, current: int) -> bool:

@@ -27,8 +27,9 @@ LONGEST_LOG = 10_000
 class SlidingLog(PerWindow):
     """State: the time of every admitted unit within the window, oldest first.
 
-    An entry leaves when it is exactly one window old; the log is trimmed when it admits. A newest entry ahead
-    of the clock by at most one window holds the log's own clock there; further ahead, all entries move to now.
+    An entry leaves when it is exactly one window old; the log is trimmed when it admits. Entries may be ahead of the
+    clock, because it went back or by a lease; new ones are never before them. If the newest is ahead by more than a
+    window, all entries move to now.
     """
 
     name: ClassVar[str] = "sliding_log"
@@ -71,19 +72,18 @@ class SlidingLog(PerWindow):
         return live[:first] + live[last:] if last > first else None
 
     def _look(self, state: State | None, now_us: int) -> tuple[int, State, State | None]:
-        """The log's own time, the entries within its window, and the state to keep."""
+        """The time of new entries, the entries within the window, and the state to keep."""
         if not state:
             return now_us, (), state
         if state[-1] - now_us > self.window_us:
             state = (now_us,) * len(state)
-        clock_us = max(now_us, state[-1])
-        return clock_us, self._live(state, clock_us), state
+        return max(now_us, state[-1]), self._live(state, now_us), state
 
     def _level(self, live: State, now_us: int) -> Level:
         return Level(max(0, self.limit - len(live)), live[0] + self.window_us - now_us if live else 0)
 
-    def _live(self, entries: State, clock_us: int) -> State:
-        return entries[bisect_right(entries, clock_us - self.window_us) :]
+    def _live(self, entries: State, now_us: int) -> State:
+        return entries[bisect_right(entries, now_us - self.window_us) :]
 
     def used(self, state: State, at_us: int) -> float:
         return float(len(self._live(state, at_us)))

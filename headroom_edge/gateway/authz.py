@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
-from headroom_edge.asgi import Scope, header_of, request_of
 from headroom_edge.plan.paths import USUAL, PathReading, target_path
 from headroom_edge.problems import Problem, bad_request
 from headroom_edge.request_guard import Request, RequestVerdict
@@ -24,35 +22,35 @@ STATUS: Final = "X-Headroom-Status"
 PROBLEM: Final = "X-Headroom-Problem"
 
 
-@dataclass(frozen=True, slots=True)
-class AuthzResponse:
+class AuthzResponse(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes = b""
 
 
-def original(scope: Scope, reading: PathReading = USUAL) -> Request | Problem:
-    proxy = proxy_of(scope)
+def original(asked: Request, query: bytes, reading: PathReading = USUAL) -> Request | Problem:
+    """The request that the proxy asks about, of the same client."""
+    proxy = proxy_of(query)
     if proxy not in ORIGINAL:
         return bad_request("unknown-proxy", f"proxy must be one of {', '.join(ORIGINAL)}.", "proxy")
-    method, path = (header_of(scope, name) for name in ORIGINAL[proxy])
+    method_field, path_field = ORIGINAL[proxy]
+    method, path = asked.header(method_field), asked.header(path_field)
     if not method or not path:
-        wanted = " and ".join(ORIGINAL[proxy])
+        wanted = f"{method_field} and {path_field}"
         detail = f"{wanted} is missing; configure the proxy to send it (docs/{proxy}.md)."
         return bad_request("original-request-missing", detail, wanted)
-    return request_of(scope, target_path(path, reading), method=method)
+    return Request(method, target_path(path, reading), asked.peer, asked.header, raw=asked.raw)
 
 
-def proxy_of(scope: Scope) -> str:
-    query = scope.get("query_string", b"")
+def proxy_of(query: bytes) -> str:
     return parse_qs(query.decode("latin-1")).get("proxy", [NGINX])[-1] if query else NGINX
 
 
-def response_of(scope: Scope, verdict: RequestVerdict) -> AuthzResponse:
+def response_of(query: bytes, verdict: RequestVerdict) -> AuthzResponse:
     problem = verdict.problem
     if problem is None:
-        return AuthzResponse(HTTPStatus.OK, {**verdict.headers, **_who(verdict)})
-    if proxy_of(scope) != NGINX:
+        return AuthzResponse(HTTPStatus.OK, verdict.headers | _who(verdict))
+    if proxy_of(query) != NGINX:
         return AuthzResponse(problem.status, verdict.headers, verdict.body)
     # nginx accepts 2xx, 401 and 403; anything else is a fault to it. Its configuration maps these headers back.
     status = HTTPStatus.UNAUTHORIZED if problem.status == HTTPStatus.UNAUTHORIZED else HTTPStatus.FORBIDDEN
@@ -66,4 +64,6 @@ def _who(verdict: RequestVerdict) -> dict[str, str]:
         return {}
     check = verdict.decision.check
     key = check.subject.get("key")
-    return {"X-Headroom-Tenant": check.tenant} | ({"X-Headroom-Key": key} if key and key.isalnum() else {})
+    if not key or not key.isalnum():
+        return {"X-Headroom-Tenant": check.tenant}
+    return {"X-Headroom-Tenant": check.tenant, "X-Headroom-Key": key}

@@ -44,12 +44,36 @@ class CheckBody(CheckItem):
     checks: list[CheckItem] | None = None
 
 
+class Answer(msgspec.Struct, gc=False):
+    """The decision about one check. The order is that of the reply's fields."""
+
+    allowed: bool
+    status: int
+    reason: str
+    tenant: str
+    # None if it is not registered. A misspelt name falls under the limits on `*`, which nobody would notice.
+    endpoint: str | None
+    limit: str
+    quota: int
+    remaining: int
+    reset_after_ms: int
+    retry_after_ms: int | None
+    wait_ms: int
+    revision: int
+    holder: str
+    degraded: str | None
+    headers: dict[str, str]
+    problem: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedCheck:
     """An entry that is denied without asking the store, because its API key is not valid."""
 
     problem: Problem
 
+
+Question = Check | Problem | Conversation[bytes | Problem]
 
 _decode: Final = msgspec.json.Decoder(CheckBody).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -60,39 +84,67 @@ class CheckHandler:
         self._guard = guard
 
     def check(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
+        return (yield from self._decided(core, self.question(core, token, raw)))
+
+    def question(self, core: Core, token: str, raw: bytes | None) -> Question:
+        """What to ask the store: a check, if the caller is known and nothing else must be looked up for it."""
+        credential = self._guard.directory.fresh(token)
+        if credential is None:
+            return self._ask_as_stranger(core, token, raw)
+        return self._question_of(core, credential, raw)
+
+    def _question_of(self, core: Core, credential: Credential, raw: bytes | None) -> Question:
+        core.chores.key_uses.add(credential.key_id)
+        if SCOPE not in credential.scopes:
+            return scope_missing()
+        body = read(raw)
+        if isinstance(body, Problem):
+            return body
+        if body.checks is not None:
+            return self._check_many(core, credential, body.checks)
+        if body.endpoint and not body.api_key:
+            return self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
+        return self._check_found(core, credential, body)
+
+    def _ask_as_stranger(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
-            credential = self._guard.directory.fresh(token) or (yield from self._credential(core, token))
-            if isinstance(credential, Problem):
-                return credential
-            core.chores.key_uses.add(credential.key_id)
-            if SCOPE not in credential.scopes:
-                return scope_missing()
-            body = read(raw)
-            if isinstance(body, Problem):
-                return body
-            if body.checks is not None:
-                return (yield from self._check_many(core, credential, body.checks))
-            question = (
-                self._check_of(credential, body, body.tenant or credential.tenant, body.endpoint, "")
-                if body.endpoint and not body.api_key
-                else (yield from self._question(core, credential, body, ""))
-            )
+            credential = yield from self._credential(core, token)
+        except StoreError:
+            return unavailable()
+        if isinstance(credential, Problem):
+            return credential
+        return (yield from self._decided(core, self._question_of(core, credential, raw)))
+
+    def _decided(self, core: Core, question: Question) -> Conversation[bytes | Problem]:
+        if isinstance(question, Check):
+            return self.answer((yield from core.check(question, True)))
+        return question if isinstance(question, Problem) else (yield from question)
+
+    def _check_found(self, core: Core, credential: Credential, item: CheckItem) -> Conversation[bytes | Problem]:
+        """One check whose tenant or endpoint must be looked up."""
+        try:
+            question = yield from self._question(core, credential, item, "")
         except StoreError:
             return unavailable()
         if isinstance(question, Problem):
             return question
         if isinstance(question, RefusedCheck):
             return _encode(refused(question.problem))
-        (decision,) = yield from core.decide(CHECK, (question,), True)
-        return _encode(self._answer(decision))
+        return self.answer((yield from core.check(question, True)))
 
     def _check_many(
         self, core: Core, credential: Credential, items: Sequence[CheckItem]
     ) -> Conversation[bytes | Problem]:
-        questions = yield from self._questions(core, credential, items)
+        try:
+            questions = yield from self._questions(core, credential, items)
+        except StoreError:
+            return unavailable()
         if isinstance(questions, Problem):
             return questions
         return _encode({"decisions": (yield from self._answers(core, questions))})
+
+    def answer(self, decision: Decision) -> bytes:
+        return _encode(self._answer(decision))
 
     def release(self, core: Core, token: str, raw: bytes | None) -> Conversation[bytes | Problem]:
         try:
@@ -191,7 +243,9 @@ class CheckHandler:
         except ValueError as error:
             return bad_request("invalid-field", str(error), where + _field(str(error)))
 
-    def _answers(self, core: Core, questions: Sequence[Check | RefusedCheck]) -> Conversation[list[dict[str, Any]]]:
+    def _answers(
+        self, core: Core, questions: Sequence[Check | RefusedCheck]
+    ) -> Conversation[list[Answer | dict[str, Any]]]:
         checks = [question for question in questions if isinstance(question, Check)]
         decisions = iter((yield from core.decide(CHECK, checks, True)))
         return [
@@ -199,29 +253,28 @@ class CheckHandler:
             for question in questions
         ]
 
-    def _answer(self, decision: Decision) -> dict[str, Any]:
+    def _answer(self, decision: Decision) -> Answer:
         check = decision.check
-        answer = {
-            "allowed": decision.allowed,
-            "status": 200,
-            "reason": decision.reason,
-            "tenant": check.tenant,
-            # None if it is not registered. A misspelt name falls under the limits on `*`, which nobody would notice.
-            "endpoint": check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
-            "limit": decision.limit,
-            "quota": decision.quota,
-            "remaining": decision.remaining,
-            "reset_after_ms": decision.reset_after_ms,
-            "retry_after_ms": decision.retry_after_ms,
-            "wait_ms": decision.wait_ms,
-            "revision": decision.revision,
-            "holder": decision.holder,
-            "degraded": decision.failure,
-            "headers": decision.headers(self._guard.rules.profile),
-        }
+        answer = Answer(
+            decision.allowed,
+            200,
+            decision.reason,
+            check.tenant,
+            check.endpoint if check.endpoint in self._guard.directory.endpoints else None,
+            decision.limit,
+            decision.quota,
+            decision.remaining,
+            decision.reset_after_ms,
+            decision.retry_after_ms,
+            decision.wait_ms,
+            decision.revision,
+            decision.holder,
+            decision.failure,
+            decision.headers(self._guard.rules.profile),
+        )
         if not decision.allowed:
             problem = problem_of(decision, self._guard.rules.limits_url)
-            answer |= {"status": int(problem.status), "problem": problem.document()}
+            answer.status, answer.problem = int(problem.status), problem.document()
         return answer
 
 

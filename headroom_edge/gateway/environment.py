@@ -38,6 +38,7 @@ class GatewaySettings:
     shards: int
     budget_ms: int
     fail: Failure
+    leases: bool
     rules: GuardRules
 
     @classmethod
@@ -47,11 +48,14 @@ class GatewaySettings:
             shards=_number(environment, "HEADROOM_SHARDS", SHARDS, 16_384),
             budget_ms=_number(environment, "HEADROOM_BUDGET_MS", 20, 60_000),
             fail=cast("Failure", _choice(environment, "HEADROOM_FAIL", "open", FAILURES)),
+            leases=_choice(environment, "HEADROOM_LEASES", "0", ("0", "1")) == "1",
             rules=_rules(environment),
         )
 
     def limiter(self) -> AsyncLimiter:
-        return AsyncLimiter.from_url(self.store, shards=self.shards, budget_ms=self.budget_ms, fail=self.fail)
+        return AsyncLimiter.from_url(
+            self.store, shards=self.shards, budget_ms=self.budget_ms, fail=self.fail, leases=self.leases
+        )
 
 
 def _rules(environment: Environment) -> GuardRules:

@@ -6,6 +6,13 @@
 -- It writes the new state to `out`: charged if admitted, unchanged otherwise. A state that is only possible after
 -- the clock went backwards is repaired in `state` itself, and `state.mended` is set.
 -- Validation keeps all products below 2^53, so floor and ceil of quotients are exact.
+-- For leases (lease.lua), every kernel that can be leased has:
+--   longest(limit)                   the longest lease in µs that the parameters allow; optional
+--   rest(limit, out, o, now)         µs until the charged period is over; only if it has periods
+--   room(limit, out, o, now, lasts)  how many units a block of that length could have
+--   lease(limit, out, o, now, lasts, units, note)               charges a block; returns the number for its receipt
+--   give_back(limit, state, o, now, units, number, key, note)   takes units of such a block out of `state`, as far as
+--                                    that is safe; returns whether it changed anything
 local bucket = { format = 'I7I4', compact = 'I7B', width = 2 }
 
 function bucket.fits(limit) return limit.Q <= 256 end
@@ -94,6 +101,42 @@ function bucket.refund(limit, state, o, now, cost, given_us, tat)
   local after = max(0, backlog - cost * limit.P)
   local whole = floor(after / limit.Q)
   state[o], state[o + 1] = now + whole, after - whole * limit.Q
+  return true
+end
+
+-- A longer lease would be charged for its length more than for its units.
+function bucket.longest(limit) return floor(limit.full / limit.Q / 4) end
+
+-- A block is charged as if all of it were spent at its end.
+local function at_end(limit, out, o, now, lasts)
+  return max(backlog_of(limit, out, o, now), lasts * limit.Q)
+end
+
+function bucket.room(limit, out, o, now, lasts)
+  return level(limit, at_end(limit, out, o, now, lasts))
+end
+
+-- The number is the TAT plus what was given back so far: such a sum never decreases.
+function bucket.lease(limit, out, o, now, lasts, units, note)
+  local after = at_end(limit, out, o, now, lasts) + units * limit.P
+  local rest = after % limit.Q
+  out[o], out[o + 1] = now + (after - rest) / limit.Q, rest
+  return out[o] + note.back[o]
+end
+
+-- Later charges lie on top of this block. Those of leases were only raised to their ends as far as this block did not
+-- do that already, so what lies below the latest end stays charged (docs/adr/leases.md).
+function bucket.give_back(limit, state, o, now, units, number, _, note)
+  local Q, back = limit.Q, note.back[o]
+  local backlog = backlog_of(limit, state, o, now)
+  if state[o] + back < number then return false end -- the block is gone, by a step of the clock for example
+  local above = (number - back - max(now, note.ends)) * Q
+  local amount = min(units * limit.P, above, backlog)
+  if amount <= 0 then return false end
+  local after = backlog - amount
+  local rest = after % Q
+  state[o], state[o + 1] = now + (after - rest) / Q, rest
+  note.back[o] = back + ceil(amount / Q)
   return true
 end
 

@@ -23,7 +23,9 @@ local function period(limit, now)
   return limit.low, limit.high
 end
 
+-- A lost block is lost for the rest of the period, so it is at most 0.1 % of the quota.
 function calendar.prepare(limit, calendars)
+  limit.block = floor(limit.n / 1000)
   limit.calendar = calendars(limit.K)
   return limit.calendar ~= nil
 end
@@ -75,6 +77,25 @@ function calendar.refund(limit, state, o, now, cost, given_us)
   local given = period(limit, given_us)
   if given ~= start or state[o] ~= start then return false end
   state[o + 1] = max(0, count - cost)
+  return true
+end
+
+-- A lease ends before its period does, so a block is simply counted.
+function calendar.rest(limit, out, o, now)
+  local _, finish = period(limit, out[o] * 1000000)
+  return finish * 1000000 - now - 1
+end
+
+function calendar.room(limit, out, o) return limit.n - out[o + 1] end
+
+function calendar.lease(limit, out, o, now, lasts, units)
+  out[o + 1] = out[o + 1] + units
+  return out[o]
+end
+
+function calendar.give_back(limit, state, o, now, units, start)
+  if state[o] ~= start then return false end
+  state[o + 1] = max(0, state[o + 1] - units)
   return true
 end
 

@@ -33,19 +33,34 @@ end)
 -- Cost × 2^24 must stay below 2^63.
 local MOST_REPORTED = 549755813887
 
--- hr_report: counts decisions that an enforcer made while it could not reach this server.
--- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, g (let through) or c (refused), count, cost
+-- hr_report: counts decisions that an enforcer made without this server.
+-- KEYS[1]  the shard's prefix
+-- ARGV     tenant, endpoint, g (let through) or c (refused) while it could not reach this server, count, cost; or
+--          tenant, endpoint, d, count, cost, limit: denied because that limit had just denied an equal request
 -- reply    1, or 0 if the tenant is unknown
 -- writes   the accounting, in the second of the report
+local OUTCOMES = { g = 5, c = 5, d = 6 } -- and how many arguments it takes
+
+-- The id of the plan's enforced limit of that name; empty if it is no longer part of the plan.
+local function limit_id(plan, name)
+  for _, group in ipairs(plan.g) do
+    for _, limit in ipairs(group.l) do
+      if limit.enforced and not limit.x and limit.name == name then return limit.id end
+    end
+  end
+  return ''
+end
+
 H.define('report', { 'allow-oom' }, function(keys, args, now)
   local outcome = args[3]
   local count, cost = H.whole(args[4], 1, 16777215), H.whole(args[5], 1, MOST_REPORTED)
-  if outcome ~= 'g' and outcome ~= 'c' or not count or not cost then
-    return H.fail('HRARGS', 'give tenant, endpoint, g or c, count and cost')
+  if not outcome or OUTCOMES[outcome] ~= #args or not count or not cost then
+    return H.fail('HRARGS', 'give tenant, endpoint, g or c, count and cost; or d, count, cost and the limit')
   end
   local shard, header, number, plan, endpoint, _, reason, problem = H.locate(keys[1], args[1], args[2], now)
   if problem then return problem end
   if reason then return 0 end
+  if outcome == 'd' then outcome = 'd' .. limit_id(plan, args[6]) end
   H.account.count(shard, header.usage_key, now, number, endpoint, outcome, cost, count)
   return 1
 end)

@@ -54,4 +54,20 @@ function fixed.refund(limit, state, o, now, cost, given_us)
   return true
 end
 
+-- A lease ends before its window does, so a block is simply counted.
+function fixed.rest(limit, out, o, now) return (out[o] + 1) * limit.W - now - 1 end
+
+function fixed.room(limit, out, o) return limit.n - out[o + 1] end
+
+function fixed.lease(limit, out, o, now, lasts, units)
+  out[o + 1] = out[o + 1] + units
+  return out[o]
+end
+
+function fixed.give_back(limit, state, o, now, units, window)
+  if state[o] ~= window then return false end
+  state[o + 1] = max(0, state[o + 1] - units)
+  return true
+end
+
 H.kinds.f = fixed

@@ -21,6 +21,7 @@ function keys.touched(shard) return shard .. ':q' end
 function keys.touched_batch(shard) return shard .. ':qb' end
 function keys.denials(shard, number) return shard .. ':d:' .. number end
 function keys.newcomers(shard, number) return shard .. ':n:' .. number end
+-- A receipt that was refunded or settled.
 function keys.refunded(shard, number, receipt) return shard .. ':r:' .. number .. ':' .. sha1hex(receipt) end
 function keys.staged(shard, version, part) return shard .. ':s:' .. version .. ':' .. part end
 function keys.enforcers() return keys.ALL .. ':e' end
@@ -141,4 +142,5 @@ function keys.subject_of(record, shard, group)
 end
 
 function keys.ring(record, limit) return record .. ':l:' .. limit.id end
+function keys.leases(record) return record .. ':e' end
 function keys.holders(record, limit) return record .. ':h:' .. limit.id end

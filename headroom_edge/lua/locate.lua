@@ -23,23 +23,24 @@ local function whole_cost(text)
   return cost
 end
 
--- Parses cost, [ALL] and pairs from args[first] on. Returns cost (or '*'), nil, index of the first pair, whether ALL
--- was given; or nil, error.
-function H.arguments(args, first)
-  local count = #args - first
+-- Parses the cost at args[at], and [ALL] and pairs after args[last]. Returns cost (or '*'), nil, index of the first
+-- pair, whether ALL was given; or nil, error.
+function H.arguments(args, at, last)
+  local count = #args - last
   if count < 0 or count > MAX_ARGUMENTS then
     return nil, H.fail('HRARGS', 'give tenant, endpoint, cost, then at most 32 pairs of dimension and value')
   end
   local rows = count % 2 == 1
-  if rows and args[first + 1] ~= 'ALL' then
-    return nil, H.fail('HRARGS', 'after the cost come pairs of dimension and value, or ALL and pairs')
+  if rows and args[last + 1] ~= 'ALL' then
+    local what = last == at and 'cost' or 'receipt'
+    return nil, H.fail('HRARGS', 'after the ' .. what .. ' come pairs of dimension and value, or ALL and pairs')
   end
-  local cost = args[first]
+  local cost = args[at]
   if cost ~= '*' then
     cost = whole_cost(cost)
     if not cost then return nil, H.fail('HRCOST', 'cost must be a whole number from 1 to 1000000000') end
   end
-  return cost, nil, first + (rows and 2 or 1), rows
+  return cost, nil, last + (rows and 2 or 1), rows
 end
 
 local record_key, EVERYONE = H.keys.record, H.keys.EVERYONE
@@ -72,7 +73,7 @@ local function misplaced(shard, header, tenant)
 end
 
 -- Returns shard, header, tenant number, plan, endpoint number, the endpoint's default cost; then the reason why there
--- is no plan, or an error. The shard differs from the caller's if another tenant stands in for unknown ones.
+-- is no plan, or an error; then when another plan is due, by an override that begins or ends. The shard differs from the caller's if another tenant stands in for unknown ones.
 function H.locate(shard, tenant, endpoint, now)
   local header = H.plans.shards[shard] or H.plans.load(shard)
   if not header then return shard, nil, nil, nil, nil, nil, 'not_ready' end
@@ -80,8 +81,8 @@ function H.locate(shard, tenant, endpoint, now)
   if not entry then return H.stranger(shard, header, tenant, endpoint, now) end
   local number, ref = sub(entry, 1, 5), sub(entry, 6)
   if ref == '!' then return shard, header, number, nil, nil, nil, 'suspended' end
-  local plan, endpoint_number, default = H.plans.find(shard, header, ref, endpoint, now)
-  if plan then return shard, header, number, plan, endpoint_number, default end
+  local plan, endpoint_number, default, ends = H.plans.find(shard, header, ref, endpoint, now)
+  if plan then return shard, header, number, plan, endpoint_number, default, nil, nil, ends end
   -- A stale header may name a plan that is gone. If the header is current, the configuration is incomplete.
   if call('GET', shard) == header.token then return shard, nil, nil, nil, nil, nil, 'not_ready' end
   H.plans.drop(shard)

@@ -71,6 +71,7 @@ local function prepare_plan(plan, shard)
       plan.beside = plan.beside or limit.kernel.ring or limit.kernel.holders
     end
   end
+  H.leases.prepare(plan)
   plan.simple = #plan.g > 0 and not (plan.observers or plan.carries or plan.beside)
   return plan
 end
@@ -98,7 +99,7 @@ function plans.drop(shard)
   plans.shards[shard] = nil
 end
 
--- The id of the set that a tenant's entry names now.
+-- The id of the set that a tenant's entry names now, and when it names another one (nil: not planned).
 local function set_id(header, ref, now)
   local id = header.tiers[ref]
   if id then return id end
@@ -106,13 +107,13 @@ local function set_id(header, ref, now)
   local entry = json_decode(ref)
   if entry.s then return entry.s end
   for i = #entry.x, 1, -1 do
-    if entry.x[i][1] <= now then return entry.x[i][2] end
+    if entry.x[i][1] <= now then return entry.x[i][2], entry.x[i + 1] and entry.x[i + 1][1] end
   end
   return nil
 end
 
 local function find_plan(shard, header, ref, name, now)
-  local id = set_id(header, ref, now)
+  local id, ends = set_id(header, ref, now)
   local set = id and fetch(shard, 's:' .. id)
   local plan_id = set and (set[name] or set['*'])
   local plan = plan_id and fetch(shard, 'p:' .. plan_id, prepare_plan)
@@ -123,16 +124,17 @@ local function find_plan(shard, header, ref, name, now)
     header.found[ref] = header.found[ref] or {}
     header.found[ref][name] = plan
   end
-  return plan
+  return plan, ends
 end
 
 local UNREGISTERED = { '000', 1 }
 
--- Plan, endpoint number and default cost; nil if the configuration is incomplete.
+-- Plan, endpoint number, default cost, and when another plan is due; nil if the configuration is incomplete.
 function plans.find(shard, header, ref, endpoint, now)
   local known = header.endpoints[endpoint]
   if not known then endpoint, known = '*', UNREGISTERED end
   local found = header.found[ref]
-  local plan = found and found[endpoint] or find_plan(shard, header, ref, endpoint, now)
-  return plan, known[1], known[2]
+  local plan, ends = found and found[endpoint], nil
+  if not plan then plan, ends = find_plan(shard, header, ref, endpoint, now) end
+  return plan, known[1], known[2], ends
 end

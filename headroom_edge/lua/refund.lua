@@ -2,7 +2,9 @@
 -- KEYS[1]  the shard's prefix
 -- ARGV     tenant, endpoint, the decision's receipt joined by colons, [dimension, value]...
 -- reply    how many limits were refunded; 0 if it is too late, was done before, or the plan has changed
--- writes   the records, and a mark (with TTL) that this receipt was used
+-- writes   the records, and a mark (with TTL) that this receipt was used. While a lease is out, buckets refund nothing,
+--          because its charge may rest on the refunded one; after a refund, earlier leases of the record give nothing
+--          back any more
 
 -- Time, plan mark, cost, and the TATs in the order in which hr_check wrote them; nil if it is not a receipt.
 local function open(receipt)
@@ -13,8 +15,9 @@ local function open(receipt)
   return tonumber_(given), mark, tonumber_(cost), tats
 end
 
-local function refund_limit(limit, state, given, tat, now, cost, key)
+local function refund_limit(limit, state, given, tat, now, cost, key, note)
   if limit.x or limit.m ~= 'e' or limit.kernel.holders then return false end
+  if limit.P and note and note.ends > now then return false end
   local amount = limit.u and 1 or cost
   return limit.kernel.refund(limit, state, limit.o, now, amount, given, tat or 0, key)
 end
@@ -23,16 +26,16 @@ local function refund_group(group, record, given, tats, used, now, cost)
   local text = call('GET', record)
   if not text then return 0, used + group.tats end
   local state, count = H.record.read(group, text, now, record), 0
+  local note = H.leases.note(group, record, now)
   for _, limit in ipairs(group.l) do
     if limit.P and not limit.x then used = used + 1 end
     local key = limit.kernel.ring and H.keys.ring(record, limit)
-    if refund_limit(limit, state, given, tats[used], now, cost, key) then
-      count = count + 1
-      if state.ring then call('SET', key, state.ring, 'PX', group.ttl) end
-      state.ring = nil
-    end
+    if refund_limit(limit, state, given, tats[used], now, cost, key, note) then count = count + 1 end
   end
-  if count > 0 then H.record.write(group, record, state, text) end
+  if count > 0 then
+    H.record.write(group, record, state, text)
+    if note then H.leases.forget(group, record, note, now) end
+  end
   return count, used
 end
 

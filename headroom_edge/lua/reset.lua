@@ -1,7 +1,8 @@
 -- hr_reset: clears what a subject has used of one limit, or of all.
 -- KEYS[1]  the shard's prefix        ARGV  tenant, endpoint, limit name or *, [dimension, value]...
 -- reply    how many limits were reset (global limits are shared, so they are not reset)
--- writes   the record with that limit empty; removes its ring or holders
+-- writes   the record with that limit empty; removes its ring or holders. Leases of the record give nothing back any
+--          more, because it could be what was reset
 local function clear(limit, state, record)
   for k = limit.o, limit.o + limit.kernel.width - 1 do state[k] = 0 end
   if limit.kernel.ring then call('UNLINK', H.keys.ring(record, limit)) end
@@ -21,13 +22,17 @@ H.define('reset', { 'allow-oom' }, function(keys, args, now)
     local text = not group.a and call('GET', records[i])
     if text then
       local state, before = H.record.read(group, text, now, records[i]), count
+      local note = H.leases.note(group, records[i], now)
       for _, limit in ipairs(group.l) do
         if not limit.x and (wanted == '*' or limit.name == wanted) then
           clear(limit, state, records[i])
           count = count + 1
         end
       end
-      if count > before then H.record.write(group, records[i], state, text) end
+      if count > before then
+        H.record.write(group, records[i], state, text)
+        if note then H.leases.forget(group, records[i], note, now) end
+      end
     end
   end
   return count

@@ -82,4 +82,28 @@ function counter.refund(limit, state, o, now, cost, given_us)
   return true
 end
 
+-- A lease ends before its window does, so a block is simply counted.
+function counter.rest(limit, out, o, now) return (out[o] + 1) * limit.W - now - 1 end
+
+function counter.room(limit, out, o, now)
+  local _, cur, prev, elapsed = current(limit, out, o, now)
+  return left(limit, cur, prev, elapsed)
+end
+
+function counter.lease(limit, out, o, now, lasts, units)
+  out[o + 1] = out[o + 1] + units
+  return out[o]
+end
+
+function counter.give_back(limit, state, o, now, units, window)
+  if state[o] == window then
+    state[o + 1] = max(0, state[o + 1] - units)
+  elseif state[o] == window + 1 then
+    state[o + 2] = max(0, state[o + 2] - units)
+  else
+    return false
+  end
+  return true
+end
+
 H.kinds.s = counter

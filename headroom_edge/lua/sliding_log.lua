@@ -2,7 +2,9 @@
 -- State in the record: next slot to write, entries held, newest entry in µs. The entries are a ring of
 -- n doubles beside the record, under <record key>:l:<limit id>; one entry per unit of cost, oldest first.
 -- The functions' contract is in bucket.lua. In addition, `key` is the ring's key, and `write` adds admitted entries.
--- The ring is read with GETRANGE, always before the check writes anything.
+-- The ring is read with GETRANGE, always before the check writes anything. If its entries change by more than an
+-- admission, state.moved[o] holds all of them as bytes, oldest first, until the ring is rewritten.
+-- An entry may be ahead of the clock: by a lease, or because the clock went back. Later entries are never before it.
 local log = { format = 'I2I2I7', width = 3, ring = true }
 
 local CHUNK = 64
@@ -33,12 +35,31 @@ local function live(limit, state, o, key, cutoff)
   return head, 0, 0
 end
 
-function log.move(state, o)
+local function replace_entries(state, o, bytes)
   state.moved = state.moved or {}
-  state.moved[o] = true
+  state.moved[o] = bytes
 end
 
--- The log's time never runs backwards. If it is ahead of the clock by more than a window, all entries move to `now`.
+-- Moves all entries to the time of the newest.
+function log.move(state, o)
+  replace_entries(state, o, rep(pack('<d', state[o + 2]), state[o + 1]))
+end
+
+local function moved(state, o) return state.moved and state.moved[o] end
+
+local function time_at(bytes, i) return (unpack_struct('<d', bytes, i * 8 + 1)) end
+
+-- How many entries are not after `time`.
+local function count_until(bytes, time)
+  local low, high = 0, #bytes / 8
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if time_at(bytes, middle) > time then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- The time of new entries. If the newest is ahead of the clock by more than a window, all entries move to `now`.
 local function clock(limit, state, o, now)
   local newest = state[o + 2]
   if newest <= now then return now end
@@ -48,16 +69,18 @@ local function clock(limit, state, o, now)
   return now
 end
 
--- While `state.moved` is set, all entries have the newest entry's time, and the ring still has to be rewritten.
+-- The time of new entries; of the entries within the window: slot of the oldest, how many, and the oldest's time.
 local function look(limit, state, o, now, key)
-  local time = clock(limit, state, o, now)
-  if not (state.moved and state.moved[o]) then return time, live(limit, state, o, key, time - limit.W) end
-  if state[o + 2] <= time - limit.W then state[o + 1] = 0 end
-  return time, 0, state[o + 1], state[o + 2]
+  local time, bytes = clock(limit, state, o, now), moved(state, o)
+  if not bytes then return time, live(limit, state, o, key, now - limit.W) end
+  bytes = sub(bytes, count_until(bytes, now - limit.W) * 8 + 1)
+  state.moved[o], state[o + 1] = bytes, #bytes / 8
+  return time, 0, state[o + 1], #bytes > 0 and time_at(bytes, 0) or 0
 end
 
 local function entry_at(limit, state, o, key, tail, i)
-  if state.moved and state.moved[o] then return state[o + 2] end
+  local bytes = moved(state, o)
+  if bytes then return time_at(bytes, i) end
   local found = entries(limit, key, tail, i, 1)
   return found and found[1] or 0
 end
@@ -90,17 +113,21 @@ function log.reset(limit, state, o, now)
   return oldest and oldest + limit.W - now or 0
 end
 
--- Rewrites the ring of a moved log: `held` entries, all with the newest one's time.
+-- Rewrites the ring if its entries were replaced.
 function log.mend(limit, state, o, key, ttl)
-  if not (state.moved and state.moved[o]) then return end
-  local held = state[o + 1]
-  state[o] = held % limit.n
-  if held > 0 then call('SET', key, rep(pack('<d', state[o + 2]), held), 'PX', ttl) end
+  local bytes = moved(state, o)
+  if not bytes then return end
+  state[o] = #bytes / 8 % limit.n
+  if #bytes > 0 then call('SET', key, bytes, 'PX', ttl) end
+end
+
+function log.write(limit, state, o, key, cost, out, ttl)
+  log.mend(limit, state, o, key, ttl)
+  log.append(limit, o, key, cost, out, ttl)
 end
 
 -- Adds the `cost` newest entries of `out` to the ring.
-function log.write(limit, state, o, key, cost, out, ttl)
-  log.mend(limit, state, o, key, ttl)
+function log.append(limit, o, key, cost, out, ttl)
   local slot = (out[o] - cost) % limit.n
   local first = min(cost, limit.n - slot)
   local entry = pack('<d', out[o + 2])
@@ -110,7 +137,8 @@ function log.write(limit, state, o, key, cost, out, ttl)
 end
 
 function log.used(limit, state, o, at, key)
-  if state.moved and state.moved[o] then return state[o + 2] > at - limit.W and state[o + 1] or 0 end
+  local bytes = moved(state, o)
+  if bytes then return #bytes / 8 - count_until(bytes, at - limit.W) end
   local _, held = live(limit, state, o, key, at - limit.W)
   return held
 end
@@ -118,22 +146,53 @@ end
 function log.with_used(limit, used, at, out, o)
   local held = ceil(used)
   out[o], out[o + 1], out[o + 2] = held % limit.n, held, at
-  out.moved = { [o] = true }
+  log.move(out, o)
+end
+
+-- All entries of the ring, oldest first; nil if the ring was lost.
+local function all(limit, state, o, key)
+  local held = state[o + 1]
+  if held == 0 then return nil end
+  local tail = (state[o] - held) % limit.n
+  local first = min(held, limit.n - tail)
+  local bytes = call('GETRANGE', key, tail * 8, (tail + first) * 8 - 1)
+  if held > first then bytes = bytes .. call('GETRANGE', key, 0, (held - first) * 8 - 1) end
+  return #bytes == held * 8 and bytes or nil
+end
+
+-- Removes up to `units` entries of that very time.
+local function remove(limit, state, o, now, units, time, key)
+  clock(limit, state, o, now)
+  local bytes = moved(state, o) or all(limit, state, o, key)
+  if not bytes then return false end
+  local before, upto = count_until(bytes, time - 1), count_until(bytes, time)
+  local gone = min(units, upto - before)
+  if gone == 0 then return false end
+  bytes = sub(bytes, 1, before * 8) .. sub(bytes, (before + gone) * 8 + 1)
+  local held = #bytes / 8
+  replace_entries(state, o, bytes)
+  state[o], state[o + 1], state[o + 2] = held % limit.n, held, held > 0 and time_at(bytes, held - 1) or 0
+  return true
 end
 
 function log.refund(limit, state, o, now, cost, given_us, _, key)
-  local _, tail, held = look(limit, state, o, now, key)
-  local found = 0
-  local kept = {}
-  for i = 0, held - 1 do
-    local time = entry_at(limit, state, o, key, tail, i)
-    if time == given_us and found < cost then found = found + 1 else kept[#kept + 1] = pack('<d', time) end
-  end
-  if found == 0 then return false end
-  state[o], state[o + 1] = #kept % limit.n, #kept
-  state[o + 2] = #kept > 0 and unpack_struct('<d', kept[#kept]) or 0
-  state.ring = concat(kept)
-  return true
+  if given_us <= now - limit.W then return false end
+  return remove(limit, state, o, now, cost, given_us, key)
+end
+
+-- The newest entry must never look like one from before a step of the clock.
+function log.longest(limit) return limit.W end
+
+function log.room(limit, out, o) return limit.n - out[o + 1] end
+
+-- The entries of a block have the time of its end: no entry may leave before a unit that was spent last.
+function log.lease(limit, out, o, now, lasts, units)
+  out[o], out[o + 1], out[o + 2] = (out[o] + units) % limit.n, out[o + 1] + units, max(now + lasts, out[o + 2])
+  return out[o + 2]
+end
+
+function log.give_back(limit, state, o, now, units, time, key)
+  return remove(limit, state, o, now, units, time, key)
 end
 
 H.kinds.o = log

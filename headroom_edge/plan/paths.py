@@ -19,6 +19,7 @@ _PARAMETERS: Final = (";", "%3b", "%3B", "%25")
 _TARGET_ENDS: Final = re.compile("[?#]")
 _DOTS: Final = (".", "..")
 _NEWLINES: Final = ("\n", "%0A", "%0a")
+_PLAIN: Final = re.compile("(?:/[A-Za-z0-9_-]+)+")  # no server reads such a path differently, except for its case
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,12 @@ class EndpointFinder:
             return None
         # No endpoint has a method in lower case, but some servers serve `post` as POST.
         method = method.strip().upper()
+        if _PLAIN.fullmatch(path):
+            endpoint = (self._folded if reading.ignores_case else self._exact).match_segments(
+                method, path[1:].split("/")
+            )
+            if endpoint is not None:
+                return endpoint
         # Some servers serve a path that was sent without its first slash.
         endpoint = self._match(method, path if path.startswith("/") else "/" + path, reading)
         if endpoint is not None:

@@ -56,12 +56,18 @@ class Routes:
 
         `exact_slash`: a template that ends in / does not match a path without it, nor the other way round.
         """
-        if len(path.segments) > self._depth:
+        return self.match_segments(method, path.segments, slash=path.slash, exact_slash=exact_slash)
+
+    def match_segments(
+        self, method: str, segments: Sequence[str], *, slash: bool = False, exact_slash: bool = False
+    ) -> str | None:
+        if len(segments) > self._depth:
             return None
-        segments = [segment.lower() for segment in path.segments] if self._ignore_case else path.segments
+        if self._ignore_case:
+            segments = [segment.lower() for segment in segments]
         methods = _SERVED_AS.get(method, _INVENTED)
         for node in self._leaves(segments):
-            endpoint = _end(node, methods, path.slash, exact_slash)
+            endpoint = _end(node, methods, slash, exact_slash)
             if endpoint is not None:
                 return endpoint
         return None
@@ -81,18 +87,23 @@ class Routes:
 
     def _leaves(self, segments: Sequence[str]) -> Iterator[_Node]:
         last = len(segments)
-        waiting = [(self._root, 0)]
-        while waiting:
-            node, at = waiting.pop()
-            if at == last:
+        waiting: list[tuple[_Node, int]] = []
+        node: _Node | None = self._root
+        at = 0
+        while True:
+            while node is not None and at < last:
+                segment = segments[at]
+                at += 1
+                literal = node.literals.get(segment)
+                variable = node.variable if segment else None
+                if literal is not None and variable is not None:
+                    waiting.append((variable, at))
+                node = literal or variable
+            if node is not None:
                 yield node
-                continue
-            segment = segments[at]
-            if node.variable is not None and segment:
-                waiting.append((node.variable, at + 1))
-            literal = node.literals.get(segment)
-            if literal is not None:
-                waiting.append((literal, at + 1))
+            if not waiting:
+                return
+            node, at = waiting.pop()
 
 
 def split_template(path: str) -> SplitPath:

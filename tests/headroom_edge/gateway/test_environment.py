@@ -50,6 +50,11 @@ def test_every_variable_counts() -> None:
     )
 
 
+def test_leases_are_off_unless_asked_for() -> None:
+    assert not GatewaySettings.read({}).leases
+    assert GatewaySettings.read({"HEADROOM_LEASES": "1"}).leases
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -62,6 +67,7 @@ def test_every_variable_counts() -> None:
         ("HEADROOM_PATHS", "lenient"),
         ("HEADROOM_SHARDS", "0"),
         ("HEADROOM_FAIL", "ajar"),
+        ("HEADROOM_LEASES", "yes"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_variable(name: str, value: str) -> None:

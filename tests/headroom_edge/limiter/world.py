@@ -24,8 +24,8 @@ TARGET = Target(keys.SHARDS, keys.shard_of, keys.shard_prefix)
 
 
 def limit(name: str, algorithm: str, subject: str = "tenant", **fields: Any) -> Limit:
-    """`fields`: the parameters of the algorithm, and unit, mode or on_failure."""
-    about = {key: fields.pop(key) for key in ("unit", "mode", "on_failure") if key in fields}
+    """`fields`: the parameters of the algorithm, and unit, mode, on_failure or lease_ms."""
+    about = {key: fields.pop(key) for key in ("unit", "mode", "on_failure", "lease_ms") if key in fields}
     return Limit(name, ALGORITHMS[algorithm].parse(fields), Subject.parse(subject), **about)
 
 

@@ -15,100 +15,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from headroom_edge.algorithms.base import SECOND_US, Algorithm
-from headroom_edge.algorithms.bucket import Gcra, LeakyBucket, TokenBucket
 from headroom_edge.algorithms.calendar_quota import CalendarQuota
-from headroom_edge.algorithms.concurrency import Concurrency
-from headroom_edge.algorithms.fixed_window import FixedWindow
-from headroom_edge.algorithms.sliding_counter import SlidingCounter
-from headroom_edge.algorithms.sliding_log import SlidingLog
-from headroom_edge.plan.subject import Subject
 from quotas.policies.plans import CALENDAR_DAYS, month_start_us
-from quotas.policies.spec import Carry, Generation, Limit, Policy
+from quotas.policies.spec import Limit
 from quotas.simulation.reference_limiter import ReferenceLimiter, Request
 from quotas.simulation.reference_plan import ReferencePlan, applied_at
+from tests.headroom_edge.lua.strategies import SMALL, Policies
 from tests.headroom_edge.lua.world import NOW_US, TENANT, TIER, Reply, World
 from tests.valkeys import SpareValkey
 
 SEQUENCES = 60  # in `make test`; 300 in `make test-all`, ten thousand in `make faults`
 ENDPOINTS = ("rides:search", "rides:book", "unheard:of")
 
-spans = st.sampled_from([250_000, SECOND_US, 7 * SECOND_US, 60 * SECOND_US])
-sizes = st.integers(1, 12)
-rates = st.sampled_from([1, 2, 3, 7, 10, 30])
-
-buckets = st.builds(TokenBucket, rates, spans, sizes, st.sampled_from([0, 300_000]))
-meters = st.builds(Gcra, rates, spans, sizes)
-shapers = st.builds(LeakyBucket, rates, spans, sizes)
-windows = st.builds(FixedWindow, sizes, spans)
-counters = st.builds(SlidingCounter, sizes, spans)
-logs = st.builds(SlidingLog, sizes, spans)
-slots = st.builds(Concurrency, st.integers(1, 3), spans)
-calendars = st.builds(
-    CalendarQuota,
-    st.integers(3, 20),
-    st.sampled_from(["day", "month"]),
-    st.just("Asia/Kolkata"),
-    st.just(""),
-).map(lambda quota: replace(quota, anchor="" if quota.period == "day" else "31"))
-algorithms: st.SearchStrategy[Algorithm] = st.one_of(buckets, meters, windows, counters, logs, slots, calendars)
-subjects = st.sampled_from(["tenant", "ip", "key|ip", "user+ip"]).map(Subject.parse)
-
-
-@st.composite
-def limits(draw: st.DrawFn, name: str) -> Limit:
-    algorithm = draw(algorithms)
-    candidates = st.none() | _like(algorithm)
-    return Limit(
-        name,
-        algorithm,
-        draw(subjects),
-        unit="requests" if isinstance(algorithm, Concurrency) else draw(st.sampled_from(["requests", "cost"])),
-        mode=draw(st.sampled_from(["enforce", "enforce", "enforce", "shadow"])),
-        candidate=draw(candidates),
-    )
-
-
-def _like(algorithm: Algorithm) -> st.SearchStrategy[Any]:
-    kinds = {
-        "t": buckets,
-        "g": meters,
-        "l": shapers,
-        "f": windows,
-        "s": counters,
-        "o": logs,
-        "c": slots,
-        "q": calendars,
-    }
-    return kinds[algorithm.kind]
-
-
-@st.composite
-def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
-    """Limits on everything, on one endpoint (some of the same name), for this tenant alone, and for everyone."""
-    everywhere = [draw(limits(name)) for name in ("a", "b", "c")[: draw(st.integers(1, 3))]]
-    found = [Policy("all", "*", tuple(everywhere), tier=TIER)]
-    if draw(st.booleans()):
-        found.append(Policy("search", "rides:search", (draw(limits("a")), draw(limits("d"))), tier=TIER))
-    if draw(st.booleans()):
-        shaper = Limit("shape", draw(shapers), Subject.parse("tenant"))
-        found.append(Policy("own", "rides:book", (shaper, draw(limits("b"))), tenant=TENANT))
-    if draw(st.booleans()):
-        found.append(Policy("everyone", "*", (Limit("g", draw(buckets), Subject.parse("tenant")),)))
-    return tuple(found)
-
-
-def _changed(draw: st.DrawFn, limit: Limit, now_us: int) -> Limit:
-    earlier = [generation.algorithm for generation in limit.past]
-    algorithm = draw(st.sampled_from(earlier) | _like(limit.algorithm) if earlier else _like(limit.algorithm))
-    if algorithm == limit.algorithm:
-        return limit
-    past = (Generation(limit.algorithm, limit.since_us, limit.carry), *limit.past)[:8]
-    carry: Carry = draw(st.sampled_from(["keep", "proportional", "reset"]))
-    return replace(limit, algorithm=algorithm, since_us=now_us, carry=carry, past=past)
-
 
 class Agreement(RuleBasedStateMachine):
     server: SpareValkey
+    drawn: Policies = SMALL
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,18 +41,22 @@ class Agreement(RuleBasedStateMachine):
         self.client.flushall()
         # The reference model knows no cap on new subjects.
         self.world = World(self.client, settings={"subject_cap": 10**9})
-        self.model = ReferenceLimiter()
+        self.model = self.new_model()
         self.now_us = NOW_US
         self.receipts: list[tuple[str, Request, Reply, Any]] = []
+
+    def new_model(self) -> ReferenceLimiter:
+        return ReferenceLimiter()
 
     def teardown(self) -> None:
         endless = [key for key in self.world.state() if self.client.pttl(key) < 0]
         self.client.close()
         assert endless == [], "F10: a state key without TTL"
 
-    @initialize(policies=policies())
-    def configure(self, policies: tuple[Policy, ...]) -> None:
-        self.policies = policies
+    @initialize(data=st.data())
+    def configure(self, data: st.DataObject) -> None:
+        draw: Any = data.draw
+        self.policies = self.drawn.policies(draw)
         self._publish()
 
     def _publish(self) -> None:
@@ -148,7 +74,8 @@ class Agreement(RuleBasedStateMachine):
             replace(
                 policy,
                 limits=tuple(
-                    _changed(draw, limit, self.now_us) if data.draw(st.booleans()) else limit for limit in policy.limits
+                    self.drawn.changed(draw, limit, self.now_us) if data.draw(st.booleans()) else limit
+                    for limit in policy.limits
                 ),
             )
             for policy in self.policies
@@ -306,14 +233,16 @@ def test_they_agree_over_ten_thousand_sequences(server: SpareValkey) -> None:
     agree(server, 10_000, derandomize=False)
 
 
-def agree(server: SpareValkey, sequences: int, *, derandomize: bool) -> None:
-    Agreement.server = server
+def agree(
+    server: SpareValkey, sequences: int, *, derandomize: bool, machine: type[Agreement] = Agreement, steps: int = 25
+) -> None:
+    machine.server = server
     run_state_machine_as_test(
-        Agreement,
+        machine,
         settings=settings(
             max_examples=sequences,
             derandomize=derandomize,
-            stateful_step_count=25,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             phases=(Phase.explicit, Phase.generate),

@@ -145,6 +145,16 @@ class World:
 _STATE = re.compile(rb"^hr:\{\d+\}:\w{5}([:/]|$)|^hr:\{all\}:g")
 
 
+def usage_of(client: redis.Redis, outcome: str) -> int:
+    """How many requests were accounted with this outcome, in all shards."""
+    execute: Any = client.execute_command
+    found = 0
+    for key in execute("KEYS", f"{keys.EVERY_SHARD}:u"):
+        cells: dict[bytes, bytes] = execute("HGETALL", key)
+        found += sum(int(value) % 2**24 for name, value in cells.items() if name[17:].decode() == outcome)
+    return found
+
+
 def times(count: int, cost: int = 1) -> int:
     """What the accounting holds after so many requests of one cost."""
     return count * (cost * 2**24 + 1)
