@@ -70,10 +70,11 @@ class RawClient:
     def send(self, kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> None:
         self.writer.write(frames.frame(kind, flags, stream, payload))
 
-    def head(self, stream: int = 0, flags: int = frames.END_HEADERS, **changed: str) -> int:
-        number = stream or self.next_stream
+    def head(self, *at: int, **changed: str) -> int:
+        """`at`: the number of the stream, if it is not the next one."""
+        number = next(iter(at), self.next_stream)
         self.next_stream = max(self.next_stream, number + 2)
-        self.send(frames.HEADERS, flags, number, self.block(**changed))
+        self.send(frames.HEADERS, frames.END_HEADERS, number, self.block(**changed))
         return number
 
     def block(self, **changed: str) -> bytes:
