@@ -1,0 +1,41 @@
+"""grpc.health.v1: the process serves. Not the state of the store: a restart would not mend that."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from headroom_edge.gateway.rls.messages_pb2 import HealthCheckRequest, HealthCheckResponse
+from headroom_edge.gateway.rls.service import SERVICE
+
+HEALTH: Final = "grpc.health.v1.Health"
+SERVING: Final = HealthCheckResponse(status=HealthCheckResponse.SERVING).SerializeToString()
+PATIENCE_S: Final = 3.0
+
+
+async def answer_health(message: bytes, context: Any) -> bytes:
+    try:
+        service = HealthCheckRequest.FromString(message).service
+    except DecodeError:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The message is not a HealthCheckRequest.")
+    if service not in ("", SERVICE):
+        await context.abort(grpc.StatusCode.NOT_FOUND, f"There is no such service here; ask for {SERVICE}.")
+    return SERVING
+
+
+def trouble(address: str, patience_s: float = PATIENCE_S) -> str | None:
+    """Why the service at `address` does not serve; None: it does."""
+    with grpc.insecure_channel(address) as channel:
+        try:
+            check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
+            answer = check(b"", timeout=patience_s)
+        except grpc.RpcError as error:
+            return str(error.details() or error.code())
+    return None if answer == SERVING else "does not serve"
+
+
+if __name__ == "__main__":
+    sys.exit(trouble(sys.argv[1]))
