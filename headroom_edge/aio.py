@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, TypeVar, Unpack
 
 from headroom_edge.background_chores import TICK_S, Chore
+from headroom_edge.callbacks import CallbackRun
 from headroom_edge.check import Check, SubjectValues
 from headroom_edge.core import CHECK, PEEK, Conversation, Core
 from headroom_edge.decision import Decision
@@ -159,11 +160,30 @@ class AsyncLimiter:
         """Run the caller's own conversation, such as a look-up followed by a check."""
         return self._run(talk(self._core), budget_ms)
 
-    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+    def start(
+        self,
+        talk: Callable[[Core], Conversation[T]],
+        done: Callable[[T], None],
+        failed: Callable[[Exception], None],
+        *,
+        budget_ms: float | None = None,
+    ) -> None:
+        """As `converse`, by callbacks instead of a task, for servers to which a task is too dear.
+
+        One of the two is called, maybe before this returns. `failed` also gets what `done` raises; it must not raise.
+        """
         budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
+        CallbackRun(talk(self._core), self._pipeline_here(), budget_s, done, failed).begin()
+
+    def _pipeline_here(self) -> Pipeline:
         pipeline = self._pipeline
         if pipeline is None or pipeline.loop is not asyncio.get_running_loop():
-            pipeline = self._open_pipeline()
+            return self._open_pipeline()
+        return pipeline
+
+    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        budget_s = self._budget_s if budget_ms is None else seconds(budget_ms)
+        pipeline = self._pipeline_here()
         try:
             commands = next(talk)
             while True:

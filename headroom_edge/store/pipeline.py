@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import hiredis
 
@@ -18,14 +18,23 @@ from headroom_edge.store.connection import check_greeting, greeting, is_demoted
 UNDER_WAY_AT_MOST: Final = 10_000
 
 
+class Answer(Protocol):
+    """Gets the replies, or the error. A future is one, which wakes its task later; another is called back at once.
+
+    One of the two is called, once, unless it is done before. Neither may raise: other calls wait behind this one.
+    """
+
+    def done(self) -> bool: ...
+    def set_result(self, replies: list[Any], /) -> None: ...
+    def set_exception(self, error: StoreError, /) -> None: ...
+
+
 class PendingCall:
-    """Commands that await their replies, and the future that gets them."""
+    """Commands that await their replies, and who gets them."""
 
     __slots__ = ("answer", "budget_s", "commands", "deadline", "replies")
 
-    def __init__(
-        self, commands: Sequence[bytes], answer: asyncio.Future[list[Any]], budget_s: float, deadline: float
-    ) -> None:
+    def __init__(self, commands: Sequence[bytes], answer: Answer, budget_s: float, deadline: float) -> None:
         self.commands = commands
         self.answer = answer
         self.budget_s = budget_s
@@ -86,9 +95,9 @@ class Stream(asyncio.Protocol):
             return
         transport.abort()
         stranded, self.pending = self.pending, deque()
+        self._on_lost(self)
         for call in stranded:
             call.fail(error)
-        self._on_lost(self)
 
 
 async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], None]) -> Stream:
@@ -97,9 +106,9 @@ async def dial(address: Address, timeout_s: float, on_lost: Callable[[Stream], N
     try:
         async with asyncio.timeout(timeout_s):
             await _connect(address, stream)
-            hello = PendingCall(greeting(address), asyncio.get_running_loop().create_future(), timeout_s, float("inf"))
-            stream.send([hello])
-            check_greeting(await hello.answer)
+            greeted: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+            stream.send([PendingCall(greeting(address), greeted, timeout_s, float("inf"))])
+            check_greeting(await greeted)
     except (OSError, TimeoutError, ValueError, StoreError) as error:
         lost = StoreLostError(f"{address} cannot be reached: {error or 'no reply in time'}")
         stream.drop(lost)
@@ -135,10 +144,16 @@ class Pipeline:
         self._closed = False
 
     def ask(self, commands: Sequence[bytes], budget_s: float) -> asyncio.Future[list[Any]]:
-        call = PendingCall(commands, self.loop.create_future(), budget_s, time.monotonic() + budget_s)
+        answer: asyncio.Future[list[Any]] = self.loop.create_future()
+        self.call(commands, budget_s, answer)
+        return answer
+
+    def call(self, commands: Sequence[bytes], budget_s: float, answer: Answer) -> None:
+        """`answer` may get its error before this returns."""
+        call = PendingCall(commands, answer, budget_s, time.monotonic() + budget_s)
         if self._closed or len(self._unsent) >= UNDER_WAY_AT_MOST:
             call.fail(StoreLostError("the limiter is closed, or too many checks wait for the store"))
-            return call.answer
+            return
         self._unsent.append(call)
         if self._timer is None or call.deadline < self._timer_s:
             self._watch(call.deadline)
@@ -147,7 +162,6 @@ class Pipeline:
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
-        return call.answer
 
     def _flush(self) -> None:
         self._flushing = False
@@ -171,15 +185,19 @@ class Pipeline:
             self._dialling = self.loop.create_task(self._dial())
 
     async def _dial(self) -> None:
+        failure: StoreError | None = None
         try:
             self._stream = await dial(self._address, self._connect_timeout_s, self._lost)
         except StoreError as error:
-            stranded, self._unsent = self._unsent, []
-            for call in stranded:
-                call.fail(error)
+            failure = error
         finally:
             self._dialling = None
-        self._send()
+        if failure is None:
+            self._send()
+            return
+        stranded, self._unsent = self._unsent, []
+        for call in stranded:
+            call.fail(failure)  # whoever asks again now starts the next attempt
 
     def _lost(self, stream: Stream) -> None:
         if stream is self._stream:

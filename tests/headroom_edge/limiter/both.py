@@ -1,4 +1,4 @@
-"""The two limiters behind one face, so that each behaviour is tested once and on both."""
+"""The two limiters behind one face, so that each behaviour is tested once and on both, and on callbacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from headroom_edge import AsyncLimiter, Check, Decision, Limiter
-from headroom_edge.core import Core
+from headroom_edge.core import Conversation, Core
 from headroom_edge.store.breaker import Breaker
 
 T = TypeVar("T")
@@ -75,7 +75,11 @@ class OnLoop:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
-        self.limiter = AsyncLimiter.from_url(url, **settings)
+        self.limiter = self.make(url, **settings)
+
+    @staticmethod
+    def make(url: str, **settings: Any) -> AsyncLimiter:
+        return AsyncLimiter.from_url(url, **settings)
 
     @property
     def core(self) -> Core:
@@ -143,6 +147,21 @@ class OnLoop:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(WAIT_S)
         self.loop.close()
+
+
+class CallbackLimiter(AsyncLimiter):
+    """Has every conversation by callbacks."""
+
+    async def _run(self, talk: Conversation[T], budget_ms: float | None) -> T:
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.start(lambda _: talk, answer.set_result, answer.set_exception, budget_ms=budget_ms)
+        return await answer
+
+
+class OnCallbacks(OnLoop):
+    @staticmethod
+    def make(url: str, **settings: Any) -> AsyncLimiter:
+        return CallbackLimiter.from_url(url, **settings)
 
 
 Either = OnThreads | OnLoop

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from config.data_folders import Places
-from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnLoop, OnThreads
+from tests.headroom_edge.limiter.both import Either, MakeLimiter, OnCallbacks, OnLoop, OnThreads
 from tests.headroom_edge.limiter.world import configuration, limit, publish
 from tests.valkeys import SpareValkey
 
@@ -27,9 +27,9 @@ def tick_s(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return tick
 
 
-@pytest.fixture(params=[OnThreads, OnLoop], ids=["threads", "loop"])
+@pytest.fixture(params=[OnThreads, OnLoop, OnCallbacks], ids=["threads", "loop", "callbacks"])
 def make_limiter(request: pytest.FixtureRequest) -> Iterator[MakeLimiter]:
-    """Makes a limiter for threads, and in a second run of the test one for an event loop."""
+    """Makes a limiter for threads, in a second run of the test one for an event loop, then one by callbacks."""
     made: list[Either] = []
 
     def make(url: str, **settings: Any) -> Either:
